@@ -1,0 +1,54 @@
+"""The one ordered log that everything above the ordering layers stands on.
+
+Implemented by COReL's green order, by hierarchical atomic broadcast, and by a plain one in memory for tests. Positions
+are dense from 1; what is at a position never changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+import msgspec
+
+
+class LogEntry(msgspec.Struct, frozen=True, gc=False):
+    """One ordered record."""
+
+    position: int
+    record: bytes
+
+
+class Snapshot(msgspec.Struct, frozen=True, gc=False):
+    """A state that stands for all entries up to and including ``position``."""
+
+    position: int
+    state: bytes
+
+
+class OrderedLog(Protocol):
+    """Append, read, follow, and cut behind a snapshot."""
+
+    async def append(self, record: bytes) -> int:
+        """Order the record durably and return its position."""
+        ...
+
+    async def read(self, first: int, last: int) -> list[LogEntry]:
+        """The entries first … last as far as they exist; raises `LocalProtocolError` before the oldest one kept."""
+        ...
+
+    def follow(self, first: int) -> AsyncIterator[LogEntry]:
+        """All entries from ``first`` on, without end."""
+        ...
+
+    async def end(self) -> int:
+        """The last position that is ordered, 0 when there is none."""
+        ...
+
+    async def snapshot(self) -> Snapshot | None:
+        """The newest snapshot, if there is one."""
+        ...
+
+    async def offer_snapshot(self, snapshot: Snapshot) -> None:
+        """Hand in a snapshot; the log may then forget entries up to its position."""
+        ...

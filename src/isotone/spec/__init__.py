@@ -1,0 +1,1 @@
+"""What Isotone promises: properties as data, streaming checkers, bounds, and the executable specification."""

@@ -1,0 +1,342 @@
+"""Every property of extended virtual synchrony as data: id, statement, source, boundary, services, reading.
+
+Implements: [Spread 2.2.3] to [Spread 2.2.7], Properties 2.1 to 2.23, each sub-clause under its own id.
+Deviations, each because the thesis contradicts itself or concedes a defect:
+D-first-view  the transitional set of a first view is the process itself (Theorems 6.5 and 6.18), not empty (2.4.1);
+D-weak        at EVS-C the same-view clauses hold for AGREED and SAFE only; see the readings of 2.7 and 2.13;
+D-agreement   Membership Agreement (2.20) and Local Monotonicity hold for groups too, because view ids are never reused;
+D-termination the garbled end of 2.17 is read as: the sender installs a later view;
+D-unreliable  UNRELIABLE owes 2.1, 2.5 and 2.6 only.
+
+``reading`` says how a trace is judged where the statement leaves room. Terms: a *process* is a client's session at
+EVS-C and a daemon's incarnation at EVS-S; *ends* means that it disconnects, or its daemon crashes; a process *moves
+from v to w* when w is the next view it installs in that group; p and q are *together in v* (virtually synchronous)
+when both move from v to the same w.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+from isotone.core.services import Service
+
+
+class Boundary(Enum):
+    """Where a property is observed."""
+
+    CLIENTS = "EVS-C"
+    DAEMONS = "EVS-S"
+    NETWORK = "network"
+    RUN = "run"
+
+
+class Form(Enum):
+    """What kind of clause it is; definitions have no checker."""
+
+    SAFETY = "safety"
+    LIVENESS = "liveness"
+    DEFINITION = "definition"
+
+
+U, R, F, C, A, S = Service
+ALL = frozenset((U, R, F, C, A, S))
+RELIABLE = frozenset((R, F, C, A, S))
+FIFO = frozenset((F, C, A, S))
+CAUSAL = frozenset((C, A, S))
+AGREED = frozenset((A, S))
+SAFE = frozenset((S,))
+NONE: frozenset[Service] = frozenset()
+
+BOTH = (Boundary.CLIENTS, Boundary.DAEMONS)
+
+
+class Property(msgspec.Struct, frozen=True):
+    """One promise."""
+
+    id: str
+    name: str
+    statement: str
+    source: str
+    form: Form
+    boundaries: tuple[Boundary, ...]
+    services: frozenset[Service]
+    reading: str = ""
+
+    def label(self, boundary: Boundary) -> str:
+        """The id under which a verdict at one boundary is counted: EVS-S verdicts carry a suffix."""
+        return self.id if boundary is not Boundary.DAEMONS or len(self.boundaries) == 1 else f"{self.id}@S"
+
+
+def _p(
+    id: str,
+    name: str,
+    statement: str,
+    *,
+    services: frozenset[Service] = NONE,
+    form: Form = Form.SAFETY,
+    boundaries: tuple[Boundary, ...] = BOTH,
+    source: str = "",
+    reading: str = "",
+) -> Property:
+    return Property(
+        id=f"EVS-{id}",
+        name=name,
+        statement=statement,
+        source=source or f"[Spread {id}]",
+        form=form,
+        boundaries=boundaries,
+        services=services,
+        reading=reading,
+    )
+
+
+PROPERTIES: tuple[Property, ...] = (
+    _p(
+        "D2.7",
+        "Order function",
+        "All deliveries of one message carry the same stamp, no two bundles share a stamp, and a message sent after "
+        "another in the causal order has the higher stamp.",
+        source="[Spread Definition 2.7]",
+        services=RELIABLE,
+        reading="Stamps stand on deliveries. The causal clause is judged at sends: every stamp delivered at a process "
+        "before it sends m is below the stamp of m, and so is the stamp of every earlier reliable send of it.",
+    ),
+    _p(
+        "2.1",
+        "Initial view event",
+        "Every delivery and every transitional signal happens at a process inside some view of that group.",
+        services=ALL,
+        reading="A delivery needs a view of at least one of the message's groups, or the receiver's private group "
+        "among them. A signal names the view that it occurs in.",
+    ),
+    _p("2.2", "Self inclusion", "A process that installs a view is one of its members."),
+    _p(
+        "2.3",
+        "Local monotonicity",
+        "The ids of the views that a process installs in a group grow.",
+        reading="Judged per name of client and daemon, across sessions and incarnations.",
+    ),
+    _p(
+        "2.4.1",
+        "Transitional set, first view",
+        "The transitional set of the first view after a join or a recovery is the process alone.",
+        reading="D-first-view.",
+    ),
+    _p(
+        "2.4.2",
+        "Transitional set, subset",
+        "The transitional set of a later view lies within the members of both the previous and the new view.",
+    ),
+    _p(
+        "2.4.3",
+        "Transitional set, exact",
+        "Of two processes that install the same view, each is in the other's transitional set exactly when both came "
+        "from the same previous view.",
+        reading="Members whose installation is not in the trace are left out. A first view has no previous view and "
+        "is the same as nobody else's.",
+    ),
+    _p(
+        "2.4.4",
+        "Transitional set, agreed",
+        "Processes that install the same view out of the same previous view have equal transitional sets.",
+    ),
+    _p("2.5", "No duplication", "A process delivers a message at most once.", services=ALL),
+    _p(
+        "2.6",
+        "Delivery integrity",
+        "A delivered message was sent before by the named sender, with the same content, service and groups.",
+        services=ALL,
+        reading="At one node the send precedes the delivery in its record; across nodes the send exists.",
+    ),
+    _p(
+        "2.7",
+        "Virtual synchrony",
+        "Processes that are together in a view delivered the same messages in it.",
+        services=RELIABLE,
+        reading="p, q together in v, p delivers m in v: for A and S (at EVS-S: all reliable services) q delivers m in "
+        "v too. For R, F and C at EVS-C (D-weak): q delivers m in some view, provided that q's first view of this "
+        "membership belongs to an earlier daemon view than v and that q does not end or leave before it installs a "
+        "view of a daemon view later than that of w, where both move from v to w. Still open when the trace ends: "
+        "owed if the end was stable and quiet, else not exercised.",
+    ),
+    _p("2.8.1", "One signal", "At most one transitional signal occurs at a process in a view."),
+    _p(
+        "2.8.2",
+        "Signals together",
+        "Of processes together in a view, all or none have the signal in it, with the same agreed messages before it "
+        "and after it.",
+        services=AGREED,
+    ),
+    _p(
+        "2.9.1",
+        "Sane view delivery",
+        "An agreed message is not delivered in a view earlier than the one in which it was sent.",
+        boundaries=(Boundary.CLIENTS,),
+        services=AGREED,
+        reading="Per group of the message in which the sender was a member when it sent; ids are compared.",
+    ),
+    _p(
+        "2.9.2",
+        "Sane view delivery after recovery",
+        "A message of a process that ended and came back in view v is delivered only in views before v.",
+        boundaries=(Boundary.CLIENTS,),
+        services=RELIABLE,
+        reading="The same name of client and daemon, in the groups of the message.",
+    ),
+    _p(
+        "2.10",
+        "Reliable messages",
+        "RELIABLE messages are those that self delivery, sane view delivery and virtual synchrony cover.",
+        form=Form.DEFINITION,
+        services=RELIABLE,
+    ),
+    _p("2.11.1", "FIFO is reliable", "FIFO messages are reliable.", form=Form.DEFINITION, services=FIFO),
+    _p(
+        "2.11.2",
+        "FIFO order",
+        "A FIFO message is delivered after every earlier reliable message of its sender, wherever both are delivered.",
+        services=FIFO,
+    ),
+    _p("2.12.1", "Causal is FIFO", "Causal messages are FIFO.", form=Form.DEFINITION, services=CAUSAL),
+    _p(
+        "2.12.2",
+        "Causal order",
+        "A causal message is delivered after every reliable message that causally precedes it, wherever both are "
+        "delivered.",
+        services=CAUSAL,
+    ),
+    _p("2.13.1", "Agreed is causal", "Agreed messages are causal.", form=Form.DEFINITION, services=AGREED),
+    _p(
+        "2.13.2",
+        "Agreed order",
+        "After an agreed message a process delivers no reliable message of a lower stamp, and no two processes deliver "
+        "two agreed messages in different orders.",
+        services=AGREED,
+        reading="The first half by stamps, per process over all groups; the second half pairwise by what was delivered, "
+        "whatever the stamps say.",
+    ),
+    _p(
+        "2.13.3",
+        "Agreed, no holes before the signal",
+        "A process that delivers an agreed message before the signal of its view delivers every message of a lower "
+        "stamp that anyone delivered in that view.",
+        services=AGREED,
+        reading="The lower messages are those of A and S at EVS-C (D-weak), all reliable ones at EVS-S.",
+    ),
+    _p(
+        "2.13.4",
+        "Agreed, no holes of one's own after the signal",
+        "A process that delivers an agreed message after the signal of its view delivers every message of a lower "
+        "stamp that was sent by a member of its next transitional set and delivered by anyone in that view.",
+        services=AGREED,
+        reading="As 2.13.3; judged when the process installs a next view.",
+    ),
+    _p("2.14.1", "Safe is agreed", "Safe messages are agreed.", form=Form.DEFINITION, services=SAFE),
+    _p(
+        "2.14.2",
+        "Safe before the signal",
+        "When a process delivers a safe message before the signal of its view, every member of the view installs it "
+        "and delivers the message, unless it ends before it installs a later view.",
+        services=SAFE,
+        reading="Members whose node's record is truncated make it not judged.",
+    ),
+    _p(
+        "2.14.3",
+        "Safe after the signal",
+        "When a process delivers a safe message after the signal of its view, every member of its next transitional "
+        "set delivers it in that view.",
+        services=SAFE,
+        reading="Judged when the process installs a next view, unless the member ends in the view.",
+    ),
+    _p(
+        "2.15",
+        "Self delivery",
+        "A process delivers what it sends to a group that it is in, unless it leaves or ends.",
+        form=Form.LIVENESS,
+        services=RELIABLE,
+        reading="Judged on runs with a stable, quiet end.",
+    ),
+    _p(
+        "2.16",
+        "Membership precision",
+        "In a stable component the members of a group end in one view that holds exactly them.",
+        form=Form.LIVENESS,
+        reading="Components as the run recorded them; at EVS-S the living daemons of each component.",
+    ),
+    _p(
+        "2.17",
+        "Termination of delivery",
+        "A message sent in a view reaches every member of that view, unless the sender installs a later one.",
+        form=Form.LIVENESS,
+        services=RELIABLE,
+        reading="D-termination; judged on runs with a stable, quiet end, unless the sender left or ended.",
+    ),
+    _p(
+        "2.18",
+        "Same view delivery",
+        "All who deliver a message deliver it in the same view.",
+        services=RELIABLE,
+        reading="At EVS-C for A and S, per group of the message (D-weak); at EVS-S for all reliable services.",
+    ),
+    _p(
+        "2.19.1",
+        "Sane view delivery, daemons",
+        "No message is delivered in a daemon view earlier than the one in which it was sent.",
+        boundaries=(Boundary.DAEMONS,),
+        services=RELIABLE,
+    ),
+    _p(
+        "2.19.2",
+        "Sane view delivery after recovery, daemons",
+        "A message of a daemon that crashed and came back in daemon view v is delivered only in views before v.",
+        boundaries=(Boundary.DAEMONS,),
+        services=RELIABLE,
+    ),
+    _p("2.20", "Membership agreement", "Views with the same id have the same members.", reading="D-agreement."),
+    _p(
+        "2.21",
+        "Network server set",
+        "Only servers of the network multicast and receive on it, and all of them began it with the same set.",
+        boundaries=(Boundary.NETWORK,),
+    ),
+    _p(
+        "2.22",
+        "Reliable network multicast",
+        "Every multicast is received, unaltered and once, by all servers of the network, unless a link fails or one "
+        "crashes.",
+        boundaries=(Boundary.NETWORK,),
+        reading="Reception at each server that neither failed a link, nor crashed, nor began another network; judged "
+        "for a network still open only on runs with a quiet end.",
+    ),
+    _p(
+        "2.23",
+        "Network end",
+        "Between a failed link and the next start of a network nothing is multicast or received at that server.",
+        boundaries=(Boundary.NETWORK,),
+    ),
+)
+
+RUN_PROPERTIES: tuple[Property, ...] = (
+    Property(
+        "RUN-ASSERT",
+        "No assertion fails",
+        "No automaton and no shell raises in the run.",
+        "[DESIGN 1]",
+        Form.SAFETY,
+        (Boundary.RUN,),
+        NONE,
+    ),
+    Property(
+        "RUN-LIVE",
+        "The run becomes quiet",
+        "After the heal the run reaches what its system demands within the bound.",
+        "[DESIGN 4]",
+        Form.LIVENESS,
+        (Boundary.RUN,),
+        NONE,
+    ),
+)
+
+BY_ID = {each.id: each for each in (*PROPERTIES, *RUN_PROPERTIES)}

@@ -1,0 +1,1 @@
+"""The trace: one vocabulary for simulator, daemon and pipeline; writers and readers."""
