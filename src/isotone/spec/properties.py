@@ -214,8 +214,8 @@ PROPERTIES: tuple[Property, ...] = (
         "After an agreed message a process delivers no reliable message of a lower stamp, and no two processes deliver "
         "two agreed messages in different orders.",
         services=AGREED,
-        reading="The first half by stamps, per process over all groups; the second half pairwise by what was delivered, "
-        "whatever the stamps say.",
+        reading="The first half by stamps, per process over all groups; the second half pairwise by what was "
+        "delivered, whatever the stamps say.",
     ),
     _p(
         "2.13.3",

@@ -1,0 +1,68 @@
+# Every target makes the virtual environment it needs; all that must be there is make and Python 3.11 or newer.
+# The work itself is in tools/, so that it can be read, checked and run without make.
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test soak bench docs constraints clean
+SHELL := /bin/sh
+MAKEFLAGS += --no-print-directory
+
+HOURS ?= 1
+ARGS ?=
+# To choose an interpreter: make test PYTHON=python3.12
+PYTHON ?=
+
+VENV_PYTHON := .venv/bin/python
+
+# Tries each candidate by running it, since a shim may be on the path with no interpreter behind it.
+# $(call install,EXTRAS): make .venv and install the project with these extras, unless that is done already.
+define install
+@for candidate in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11; do \
+	if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
+		exec "$$candidate" tools/bootstrap.py --extras "$(1)"; \
+	fi; \
+done; \
+echo "isotone: Python 3.11 or newer is needed; tried $(PYTHON) python3 and python3.11 to python3.14." >&2; \
+echo "         Install one, or name it: make PYTHON=/path/to/python3" >&2; \
+exit 3
+endef
+
+help: ## Show the targets
+	@echo "make demo              a cluster, a partition and a merge, in virtual time"
+	@echo "make test              lint, format, types and all tests; ARGS=\"-k ring\" goes to pytest"
+	@echo "make soak HOURS=8      seeds and faults for hours; goes on where it stopped; report in soak/"
+	@echo "make bench             throughput and latency of this machine; ARGS goes to isotone.bench"
+	@echo "make docs              check links and Python examples in the documentation"
+	@echo "make install           only make .venv with everything for development"
+	@echo "make constraints       renew constraints.txt with the newest versions"
+	@echo "make clean             remove .venv, caches and results; keeps soak/"
+
+install:
+	$(call install,dev)
+
+demo:
+	$(call install,)
+	@$(VENV_PYTHON) -m isotone.cli demo $(ARGS)
+
+test:
+	$(call install,dev)
+	@$(VENV_PYTHON) tools/run_tests.py -- $(ARGS)
+
+soak:
+	$(call install,trace)
+	@$(VENV_PYTHON) tools/soak.py --hours $(HOURS) $(ARGS)
+
+bench:
+	$(call install,trace)
+	@$(VENV_PYTHON) -m isotone.bench $(ARGS)
+
+docs:
+	$(call install,)
+	@$(VENV_PYTHON) tools/check_docs.py
+
+constraints:
+	$(call install,dev)
+	@$(VENV_PYTHON) tools/renew_constraints.py
+
+clean:
+	rm -rf .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist bench-results
+	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +

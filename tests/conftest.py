@@ -1,0 +1,60 @@
+"""What all tests share: options, Hypothesis profiles, and the rule that CI skips nothing for want of root."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+
+import pytest
+from hypothesis import settings
+
+# The same examples in every run and no time limit per example: a red test is red for everyone.
+# To look for new examples: pytest --hypothesis-profile=explore
+settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
+settings.register_profile("explore", max_examples=2000, deadline=None, print_blob=True)
+settings.load_profile("ci")
+
+NEEDS_ROOT = "needs root"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--rewrite",
+        action="store_true",
+        default=False,
+        help="rewrite the expected part of scenario files with what happened; review the diff afterwards",
+    )
+
+
+@pytest.fixture(scope="session")
+def rewrite(pytestconfig: pytest.Config) -> bool:
+    """Whether to write expected traces anew instead of comparing with them."""
+    return bool(pytestconfig.getoption("--rewrite"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    _forbid_skip_for_want_of_root(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    _forbid_skip_for_want_of_root(report)
+    return report
+
+
+def _forbid_skip_for_want_of_root(report: pytest.TestReport | pytest.CollectReport) -> None:
+    """CI runs as root: there, a test that skips itself for want of root has found out wrongly, and nothing ran it."""
+    if not report.skipped or os.environ.get("CI") != "true":
+        return
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    if NEEDS_ROOT in reason:
+        report.outcome = "failed"
+        report.longrepr = f"in CI nothing may be skipped that {NEEDS_ROOT}: {reason}"

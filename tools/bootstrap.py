@@ -1,0 +1,110 @@
+"""Make the virtual environment and install this project into it, when something changed.
+
+Run by the Makefile with the system's Python. Installs `isotone` editable with the extras asked for, at the versions in
+`constraints.txt`. A stamp inside the environment records a digest of `pyproject.toml` and `constraints.txt` and the
+extras that are there, so that the next call does nothing.
+Exit codes: 0 installed, 2 wrong usage, 3 this machine cannot do it, and the text says why.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+ENVIRONMENT = ROOT / ".venv"
+PYTHON = ENVIRONMENT / "bin" / "python"
+STAMP = ENVIRONMENT / "isotone-installed.json"
+OLDEST = (3, 11)
+EXIT_ENVIRONMENT = 3
+
+
+class CannotInstallError(Exception):
+    """This machine lacks something; the text says what to do."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--extras", default="", help="extras to install, separated by commas; none: the bare package")
+    wanted = {extra for extra in parser.parse_args().extras.split(",") if extra}
+    # Two make processes must not install at once; the lock is on the directory itself and goes with this process.
+    lock = os.open(ROOT, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        ensure_installed(wanted)
+    except CannotInstallError as error:
+        print(f"isotone: {error}", file=sys.stderr)
+        return EXIT_ENVIRONMENT
+    return 0
+
+
+def ensure_installed(wanted: set[str]) -> None:
+    key = inputs_digest()
+    usable = environment_works()
+    recorded_key, present = read_stamp() if usable else ("", set())
+    if usable and recorded_key == key and wanted <= present:
+        return
+    if not usable:
+        create_environment()
+    extras = sorted(wanted | present)
+    install(extras)
+    STAMP.write_text(json.dumps({"key": key, "extras": extras}) + "\n")
+
+
+def inputs_digest() -> str:
+    digest = hashlib.sha256()
+    for name in ("pyproject.toml", "constraints.txt"):
+        digest.update((ROOT / name).read_bytes())
+    digest.update(str(ROOT).encode())  # a moved tree leaves an editable install that points nowhere
+    return digest.hexdigest()
+
+
+def environment_works() -> bool:
+    """Whether the environment starts, is new enough and has pip."""
+    if not PYTHON.exists():
+        return False
+    probe = f"import sys, pip; sys.exit(sys.version_info < {OLDEST})"
+    return subprocess.run([PYTHON, "-c", probe], check=False, capture_output=True).returncode == 0
+
+
+def read_stamp() -> tuple[str, set[str]]:
+    """The digest and the extras of the last installation; an unreadable stamp counts as none."""
+    try:
+        recorded = json.loads(STAMP.read_text())
+        return str(recorded["key"]), set(recorded["extras"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return "", set()
+
+
+def create_environment() -> None:
+    print(f"isotone: creating {ENVIRONMENT.name} with Python {sys.version.split()[0]}", flush=True)
+    finished = run([sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT)])
+    if finished.returncode != 0:
+        raise CannotInstallError(
+            f"cannot create a virtual environment:\n{finished.stdout}"
+            "On Debian and Ubuntu, install the package python3-venv."
+        )
+
+
+def install(extras: list[str]) -> None:
+    target = f".[{','.join(extras)}]" if extras else "."
+    print(f"isotone: installing {target} into {ENVIRONMENT.name}", flush=True)
+    pip = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "--no-input"]
+    finished = run([*pip, "install", "-q", "-c", "constraints.txt", "-e", target])
+    if finished.returncode != 0:
+        raise CannotInstallError(f"pip could not install {target}:\n{finished.stdout}")
+
+
+def run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run quietly; what the command said is shown only when it failed."""
+    return subprocess.run(command, cwd=ROOT, check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

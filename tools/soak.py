@@ -1,0 +1,217 @@
+"""Run the simulator over ever new seeds, for hours, and go on where the last call stopped.
+
+HOURS is the total for one version of the source: a soak that was stopped after three of eight hours runs five more when
+it is called again. Changed source starts a new campaign: failed seeds first, then seeds never tried.
+
+Each chunk of seeds is one process, `isotone sim swarm --first-seed N --seeds K --json`. It prints one JSON object on
+its last line and exits with 0 (all hold) or 1 (violations); anything else is a broken chunk:
+
+    {"verdicts": {"Spread 2.7": {"holds": 98, "not exercised": 2}},
+     "failures": [{"seed": 17, "property": "Spread 2.13", "replay": "isotone sim run --seed 17"}]}
+
+State: soak/state.json. Report: soak/report.txt, renewed after each chunk.
+Exit codes: 0 no violation, 1 violations, 2 wrong usage or unreadable state, 3 the simulator cannot be run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import IO
+
+import soak_state
+from soak_state import Campaign, Chunk, Failure
+
+ROOT = Path(__file__).resolve().parent.parent
+CHUNK_SECONDS = 60.0  # aimed at; so much is lost at most when the machine stops
+CHUNK_SEEDS_MAX = 10_000
+BROKEN_IN_A_ROW_MAX = 3
+POLL_SECONDS = 0.2
+REASON_CHARACTERS_MAX = 500
+
+
+class SwarmBrokenError(Exception):
+    """Chunk after chunk ended without a result: the simulator itself cannot be run."""
+
+
+@dataclass
+class Running:
+    chunk: Chunk
+    process: subprocess.Popen[str]
+    output: IO[str]
+    errors: IO[str]
+    started: float
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--hours", type=float, default=1.0, help="in total for this version of the source; default: 1")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="default: one for each core")
+    parser.add_argument("--directory", type=Path, default=ROOT / "soak", help="of state and report; default: soak/")
+    parser.add_argument("--fresh", action="store_true", help="forget the stored state and begin with seed 0")
+    arguments = parser.parse_args()
+    if arguments.hours <= 0 or arguments.processes < 1:
+        parser.error("--hours and --processes must be positive")  # exits with 2
+    state = arguments.directory / "state.json"
+    if arguments.fresh:
+        state.unlink(missing_ok=True)
+    try:
+        campaign = soak_state.load(state, soak_state.source_digest(ROOT))
+    except ValueError as error:
+        print(f"soak: {error}; --fresh begins anew", file=sys.stderr)
+        return 2
+    soak = Soak(campaign, state, arguments.hours, arguments.processes)
+    code = 0
+    try:
+        with terminate_as_interrupt():
+            soak.run()
+    except KeyboardInterrupt:
+        print("\nsoak: stopped; call again to go on")
+    except SwarmBrokenError as error:
+        print(f"soak: {error}", file=sys.stderr)
+        code = 3
+    print(soak.store(), end="")
+    return code or (1 if campaign.failures_total or campaign.broken_chunks else 0)
+
+
+class Soak:
+    def __init__(self, campaign: Campaign, state: Path, hours: float, processes: int) -> None:
+        self.campaign = campaign
+        self._state = state
+        self._hours = hours
+        self._processes = processes
+        self._spent_before = campaign.seconds_spent
+        self._started = time.monotonic()
+        self._running: list[Running] = []
+        self._waiting = list(campaign.handed_out)  # what an earlier call had begun
+        self._chunk_seeds = 8  # adapted to CHUNK_SECONDS
+        self._broken: list[tuple[Chunk, str]] = []  # in a row; the next chunk with a result confirms them
+
+    def run(self) -> None:
+        try:
+            while self._time_left() or self._running:
+                while self._time_left() and len(self._running) < self._processes:
+                    self._running.append(self._start(self._next_chunk()))
+                    soak_state.save(self._state, self.campaign)
+                self._collect()
+                time.sleep(POLL_SECONDS)
+            self._confirm_broken()
+        finally:
+            for running in self._running:
+                running.process.kill()
+                running.process.wait()
+
+    def store(self) -> str:
+        """Save the state, write the report, return its text."""
+        self.campaign.seconds_spent = self._spent_before + time.monotonic() - self._started
+        soak_state.save(self._state, self.campaign)
+        text = soak_state.report(self.campaign, self._hours)
+        soak_state.replace_text(self._state.with_name("report.txt"), text)
+        return text
+
+    def _time_left(self) -> bool:
+        return self._spent_before + time.monotonic() - self._started < self._hours * 3600
+
+    def _next_chunk(self) -> Chunk:
+        if self._waiting:
+            return self._waiting.pop(0)
+        chunk = Chunk(self.campaign.next_seed, self._chunk_seeds)
+        self.campaign.next_seed += chunk.count
+        self.campaign.handed_out.append(chunk)
+        return chunk
+
+    def _start(self, chunk: Chunk) -> Running:
+        # Files, not pipes: a chunk that talks much must not stop because nobody listens.
+        output, errors = (tempfile.TemporaryFile("w+", encoding="utf-8") for _ in range(2))  # noqa: SIM115
+        process = subprocess.Popen(
+            swarm_command(chunk), cwd=ROOT, text=True, stdin=subprocess.DEVNULL, stdout=output, stderr=errors
+        )
+        return Running(chunk, process, output, errors, time.monotonic())
+
+    def _collect(self) -> None:
+        for running in [running for running in self._running if running.process.poll() is not None]:
+            self._running.remove(running)
+            self._finish(running)
+            self.store()
+            if len(self._broken) >= BROKEN_IN_A_ROW_MAX:  # they stay handed out, for when it has been repaired
+                _, reason = self._broken[-1]
+                raise SwarmBrokenError(
+                    f"{len(self._broken)} chunks in a row ended without a result; the last: {reason}"
+                )
+
+    def _finish(self, running: Running) -> None:
+        chunk, code = running.chunk, running.process.returncode
+        seconds = time.monotonic() - running.started
+        output, errors = read_all(running.output), read_all(running.errors)
+        try:
+            if code not in {0, 1}:
+                raise ValueError(f"exit code {code}")
+            verdicts, failures = read_result(output)
+        except ValueError as error:
+            self._broken.append((chunk, f"{error}: {errors.strip()[-REASON_CHARACTERS_MAX:]}"))
+            return
+        self._confirm_broken()
+        self.campaign.finish(chunk, verdicts, failures)
+        wanted = int(chunk.count * CHUNK_SECONDS / max(seconds, 0.001))
+        self._chunk_seeds = max(1, min(wanted, 4 * self._chunk_seeds, CHUNK_SEEDS_MAX))
+        failed = f", {len(failures)} FAILED" if failures else ""
+        print(f"seeds {chunk.first}..{chunk.first + chunk.count - 1}: {seconds:.0f} s{failed}", flush=True)
+
+    def _confirm_broken(self) -> None:
+        """The simulator can be run, so these chunks broke by themselves."""
+        while self._broken:
+            self.campaign.give_up(*self._broken.pop())
+
+
+def swarm_command(chunk: Chunk) -> list[str]:
+    seeds = ["--first-seed", str(chunk.first), "--seeds", str(chunk.count)]
+    return [sys.executable, "-m", "isotone.cli", "sim", "swarm", *seeds, "--json"]
+
+
+def read_result(output: str) -> tuple[dict[str, dict[str, int]], list[Failure]]:
+    """Raises ValueError when the last line is not the promised object."""
+    lines = output.strip().splitlines()
+    if not lines:
+        raise ValueError("no output")
+    result = json.loads(lines[-1])
+    try:
+        verdicts = {name: dict(counts) for name, counts in result["verdicts"].items()}
+        failures = [Failure(item["seed"], item["property"], item["replay"]) for item in result["failures"]]
+    except (LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"unexpected result, {error!r}") from error
+    return verdicts, failures
+
+
+def read_all(file: IO[str]) -> str:
+    with file:
+        file.seek(0)
+        return file.read()
+
+
+@contextmanager
+def terminate_as_interrupt() -> Iterator[None]:
+    """A terminated soak ends in order, as an interrupted one does."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
