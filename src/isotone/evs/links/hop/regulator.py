@@ -1,0 +1,78 @@
+"""When a hop link may send: the congestion window, the pace, and the leaky bucket of the settings, together.
+
+Copies that were asked for pass the window, as [Spread 4.3] says, and wait only for the buckets. Frames that fit into a
+packet may run one packet ahead of window and pace, and bulk waits for it afterwards: so a fresh message does not wait
+for the pace of a large transfer. In the long run nothing is sent that window and pace do not allow.
+
+Implements: [Spread 4.3], flow control. Deviations: Dh7 to Dh10, in pacing and congestion.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from isotone.evs.links.hop.congestion import Congestion
+from isotone.evs.links.hop.pacing import Bucket, Timing
+from isotone.evs.links.hop.settings import MICROSECONDS, HopSettings
+
+PACE_PACKETS = 1
+PACE_US = 1_000  # a burst may be as long as this, since timers are no finer
+
+
+class Permission(Enum):
+    """What may be sent now."""
+
+    ANYTHING = "anything"
+    WHOLE_FRAMES = "frames that fit into a packet"
+    WAIT_FOR_WINDOW = "nothing until an acknowledgement comes"
+    WAIT_FOR_PACE = "nothing for `wait_us`"
+
+
+class Regulator:
+    """Flow control of one direction."""
+
+    __slots__ = ("_limit", "_pacing", "_packet", "congestion", "wait_us")
+
+    def __init__(self, settings: HopSettings, timing: Timing) -> None:
+        self.congestion = Congestion(settings, timing)
+        self.wait_us = 0  # set together with WAIT_FOR_PACE
+        self._packet = settings.packet_bytes
+        self._pacing = Bucket(rate=1.0, depth=float(PACE_PACKETS * self._packet))
+        rate = settings.rate_bytes_per_second
+        depth = float(max(settings.burst_bytes, self._packet))
+        self._limit = None if rate is None else Bucket(rate=rate / MICROSECONDS, depth=depth)
+
+    def refill(self, at: int) -> None:
+        """Let time pass; call before asking."""
+        pace = self.congestion.pace
+        self._pacing.rate = pace
+        self._pacing.depth = max(PACE_PACKETS * self._packet, pace * PACE_US)
+        self._pacing.refill(at)
+        if self._limit is not None:
+            self._limit.refill(at)
+
+    def copy(self) -> Permission:
+        """Whether a copy may be sent."""
+        return self._after(self._pacing.wait_us(0), Permission.ANYTHING)
+
+    def fresh(self, flight_bytes: int, *, urgent: bool) -> Permission:
+        """Whether a new packet may be sent; ``urgent`` if a frame that fits into a packet is waiting."""
+        over = flight_bytes + self._packet - self.congestion.window
+        if over <= 0:
+            paced = self._pacing.wait_us(self._packet)
+            if not paced or not urgent:
+                return self._after(paced, Permission.ANYTHING)
+        if urgent and over <= self._packet:
+            return self._after(self._pacing.wait_us(0), Permission.WHOLE_FRAMES)
+        return Permission.WAIT_FOR_WINDOW
+
+    def spend(self, size: int, flight_bytes: int) -> None:
+        """A packet of this size leaves."""
+        self._pacing.take(size)
+        if self._limit is not None:
+            self._limit.take(size)
+        self.congestion.sent(flight_bytes)
+
+    def _after(self, paced_us: int, permission: Permission) -> Permission:
+        self.wait_us = paced_us if self._limit is None else max(paced_us, self._limit.wait_us(self._packet))
+        return Permission.WAIT_FOR_PACE if self.wait_us else permission

@@ -1,0 +1,56 @@
+"""The packets of a ring as one member holds them: what came, what is missing, what may have to be sent again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+Datagram = Sequence[bytes | memoryview]
+
+
+@dataclass
+class PacketStore:
+    """Sequences are dense from 1; everything up to ``settled`` was received by all members and is forgotten."""
+
+    through: int = 0  # every packet up to here was received
+    settled: int = 0
+    top: int = 0  # the highest sequence that came
+    _held: dict[int, Datagram] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def add(self, sequence: int, datagram: Datagram) -> bool:
+        """Keep a packet; False when it was here before."""
+        if sequence <= self.through or sequence in self._held:
+            return False
+        self._held[sequence] = datagram
+        self.top = max(self.top, sequence)
+        while self.through + 1 in self._held:
+            self.through += 1
+        return True
+
+    def missing(self, promised: int, count_max: int) -> list[int]:
+        """Up to so many sequences that were promised and did not come."""
+        out: list[int] = []
+        for sequence in range(self.through + 1, promised + 1):
+            if sequence not in self._held:
+                out.append(sequence)
+                if len(out) == count_max:
+                    break
+        return out
+
+    def has(self, sequence: int) -> bool:
+        """Whether the packet is here and can be sent again."""
+        return sequence in self._held
+
+    def held(self, sequence: int) -> Datagram:
+        """The packet; call only when it is here."""
+        return self._held[sequence]
+
+    def settle(self, through: int) -> None:
+        """All members have everything up to here."""
+        assert through <= self.through, "what all have, this member has"
+        for sequence in range(self.settled + 1, through + 1):
+            del self._held[sequence]
+        self.settled = max(self.settled, through)

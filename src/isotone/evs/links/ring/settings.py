@@ -1,0 +1,26 @@
+"""Settings of a ring, each with the bound that it sets."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class RingSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Windows count packets; times are microseconds."""
+
+    body_bytes: int = 1_352  # of a packet, without the ring's header; fits a frame of 1,500 bytes with encryption
+    personal_window: int = 200  # packets that one member may send per visit of the token
+    global_window: int = 600  # packets on the whole ring per rotation, resent ones included
+    late_window: int = 60  # of a visit's packets, how many leave after the token; 0 turns acceleration off
+    unsettled_max: int = 2_000  # no new packet while more than this many are not received by all
+    requests_max: int = 100  # sequences that one visit asks for
+    token_retry_us: int = 20_000  # a token that shows no sign of life is sent again after this
+    token_retries_max: int = 10  # and the ring is declared failed after so many
+    request_retry_us: int = 5_000  # a resting token is asked for again after this
+    frame_bytes_max: int = 128 * 1024
+    queue_bytes_max: int = 4 * 1024 * 1024  # of frames offered and not yet sent
+    multicast: bool = True  # else each packet goes to each member on its own
+
+    def failure_bound_us(self) -> int:
+        """From the loss of a token to the declaration that the ring failed."""
+        return self.token_retry_us * (self.token_retries_max + 1)

@@ -1,0 +1,1 @@
+"""Stamps, lines and delivery rules within one daemon view. Implements: [Spread 5]."""

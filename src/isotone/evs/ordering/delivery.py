@@ -1,0 +1,238 @@
+"""Which unit may be delivered now: the walk in total order, and the weak services that go ahead of it.
+
+Implements: [Spread 5.1, Figures 5.1 and 5.2] with the four delivery rules; weak incorporated order [Spread 2.2.3.2].
+Deviations: D-merge instead of one sorted list, each site has its own queue in sequence order, which is also order of
+time, and the walk merges their heads: no sorting, no search, constant work per unit; D-previous and D-causal as in
+`units`.
+
+Memory: a unit is kept until it is walked and stable. The bytes kept are bounded by the flow windows of all sites.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from isotone.core.services import Service
+from isotone.evs.ordering.lines import Lines, SiteLine
+from isotone.evs.ordering.units import BEFORE_ALL, Position, Unit
+
+WEAK = (Service.RELIABLE, Service.FIFO, Service.CAUSAL)
+
+
+@dataclass
+class SiteStream:
+    """The units of one site on their way from arrival to oblivion."""
+
+    line: SiteLine
+    ahead: dict[int, Unit] = field(default_factory=dict)  # arrived beyond a hole
+    queue: deque[Unit] = field(default_factory=deque)  # contiguous, not yet walked
+    kept: deque[Unit] = field(default_factory=deque)  # walked, not yet stable
+    walked: int = 0  # every sequence up to here was walked, hence delivered
+    early: set[int] = field(default_factory=set)  # delivered before the walk came to them
+    overtook: set[int] = field(default_factory=set)  # of these: RELIABLE, ahead of an earlier unit of their session
+    weak_delivered: int = 0  # every weak unit up to this sequence was delivered
+
+    def has_delivered(self, sequence: int) -> bool:
+        return sequence <= self.walked or sequence in self.early
+
+    def is_complete(self, sequence: int) -> bool:
+        """Whether this unit and all before it of its session were delivered."""
+        return self.has_delivered(sequence) and sequence not in self.overtook
+
+    def has_received(self, sequence: int) -> bool:
+        return sequence <= self.line.contiguous or sequence in self.ahead
+
+
+@dataclass
+class Delivery:
+    """Takes units, returns those that became deliverable, in order."""
+
+    lines: Lines
+    last_agreed: Position = BEFORE_ALL  # position of the last AGREED or SAFE unit delivered
+    agreed_past: Position = BEFORE_ALL  # the highest agreed position in the causal past of this daemon
+    weak_past: list[int] = field(default_factory=list)  # per site the highest weak sequence in that past
+    kept_bytes: int = 0  # of all units held here
+    unreliable_late: int = 0
+    _streams: list[SiteStream] = field(default_factory=list)
+    _after: dict[tuple[int, int], list[Unit]] = field(default_factory=dict)  # FIFO and CAUSAL behind one unit
+    _causal: list[Unit] = field(default_factory=list)  # CAUSAL that wait for their past
+    _unreliable: dict[int, int] = field(default_factory=dict)  # daemon to the time of its last UNRELIABLE delivered
+
+    def __post_init__(self) -> None:
+        self._streams = [SiteStream(line) for line in self.lines.sites]
+        self.weak_past = [0] * len(self._streams)
+
+    def take(self, units: list[Unit]) -> list[Unit]:
+        """Units arrived, in any order, perhaps again; return what can be delivered now."""
+        out: list[Unit] = []
+        for unit in units:
+            if unit.sequence == 0:
+                self._take_unreliable(unit, out)
+            elif not self._streams[unit.site].has_received(unit.sequence):
+                self._take_reliable(unit, out)
+        self._walk(out)
+        return out
+
+    def lines_moved(self) -> list[Unit]:
+        """A promise or a report came: return what can be delivered now, and forget what is stable."""
+        out: list[Unit] = []
+        self._walk(out)
+        self._forget_stable()
+        return out
+
+    def missing(self, site: int) -> list[int]:
+        """The sequences of a site that are known to exist but have not arrived, for `explain` and recovery."""
+        stream = self._streams[site]
+        top = max(stream.ahead, default=stream.line.contiguous)
+        return [each for each in range(stream.line.contiguous + 1, top) if each not in stream.ahead]
+
+    def undelivered(self) -> list[Unit]:
+        """What has arrived and waits, in order of position; for recovery and `explain`."""
+        waiting = [unit for stream in self._streams for unit in (*stream.queue, *stream.ahead.values())]
+        pending = [unit for unit in waiting if not self._streams[unit.site].has_delivered(unit.sequence)]
+        return sorted(pending, key=lambda unit: unit.position)
+
+    # --- arrival ---------------------------------------------------------------------------------------------------
+
+    def _take_unreliable(self, unit: Unit, out: list[Unit]) -> None:
+        if unit.lamport <= max(self._unreliable.get(unit.daemon, 0), self.last_agreed[0]):
+            self.unreliable_late += 1
+            return
+        self._unreliable[unit.daemon] = unit.lamport
+        out.append(unit)
+
+    def _take_reliable(self, unit: Unit, out: list[Unit]) -> None:
+        stream = self._streams[unit.site]
+        self.kept_bytes += len(unit.body)
+        stream.ahead[unit.sequence] = unit
+        while (following := stream.ahead.pop(stream.line.contiguous + 1, None)) is not None:
+            stream.line.advance(following.sequence, following.lamport)
+            stream.queue.append(following)
+        if unit.service in WEAK:
+            self._try_early(unit, out)
+        if self._causal:
+            self._retry_causal(out)
+
+    def _try_early(self, unit: Unit, out: list[Unit]) -> None:
+        """Rules three and four: RELIABLE at once, FIFO behind its session, CAUSAL behind its past as well."""
+        stream = self._streams[unit.site]
+        behind = unit.previous and not stream.is_complete(unit.previous)
+        if behind:
+            self._after.setdefault((unit.site, unit.previous), []).append(unit)
+        if unit.service is Service.RELIABLE:
+            self._deliver_early(unit, out, overtaking=bool(behind))
+        elif behind:
+            return
+        elif unit.service is Service.CAUSAL and not self._past_is_delivered(unit):
+            self._causal.append(unit)
+        else:
+            self._deliver_early(unit, out, overtaking=False)
+
+    def _deliver_early(self, unit: Unit, out: list[Unit], *, overtaking: bool) -> None:
+        stream = self._streams[unit.site]
+        if not stream.has_delivered(unit.sequence):
+            stream.early.add(unit.sequence)
+            out.append(unit)
+            self._note_past(unit)
+        if overtaking:
+            stream.overtook.add(unit.sequence)
+        else:
+            stream.overtook.discard(unit.sequence)
+            self._release(unit, out)
+
+    def _note_past(self, unit: Unit) -> None:
+        """A weak unit was delivered: it is in the past of all that is sent here from now on, and so is its own past."""
+        past = self.weak_past
+        for site, sequence in enumerate(unit.weak_before):
+            past[site] = max(past[site], sequence)
+        past[unit.site] = max(past[unit.site], unit.sequence)
+        self.agreed_past = max(self.agreed_past, unit.agreed_before)
+
+    def _release(self, unit: Unit, out: list[Unit]) -> None:
+        """This unit is complete: the next of its session, which waited for that, may be too."""
+        for waiting in self._after.pop((unit.site, unit.sequence), ()):
+            self._try_early(waiting, out)
+
+    # --- causal ----------------------------------------------------------------------------------------------------
+
+    def _past_is_delivered(self, unit: Unit) -> bool:
+        if self.last_agreed < unit.agreed_before:
+            return False
+        return all(
+            self._weak_through(stream, sequence)
+            for stream, sequence in zip(self._streams, unit.weak_before)
+            if sequence
+        )
+
+    def _weak_through(self, stream: SiteStream, sequence: int) -> bool:
+        """Whether every weak unit of the stream up to the sequence was received and delivered."""
+        if stream.weak_delivered < sequence:
+            self._advance_weak(stream)
+        return stream.weak_delivered >= sequence
+
+    def _advance_weak(self, stream: SiteStream) -> None:
+        stream.weak_delivered = max(stream.weak_delivered, stream.walked)
+        for unit in stream.queue:
+            if unit.sequence <= stream.weak_delivered:
+                continue
+            if unit.service in WEAK and unit.sequence not in stream.early:
+                return
+            stream.weak_delivered = unit.sequence
+
+    def _retry_causal(self, out: list[Unit]) -> None:
+        progress = True
+        while progress and self._causal:
+            waiting, self._causal = self._causal, []
+            before = len(out)
+            for unit in waiting:
+                if self._past_is_delivered(unit):
+                    self._deliver_early(unit, out, overtaking=False)
+                else:
+                    self._causal.append(unit)
+            progress = len(out) > before
+
+    # --- the walk in total order -----------------------------------------------------------------------------------
+
+    def _walk(self, out: list[Unit]) -> None:
+        """Rules one and two: everything below the agreed line in order; SAFE stops the walk until it is stable."""
+        agreed, stable = self.lines.agreed, self.lines.stable
+        moved = False
+        while (stream := self._lowest()) is not None:
+            unit = stream.queue[0]
+            if unit.lamport > agreed or (unit.service is Service.SAFE and unit.lamport > stable):
+                break
+            stream.queue.popleft()
+            moved = True
+            self._pass(stream, unit, out)
+        if moved and self._causal:
+            self._retry_causal(out)
+
+    def _lowest(self) -> SiteStream | None:
+        """The stream whose head is first in the total order."""
+        best: SiteStream | None = None
+        for stream in self._streams:
+            if stream.queue and (best is None or stream.queue[0].position < best.queue[0].position):
+                best = stream
+        return best
+
+    def _pass(self, stream: SiteStream, unit: Unit, out: list[Unit]) -> None:
+        stream.walked = unit.sequence
+        stream.kept.append(unit)
+        if unit.service.is_agreed:
+            self.last_agreed = unit.position
+            self.agreed_past = max(self.agreed_past, unit.position)
+        stream.overtook.discard(unit.sequence)
+        if unit.sequence in stream.early:
+            stream.early.discard(unit.sequence)
+        else:
+            out.append(unit)
+            if unit.service in WEAK:
+                self._note_past(unit)
+        self._release(unit, out)
+
+    def _forget_stable(self) -> None:
+        stable = self.lines.stable
+        for stream in self._streams:
+            while stream.kept and stream.kept[0].lamport <= stable:
+                self.kept_bytes -= len(stream.kept.popleft().body)

@@ -1,0 +1,89 @@
+"""Lines: up to which Lamport time is everything known, and up to which is it known that everyone knows.
+
+Implements: [Spread 5.1], AgreedLine and ARU.
+Deviations: D-line lines are Lamport times, derived from contiguous sequences and promises, because the thesis compares
+time stamps with a line made of sequence numbers; a unit is below a line when its time is at most the line.
+
+A *promise* (sequence s, time t) of a site says: of my units, those with a time of at most t have a sequence of at most
+s. Every unit is a promise about itself; updates are promises of silent sites.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+PROMISES_MAX = 64
+
+
+@dataclass
+class SiteLine:
+    """What this daemon knows about one site's stream."""
+
+    contiguous: int = 0  # every sequence up to here was received
+    line: int = 0  # every unit of the site with a time of at most this was received
+    received_everywhere: int = 0  # the site's own agreed line, as its slowest daemon reported it
+    _last_time: int = 0  # of the last contiguous unit
+    _promises: deque[tuple[int, int]] = field(default_factory=deque)  # out of reach, both parts growing
+
+    def advance(self, sequence: int, lamport: int) -> None:
+        """The stream is now contiguous through this unit."""
+        assert sequence == self.contiguous + 1 and lamport > self._last_time, (sequence, self.contiguous, lamport)
+        self.contiguous = sequence
+        self._last_time = lamport
+        self.line = max(self.line, lamport)
+        while self._promises and self._promises[0][0] <= sequence:
+            self.line = max(self.line, self._promises.popleft()[1])
+
+    def promise(self, sequence: int, lamport: int) -> bool:
+        """Take a promise; True when the line rose at once."""
+        if sequence > self.contiguous:
+            self._keep(sequence, lamport)
+            return False
+        if lamport <= self.line:
+            return False
+        self.line = lamport
+        return True
+
+    def _keep(self, sequence: int, lamport: int) -> None:
+        newest = self._promises[-1] if self._promises else (0, 0)
+        if sequence < newest[0] or lamport <= newest[1]:
+            return  # an older one that was overtaken says nothing new
+        if len(self._promises) == PROMISES_MAX:
+            self._promises.popleft()  # a later one implies it, only later
+        self._promises.append((sequence, lamport))
+
+
+@dataclass
+class Lines:
+    """The lines of all sites of a daemon view, seen from one daemon."""
+
+    sites: list[SiteLine]
+
+    @classmethod
+    def of(cls, count: int) -> Lines:
+        """For a view of this many sites."""
+        return cls([SiteLine() for _ in range(count)])
+
+    @property
+    def agreed(self) -> int:
+        """Everything with a time of at most this has been received here."""
+        return min(site.line for site in self.sites)
+
+    @property
+    def stable(self) -> int:
+        """Everything with a time of at most this has been received by every daemon of the view."""
+        return min(site.received_everywhere for site in self.sites)
+
+    def report(self, site: int, received_everywhere: int) -> bool:
+        """A site says up to where all its daemons have received everything; True when that is news."""
+        entry = self.sites[site]
+        if received_everywhere <= entry.received_everywhere:
+            return False
+        entry.received_everywhere = received_everywhere
+        return True
+
+    def slowest(self) -> list[int]:
+        """The sites that hold the agreed line back; for `explain`."""
+        agreed = self.agreed
+        return [index for index, site in enumerate(self.sites) if site.line == agreed]

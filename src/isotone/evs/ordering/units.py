@@ -1,0 +1,118 @@
+"""Units: what gets a stamp. A bundle, a fragment of a large message, or the metadata of a bundle that was pruned.
+
+A unit stands at one place of its site's dense sequence and carries the Lamport time at which it was born; both are
+given once and never change. Daemons and sites appear by their index in the sorted daemon view, so that comparing
+indices compares names.
+
+Implements: [Spread 5.1], the message identifier (seq, lts, session_seq).
+Deviations: D-previous the FIFO condition names the site sequence of the session's previous reliable unit instead of
+counting session sequences, because sequences that went to UNRELIABLE messages or were pruned would leave gaps in the
+count; D-causal CAUSAL waits for its causal past alone, not for silent sites. RELIABLE and FIFO units may be delivered
+ahead of
+their own past, so what a daemon has delivered does not tell the past of what it sends; every weak unit therefore
+carries its past, and whoever delivers it takes that over.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+
+import msgspec
+
+from isotone.core.errors import RemoteProtocolError
+from isotone.core.services import Service
+
+HEADER = struct.Struct(">BBHHHQQQ")  # kind, service, site, daemon, number of dependencies, sequence, lamport, previous
+DEPENDENCY = struct.Struct(">QH")  # the agreed position in the past: Lamport time and daemon
+
+Position = tuple[int, int]
+"""A place in the total order: Lamport time, then the stamping daemon's index."""
+
+BEFORE_ALL: Position = (0, 0)
+
+
+class UnitKind(IntEnum):
+    """What the body holds."""
+
+    BUNDLE = 1
+    FRAGMENT = 2
+    PRUNED = 3
+
+
+class Unit(msgspec.Struct, frozen=True, gc=False):
+    """One stamped unit. ``sequence`` is 0 for UNRELIABLE ones, which have no place in the site's sequence.
+
+    ``previous`` is the site sequence of the same session's previous reliable unit, 0 when there is none in this view.
+    ``weak_before`` (RELIABLE, FIFO, CAUSAL) has for each site the highest sequence of such a unit in the causal past;
+    ``agreed_before`` is the highest position of an AGREED or SAFE unit in it.
+    """
+
+    kind: UnitKind
+    service: Service
+    site: int
+    daemon: int
+    sequence: int
+    lamport: int
+    previous: int
+    body: bytes | memoryview = b""
+    weak_before: tuple[int, ...] = ()
+    agreed_before: Position = BEFORE_ALL
+
+    @property
+    def position(self) -> Position:
+        """Its place in the total order."""
+        return (self.lamport, self.daemon)
+
+    def pruned(self) -> Unit:
+        """The same unit without its content."""
+        return msgspec.structs.replace(self, kind=UnitKind.PRUNED, body=b"")
+
+
+def encode_unit(unit: Unit) -> tuple[bytes, bytes | memoryview]:
+    """Header and body; the body is not copied."""
+    header = HEADER.pack(
+        unit.kind,
+        unit.service,
+        unit.site,
+        unit.daemon,
+        len(unit.weak_before),
+        unit.sequence,
+        unit.lamport,
+        unit.previous,
+    )
+    if unit.weak_before:
+        header += DEPENDENCY.pack(*unit.agreed_before)
+        header += struct.pack(f">{len(unit.weak_before)}Q", *unit.weak_before)
+    return header, unit.body
+
+
+def decode_unit(frame: memoryview, *, sites: int, daemons: int) -> Unit:
+    """The inverse of `encode_unit` for a daemon view of this many sites and daemons."""
+    try:
+        kind, service, site, daemon, count, sequence, lamport, previous = HEADER.unpack_from(frame)
+        offset = HEADER.size
+        weak_before: tuple[int, ...] = ()
+        agreed_before = BEFORE_ALL
+        if count:
+            if count != sites:
+                raise RemoteProtocolError(f"a unit with {count} dependencies in a view of {sites} sites")
+            agreed_before = DEPENDENCY.unpack_from(frame, offset)
+            weak_before = struct.unpack_from(f">{count}Q", frame, offset + DEPENDENCY.size)
+            offset += DEPENDENCY.size + 8 * count
+        known_kind, known_service = UnitKind(kind), Service(service)
+    except (struct.error, ValueError) as error:
+        raise RemoteProtocolError(f"not a unit: {error}") from None
+    if site >= sites or daemon >= daemons:
+        raise RemoteProtocolError(f"site {site} or daemon {daemon} is not in this view")
+    _check_service(known_service, sequence=sequence, previous=previous, has_past=bool(count))
+    return Unit(
+        known_kind, known_service, site, daemon, sequence, lamport, previous, frame[offset:], weak_before, agreed_before
+    )
+
+
+def _check_service(service: Service, *, sequence: int, previous: int, has_past: bool) -> None:
+    if (sequence == 0) != (service is Service.UNRELIABLE) or previous >= max(sequence, 1):
+        raise RemoteProtocolError(f"sequence {sequence} after {previous} does not fit the service {service.name}")
+    if has_past != (Service.RELIABLE <= service <= Service.CAUSAL):
+        raise RemoteProtocolError(f"dependencies do not fit the service {service.name}")
