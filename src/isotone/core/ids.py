@@ -18,7 +18,7 @@ from isotone.core.errors import RemoteProtocolError
 SEQUENCE_MAX = 2**63 - 1
 
 
-class DaemonId(msgspec.Struct, frozen=True, order=True, gc=False):
+class DaemonId(msgspec.Struct, frozen=True, order=True, gc=False, forbid_unknown_fields=True):
     """One start of one daemon: its stable name, and the incarnation number that each start raises."""
 
     name: str
@@ -28,7 +28,7 @@ class DaemonId(msgspec.Struct, frozen=True, order=True, gc=False):
         return f"{self.name}#{self.incarnation}"
 
 
-class ClientId(msgspec.Struct, frozen=True, order=True, gc=False):
+class ClientId(msgspec.Struct, frozen=True, order=True, gc=False, forbid_unknown_fields=True):
     """One connection of one client: the same private name at the same daemon gets a higher session next time."""
 
     daemon: DaemonId
@@ -44,14 +44,14 @@ class ClientId(msgspec.Struct, frozen=True, order=True, gc=False):
         return f"#{self.name}#{self.daemon.name}"
 
 
-class MessageId(msgspec.Struct, frozen=True, order=True, gc=False):
+class MessageId(msgspec.Struct, frozen=True, order=True, gc=False, forbid_unknown_fields=True):
     """A message for all time: who sent it, and the place in that session's dense sequence, from 1."""
 
     sender: ClientId
     sequence: int
 
 
-class Stamp(msgspec.Struct, frozen=True, order=True, gc=False):
+class Stamp(msgspec.Struct, frozen=True, order=True, gc=False, forbid_unknown_fields=True):
     """The place of a bundle in the total order: Lamport time, then the stamping daemon. Unique for all time."""
 
     lamport: int
@@ -61,7 +61,7 @@ class Stamp(msgspec.Struct, frozen=True, order=True, gc=False):
         return f"{self.lamport}!{self.daemon}"
 
 
-class DaemonViewId(msgspec.Struct, frozen=True, order=True, gc=False):
+class DaemonViewId(msgspec.Struct, frozen=True, order=True, gc=False, forbid_unknown_fields=True):
     """A daemon view: an epoch above all that any member has seen, and the daemon that formed it."""
 
     epoch: int
@@ -76,7 +76,7 @@ NO_STAMP = Stamp(0, NO_DAEMON)
 NO_DAEMON_VIEW = DaemonViewId(0, NO_DAEMON)
 
 
-class GroupViewId(msgspec.Struct, frozen=True, order=True, gc=False):
+class GroupViewId(msgspec.Struct, frozen=True, order=True, gc=False, forbid_unknown_fields=True):
     """A view of a group: unique, never reused, increasing at every member.
 
     ``next_daemon_view`` is set while the daemon is in transition to it; ``stamp`` is that of the join, leave or kill

@@ -18,7 +18,7 @@ class Cause(Enum):
     NETWORK = "network"
 
 
-class DaemonView(msgspec.Struct, frozen=True, gc=False):
+class DaemonView(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """A daemon view as one daemon installs it; both sets are sorted."""
 
     id: DaemonViewId
@@ -26,7 +26,7 @@ class DaemonView(msgspec.Struct, frozen=True, gc=False):
     transitional: tuple[DaemonId, ...]
 
 
-class GroupView(msgspec.Struct, frozen=True, gc=False):
+class GroupView(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """A group's view as one member installs it; the sets are sorted.
 
     ``transitional`` are those who came from the same previous view; ``subject`` is who joined, left or was

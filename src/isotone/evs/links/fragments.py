@@ -59,7 +59,7 @@ def parse_fragment(data: bytes | memoryview) -> Fragment:
 def fragment_limit(rate_bytes_per_second: int, *, packet_bytes: int, hold_us: int = 5_000) -> int:
     """How large a fragment may be on a path of this rate so that it holds the path for about ``hold_us``.
 
-    What is ordered behind a fragment waits until the whole fragment came, so on a slow path fragments are single packets,
+    What is ordered behind a fragment waits until all of it came, so on a slow path fragments are single packets,
     on a fast one whole bundles.
     """
     return min(BUNDLE_BYTES_MAX, max(packet_bytes, rate_bytes_per_second * hold_us // 1_000_000))
@@ -74,7 +74,7 @@ class _Unfinished(msgspec.Struct):
 class Reassembly:
     """Joins fragments of many sources. Every fragment is expected once; one that contradicts others is refused.
 
-    Holds at most ``memory_max`` bytes and ``open_max`` unfinished messages for each source, and allocates only for bytes
+    Holds at most ``memory_max`` bytes and ``open_max`` unfinished messages of each source, allocates only for bytes
     that came: a header that promises 16 MiB costs nothing.
     """
 

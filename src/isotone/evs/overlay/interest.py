@@ -42,7 +42,7 @@ class Interest:
     _groups: dict[str, int] = field(default_factory=dict)  # group to the sites that have members; never 0
     _unknown: int = 0
     _cache: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = field(default_factory=dict)
-    _cached: dict[str, list[tuple[str, tuple[str, ...]]]] = field(default_factory=dict)  # group to its keys in _cache
+    _cached: dict[str, dict[tuple[str, tuple[str, ...]], None]] = field(default_factory=dict)  # group to keys in _cache
     _branches: dict[str, list[tuple[str, int]]] = field(default_factory=dict)  # source to branches and sites below
 
     def __post_init__(self) -> None:
@@ -116,7 +116,7 @@ class Interest:
             self._forget_all()
         self._cache[key] = found
         for group in groups:
-            self._cached.setdefault(group, []).append(key)
+            self._cached.setdefault(group, {})[key] = None
         return found
 
     def _branches_of(self, source: str) -> list[tuple[str, int]]:
@@ -141,8 +141,10 @@ class Interest:
         return sum(self._bits[site] for site in sites)
 
     def _forget(self, group: str) -> None:
-        for key in self._cached.pop(group, ()):
-            self._cache.pop(key, None)
+        for key in self._cached.pop(group, {}):
+            del self._cache[key]
+            for other in key[1]:
+                self._cached.get(other, {}).pop(key, None)
 
     def _forget_all(self) -> None:
         self._cache.clear()

@@ -13,6 +13,7 @@ There is at most one decrease for the packets of one round trip.
 
 from __future__ import annotations
 
+from isotone.detector.estimator import RunningMinimum
 from isotone.evs.links.hop.pacing import Timing
 from isotone.evs.links.hop.settings import HopSettings
 
@@ -22,11 +23,14 @@ LOSS_FACTOR = 0.5
 CHANCE_LOSS_FACTOR = 0.8
 QUEUE_FACTOR = 0.85
 QUEUE_STEP_PACKETS = 1.5  # a decrease for a queue is at least this, so that a small window empties the queue as well
-QUEUE_PACKETS = 0.75  # so many packet times make a queue
+QUEUE_PACKETS = 0.5  # so many packet times make a queue
+NOISE_PARTS = 16
 QUEUE_FLOOR_US = 1_000  # timers and schedulers cause as much
+BASE_WINDOW_US = 60_000_000  # a path that became longer looks like a foreign queue for so long, which does no harm
 TEST_ROUNDS = 2
 TEST_EVERY_US = 10_000_000
-FOREIGN_SHARE = 0.5  # of a queue of our own less than this is left after a test
+FOREIGN_SHARE = 0.1  # of a queue of our own less than this is left after a test
+CAREFUL_STEP = 0.5  # of a packet; what is added in a round trip, unless we compete with flows that add a whole one
 PACE_GAIN = 1.1  # pacing shapes, the window limits
 PACE_GAIN_DOUBLING = 2.0
 UNPACED = 1e6
@@ -36,6 +40,7 @@ class Congestion:
     """The congestion window of one direction, in bytes."""
 
     __slots__ = (
+        "_base",
         "_competes",
         "_decreased_at_sequence",
         "_flight_max",
@@ -59,7 +64,8 @@ class Congestion:
         self._window = min(self._window_max, float(INITIAL_PACKETS * self._packet))
         self.doubling_until = self._window_max  # the slow start threshold
         self._round_end = 1  # the round is over when the peer knows of this packet
-        self._round_trip_us: int | None = None  # the shortest in the last round
+        self._base = RunningMinimum(BASE_WINDOW_US)  # the round trip of a nearly full packet without queues
+        self._round_trip_us: int | None = None  # the shortest of such in the last round
         self._round_trip_us_in_round: int | None = None
         self._flight_max = 0  # in this round
         self._decreased_at_sequence = 0  # one decrease covers the packets up to here
@@ -81,8 +87,9 @@ class Congestion:
         gain = PACE_GAIN_DOUBLING if self._window < self.doubling_until else PACE_GAIN
         return gain * self.window / self._timing.smoothed_us
 
-    def sampled(self, round_trip_us: int) -> None:
-        """A round trip was measured."""
+    def sampled(self, round_trip_us: int, at: int) -> None:
+        """The round trip of a nearly full packet was measured; on a slow path small ones are faster."""
+        self._base.take(round_trip_us, at)
         best = self._round_trip_us_in_round
         self._round_trip_us_in_round = round_trip_us if best is None else min(best, round_trip_us)
 
@@ -103,7 +110,8 @@ class Congestion:
         """The peer misses this packet."""
         if sequence > self._decreased_at_sequence:
             self._decreased_at_sequence = highest_sent
-            self._shrink_to(self._window * (LOSS_FACTOR if self._queue_stands(0.5) else CHANCE_LOSS_FACTOR))
+            chance = self._round_trip_us is not None and not self._queue_stands(0.5)
+            self._shrink_to(self._window * (CHANCE_LOSS_FACTOR if chance else LOSS_FACTOR))
 
     def timed_out(self, highest_sent: int) -> None:
         """Several announcements in a row got no answer: begin anew, as small as at first."""
@@ -127,33 +135,43 @@ class Congestion:
             self._test_rounds = TEST_ROUNDS
             self._queue_before_test_us = self._queue_us
         elif self._queue_stands(1.0) and not self._competes:
-            self._on_queue(self._queue_us)
+            if self._window > LEAST_PACKETS * self._packet:
+                self._on_queue(self._queue_us)
+            else:
+                self._end_test(at)  # nothing is left to be lowered: the queue is not ours
         elif self._window >= self.doubling_until:
-            self._window = min(self._window + self._packet, self._window_max)
+            step = self._packet if self._competes else self._packet * CAREFUL_STEP
+            self._window = min(self._window + step, self._window_max)
 
     def _end_test(self, at: int) -> None:
-        self._competes = self._queue_us > FOREIGN_SHARE * self._queue_before_test_us
+        left = max(FOREIGN_SHARE * self._queue_before_test_us, self._noise_us)
+        self._competes = self._queue_us > left
         self._test_at = at + TEST_EVERY_US
         if not self._competes:
             self._on_queue(self._queue_before_test_us)
 
     def _on_queue(self, queue_us: int) -> None:
         """Shrink to what the path holds without a queue, and a little more, so that the queue empties."""
-        base = self._timing.minimum_us
+        base = self._base.value or 1
         factor = min(QUEUE_FACTOR, max(LOSS_FACTOR, base / (base + queue_us)))
         self._shrink_to(min(self._window * factor, self._window - QUEUE_STEP_PACKETS * self._packet))
 
     @property
     def _queue_us(self) -> int:
         """What even the fastest packet of the last round waited in queues."""
-        return 0 if self._round_trip_us is None else self._round_trip_us - self._timing.minimum_us
+        return 0 if self._round_trip_us is None else self._round_trip_us - (self._base.value or 0)
 
     def _queue_stands(self, share: float) -> bool:
         """Whether every packet of the last round waited in a queue; ``share`` scales what counts as one."""
         if self._round_trip_us is None:
             return False
         packet_us = self._packet * self._round_trip_us / self._window
-        return self._queue_us > share * max(QUEUE_PACKETS * packet_us, self._timing.minimum_us / 16, QUEUE_FLOOR_US)
+        return self._queue_us > share * max(QUEUE_PACKETS * packet_us, self._noise_us)
+
+    @property
+    def _noise_us(self) -> float:
+        """Round trips differ by as much without any queue."""
+        return max((self._base.value or 0) / NOISE_PARTS, QUEUE_FLOOR_US)
 
     def _shrink_to(self, window: float) -> None:
         self._window = max(window, float(LEAST_PACKETS * self._packet))

@@ -41,6 +41,7 @@ from isotone.evs.links.hop.wire import (
     DATA,
     ECHO,
     FLAGS,
+    FULL,
     HALF,
     HEADER,
     HEADER_BYTES,
@@ -90,14 +91,14 @@ class Hop:
         self._unanswered = 0  # announcements since the last progress
         self._progress_at = 0  # when the peer last made progress, or the first packet after idleness was sent
         self._acknowledged_at = -MICROSECONDS  # when the last packet left, each of which acknowledges
-        self._echo: tuple[int, int] | None = None  # a time stamp of the peer and when it came, to be sent back once
+        self._echo: tuple[int, int, int] | None = None  # to be sent back once: a time stamp, when it came, FULL or 0
 
     @property
     def room(self) -> int:
-        """Bytes of frames that may be offered now. Large frames that fill the queue leave room for one packet of others.
+        """Bytes of frames that may be offered now.
 
-        So the layer above can keep offering small frames while bulk waits for its turn, as it must if bulk is not to
-        delay them. Unless the queue is full there is room for the largest frame.
+        Large frames that fill the queue leave room for one packet of others: the layer above goes on offering small
+        frames while bulk waits for its turn. Unless the queue is full there is room for the largest frame.
         """
         capacity = self._queue_capacity
         large = self._packer.large_bytes
@@ -177,8 +178,10 @@ class Hop:
         if flags & ANSWER:
             self._acknowledge_at = at
         if flags & ECHO:
-            self._on_echo((at - echo) & WORD, at)
-        self._echo = (stamp, at)
+            self._on_echo((at - echo) & WORD, at, full=bool(flags & FULL))
+        full = FULL if 4 * len(packet) >= 3 * self.settings.packet_bytes else 0
+        if self._echo is None or full >= self._echo[2]:
+            self._echo = (stamp, at, full)
 
     def _on_data(self, sequence: int, body: memoryview, at: int, frames: list[Frame], *, resent: bool) -> None:
         receiver = self.receiver
@@ -209,10 +212,11 @@ class Hop:
         if lost:
             self.congestion.lost(lost, self.sender.highest_sent)
 
-    def _on_echo(self, round_trip_us: int, at: int) -> None:
+    def _on_echo(self, round_trip_us: int, at: int, *, full: bool) -> None:
         if round_trip_us < HALF:
             self.timing.take(round_trip_us, at)
-            self.congestion.sampled(round_trip_us)
+            if full:
+                self.congestion.sampled(round_trip_us, at)
 
     # --- time ------------------------------------------------------------------------------------------------------
 
@@ -343,9 +347,9 @@ class Hop:
         receiver = self.receiver
         echo = 0
         if self._echo is not None:
-            stamp, came_at = self._echo
+            stamp, came_at, full = self._echo
             echo = (stamp + at - came_at) & WORD
-            flags |= ECHO
+            flags |= ECHO | full
             self._echo = None
         self._acknowledge_at = None
         self._acknowledged_at = at

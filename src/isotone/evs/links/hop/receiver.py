@@ -1,8 +1,8 @@
 """The receiving half of a hop link: what came, what is missing, and when to ask for it.
 
 Implements: [Spread 4.3, Figure 4.2]. Deviations:
-Dh1 the missing range is next_expected … sequence − 1 (lines 10, 32), the line moves when it stood right below the packet
-    (line 18), and with nothing missing it is next_expected − 1 (line 27), because the figure would request packets that
+Dh1 the missing range is next_expected … sequence − 1 (lines 10, 32), the line moves if it stood right below the packet
+    (line 18), and with nothing missing it is next_expected − 1 (line 27), because the figure would ask for packets that
     arrived and never move its line;
 Dh2 the delay before a request adapts to the reordering that was seen; the thesis has a fixed one and suggests this;
 Dh3 a packet is given up after a time *and* a number of requests, both from measurements, where the thesis has a fixed

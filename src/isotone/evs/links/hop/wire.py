@@ -17,7 +17,8 @@ DATA = 1  # has a sequence number of its own and a body; other packets name the 
 RESENT = 2  # a copy that was asked for
 ECHO = 4  # the echo field holds a time stamp that came from the other end
 ANSWER = 8  # the other end shall acknowledge at once
-FLAGS = DATA | RESENT | ECHO | ANSWER
+FULL = 16  # the packet whose time stamp is echoed was at least three quarters full
+FLAGS = DATA | RESENT | ECHO | ANSWER | FULL
 
 HEADER = Struct("!BBHIIIIII")
 """Version, flags, count of ranges, link, sequence, all received up to, highest known, time stamp, echo."""

@@ -1,0 +1,137 @@
+"""Read traces, from files of any kind, run by run.
+
+Guarantees: each node's rows come in its own order, incarnation by incarnation, index by index, each once; a hole in
+the indices is a `Gap`; a record that may go on beyond what was written ends with `Truncated`. Across nodes see
+`isotone.trace.merge`. Files that hold a part of one record are streamed; others are loaded, one run at a time.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from heapq import merge as merge_sorted
+from pathlib import Path
+
+import msgspec
+
+from isotone.core.errors import InputError
+from isotone.trace.dense import dense, is_in_order
+from isotone.trace.events import Row
+from isotone.trace.jsonl import read_jsonl
+from isotone.trace.layout import JSONL_SUFFIX, PARQUET_SUFFIX, SPOOL_SUFFIX, SUFFIXES
+from isotone.trace.merge import Stream, merge
+from isotone.trace.parquet import ParquetFile
+from isotone.trace.record import OnUnreadable, Part, node_rows
+from isotone.trace.spool import SpoolPart, rotated_path
+
+
+class _Run(msgspec.Struct):
+    """What there is of one run: parts by node, and loaders of whole files."""
+
+    parts: defaultdict[str, list[Part]] = msgspec.field(default_factory=lambda: defaultdict(list))
+    wholes: list[tuple[Path, Callable[[], Iterator[Row]]]] = []
+
+
+def read(paths: Iterable[Path], *, skip_unreadable: OnUnreadable | None = None) -> Iterator[Row]:
+    """The rows of the one run that these files and directories hold."""
+    runs = list(read_runs(paths, skip_unreadable=skip_unreadable))
+    if len(runs) != 1:
+        names = ", ".join(repr(name) for name, _ in runs) or "none"
+        raise InputError(f"one run is needed, found {names}")
+    return iter(runs[0][1])
+
+
+def read_runs(
+    paths: Iterable[Path], *, skip_unreadable: OnUnreadable | None = None
+) -> Iterator[tuple[str, Iterable[Row]]]:
+    """Every run with its rows, runs in the order in which their first files stand.
+
+    A file that cannot be read is an `InputError` that names it, or, given ``skip_unreadable``, a call of that; what it
+    leaves out is then a gap or a truncation. The rows of a run can be read once.
+    """
+    runs: defaultdict[str, _Run] = defaultdict(_Run)
+    for path in trace_files(paths):
+        try:
+            _add(path, runs)
+        except InputError as error:
+            if skip_unreadable is None:
+                raise
+            skip_unreadable(path, error)
+    for name, run in runs.items():
+        yield name, _rows(run, skip_unreadable)
+
+
+def trace_files(paths: Iterable[Path]) -> Iterator[Path]:
+    """The files themselves, and all trace files below the directories, sorted; hidden files are unfinished ones."""
+    for path in paths:
+        if not path.is_dir():
+            if path.suffix not in SUFFIXES:
+                raise InputError(f"{path}: a trace is named {', '.join(SUFFIXES)}")
+            yield path
+            continue
+        for found in sorted(path.rglob("*")):
+            if found.suffix in SUFFIXES and not found.name.startswith(".") and found.is_file():
+                yield found
+
+
+def _add(path: Path, runs: defaultdict[str, _Run]) -> None:
+    if path.suffix == JSONL_SUFFIX:
+        runs[read_jsonl(path).run].wholes.append((path, lambda: read_jsonl(path).rows()))
+        return
+    part = _open(path)
+    if part.header is not None:
+        runs[part.header.run].parts[part.header.node].append(part)
+        return
+    assert isinstance(part, ParquetFile)
+    for run in part.runs():
+        runs[run].wholes.append((path, partial(part.rows, run)))
+
+
+def _open(path: Path) -> Part:
+    if path.suffix == PARQUET_SUFFIX:
+        return ParquetFile(path)
+    assert path.suffix == SPOOL_SUFFIX
+    try:
+        return SpoolPart(path)
+    except FileNotFoundError:
+        if rotated_path(path).exists():  # a live writer has rotated it since we looked
+            return ParquetFile(rotated_path(path))
+        raise InputError(f"{path}: no such file") from None
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+
+
+def _rows(run: _Run, skip_unreadable: OnUnreadable | None) -> Iterator[Row]:
+    yield from merge(_streams(run, skip_unreadable))
+
+
+def _streams(run: _Run, skip_unreadable: OnUnreadable | None) -> list[Stream]:
+    wholes = [_load(path, rows, skip_unreadable) for path, rows in run.wholes]
+    if len(wholes) == 1 and not run.parts and is_in_order(wholes[0]):
+        # The file's own order is better than what clocks can tell: it has sends before their deliveries.
+        return [Stream(frozenset(row.node for row in wholes[0]), dense(wholes[0]))]
+    by_node: defaultdict[str, list[Row]] = defaultdict(list)
+    for rows in wholes:
+        for row in rows:
+            by_node[row.node].append(row)
+    streams = []
+    for node in sorted({*by_node, *run.parts}):
+        loaded = sorted(by_node[node], key=_place)
+        streamed = node_rows(run.parts.get(node, []), skip_unreadable)
+        streams.append(Stream(frozenset((node,)), dense(merge_sorted(loaded, streamed, key=_place))))
+    return streams
+
+
+def _load(path: Path, rows: Callable[[], Iterator[Row]], skip_unreadable: OnUnreadable | None) -> list[Row]:
+    try:
+        return list(rows())
+    except InputError as error:
+        if skip_unreadable is None:
+            raise
+        skip_unreadable(path, error)
+        return []
+
+
+def _place(row: Row) -> tuple[int, int]:
+    return row.incarnation, row.index

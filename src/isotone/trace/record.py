@@ -1,0 +1,87 @@
+"""One node's record, put together from its parts: incarnation by incarnation, part by part, and how each ends.
+
+A record needs no `Truncated` when its writer closed it, when it ends with `Crashed`, or when it was written at level
+*full* and a later incarnation of the node began while the same machine ran: then the process died and lost nothing.
+That it crashed is left for checkers to conclude from the later incarnation's `Recovered`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from isotone.core.errors import InputError
+from isotone.trace.dense import index_after
+from isotone.trace.events import Crashed, Row, Truncated
+from isotone.trace.layout import PartHeader, Tail
+from isotone.trace.parquet import ParquetFile
+from isotone.trace.spool import SpoolPart, rotated_path
+from isotone.trace.writer import Level
+
+Part = SpoolPart | ParquetFile
+OnUnreadable = Callable[[Path, InputError], None]
+
+NOT_CLOSED = "the writer did not close its record"
+
+
+def node_rows(parts: Iterable[Part], skip_unreadable: OnUnreadable | None) -> Iterator[Row]:
+    """All rows of a node; a row may come twice when a part is there as spool and as Parquet."""
+    by_incarnation: defaultdict[int, list[Part]] = defaultdict(list)
+    for part in parts:
+        by_incarnation[_header(part).incarnation].append(part)
+    ordered = [by_incarnation[incarnation] for incarnation in sorted(by_incarnation)]
+    for place, record in enumerate(ordered):
+        later = _header(ordered[place + 1][0]) if place + 1 < len(ordered) else None
+        yield from _record_rows(record, later, skip_unreadable)
+
+
+def _record_rows(parts: list[Part], later: PartHeader | None, skip_unreadable: OnUnreadable | None) -> Iterator[Row]:
+    last: Row | None = None
+    tail = Tail(closed=False)
+    for part in sorted(parts, key=lambda part: (_header(part).part, isinstance(part, SpoolPart))):
+        damage = tail.problem
+        try:
+            for row in _part_rows(part):
+                if last is None or row.index > last.index:
+                    last, damage = row, ""  # the record goes on: what a damaged part lost is a gap
+                yield row
+            tail = part.tail
+        except InputError as error:
+            if skip_unreadable is None:
+                raise
+            skip_unreadable(part.path, error)
+            tail = Tail(closed=False, problem=str(error))
+        tail = Tail(tail.closed and not damage, tail.problem or damage)
+    reason = _why_truncated(_header(parts[0]), tail, last, later)
+    if reason:
+        header = _header(parts[0])
+        index, at = (0, 0) if last is None else (index_after(last), last.at)
+        yield Row(header.node, header.incarnation, index, at, Truncated(reason))
+
+
+def _part_rows(part: Part) -> Iterator[Row]:
+    try:
+        yield from part.rows()
+    except FileNotFoundError:  # a live writer has rotated the spool since we looked
+        if not rotated_path(part.path).exists():
+            raise InputError(f"{part.path}: no such file") from None
+        rotated = ParquetFile(rotated_path(part.path))
+        yield from rotated.rows()
+        part.tail = rotated.tail
+    except OSError as error:
+        raise InputError(f"{part.path}: {error}") from None
+
+
+def _why_truncated(header: PartHeader, tail: Tail, last: Row | None, later: PartHeader | None) -> str:
+    if tail.closed or (last is not None and isinstance(last.entry, Crashed | Truncated)):
+        return ""
+    died_alone = later is not None and later.boot == header.boot != ""
+    if died_alone and header.level == Level.FULL.value and not tail.problem:
+        return ""
+    return f"{NOT_CLOSED}: {tail.problem}" if tail.problem else NOT_CLOSED
+
+
+def _header(part: Part) -> PartHeader:
+    assert part.header is not None
+    return part.header

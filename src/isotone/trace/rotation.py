@@ -1,0 +1,39 @@
+"""From spool to Parquet, so that a kill between any two steps loses no row and shows none twice.
+
+Write a temporary file, sync it, rename it, sync the directory, drop the spool. Before the rename only the spool
+counts; after it both hold the same rows and the reader takes each (run, node, incarnation, index) once.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from isotone.trace.layout import sync_directory, temporary_path
+from isotone.trace.parquet import write_part
+from isotone.trace.spool import SpoolPart, rotated_path
+
+
+def rotate(spool: Path) -> Path:
+    """Turn a spool that nobody writes any more into its Parquet file; raises `OSError` as the disk does."""
+    part = SpoolPart(spool)
+    target = rotated_path(spool)
+    temporary = temporary_path(target)
+    try:
+        write_part(temporary, part.header, part.rows(), lambda: part.tail)
+        _sync_file(temporary)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+    os.replace(temporary, target)
+    sync_directory(target.parent)
+    os.unlink(spool)
+    return target
+
+
+def _sync_file(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

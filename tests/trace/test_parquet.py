@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import builtins
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+from hypothesis import given
+
+from isotone.core.errors import InputError, MachineError
+from isotone.trace.columns import COLUMNS
+from isotone.trace.events import Row
+from isotone.trace.layout import PartHeader, Tail
+from isotone.trace.parquet import BATCH_ROWS, ParquetFile, require_pyarrow, schema, write_parquet, write_part
+from isotone.trace.writer import TraceWriter
+from tests.trace.rows import sends
+from tests.trace.strategies import records
+
+
+def test_every_entry_round_trips(tmp_path: Path) -> None:
+    @given(records(max_size=20))
+    def check(rows: list[Row]) -> None:
+        write_parquet(tmp_path / "x.parquet", "r", rows)
+        found = ParquetFile(tmp_path / "x.parquet")
+        assert found.header is None and found.tail.closed
+        assert list(found.rows()) == rows
+
+    check()
+
+
+def test_more_rows_than_a_batch(tmp_path: Path) -> None:
+    rows = sends(BATCH_ROWS + 5)
+    write_parquet(tmp_path / "x.parquet", "r", rows)
+    assert list(ParquetFile(tmp_path / "x.parquet").rows()) == rows
+
+
+def test_the_file_has_the_columns_and_types(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "x.parquet", "r", sends(1))
+    table = pyarrow.parquet.read_table(tmp_path / "x.parquet")
+    assert table.schema.names == list(COLUMNS)
+    types = {field.name: str(field.type).replace("item: ", "").replace("element: ", "") for field in table.schema}
+    assert types == dict(COLUMNS)
+    (row,) = table.to_pylist()
+    assert (row["run"], row["version"], row["service"], row["clients"]) == ("r", 1, "AGREED", ["#c#d1#1#1"])
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_part_keeps_its_header_and_how_it_ended(tmp_path: Path, closed: bool) -> None:
+    header = PartHeader("r", "d1", 1, 4, "buffered", "boot")
+    write_part(tmp_path / "x.parquet", header, sends(2), lambda: Tail(closed=closed))
+    found = ParquetFile(tmp_path / "x.parquet")
+    assert found.header == header
+    assert found.tail.closed is closed
+
+
+def test_files_that_another_program_wrote(tmp_path: Path) -> None:
+    """Without our metadata, with another order of columns, more columns and several runs."""
+    write_parquet(tmp_path / "a.parquet", "a", sends(1))
+    write_parquet(tmp_path / "b.parquet", "b", sends(2))
+    tables = [
+        pyarrow.parquet.read_table(tmp_path / name).replace_schema_metadata() for name in ("a.parquet", "b.parquet")
+    ]
+    table = pyarrow.concat_tables(tables)
+    table = table.select(table.schema.names[::-1]).append_column("more", pyarrow.array([1, 2, 3]))
+    pyarrow.parquet.write_table(table, tmp_path / "x.parquet")
+    found = ParquetFile(tmp_path / "x.parquet")
+    assert found.runs() == ["a", "b"]
+    assert list(found.rows("b")) == sends(2)
+
+
+def write_changed(path: Path, **columns: Any) -> None:
+    write_parquet(path, "r", sends(1))
+    table = pyarrow.parquet.read_table(path)
+    for name, value in columns.items():
+        place = table.schema.get_field_index(name)
+        table = table.set_column(place, name, pyarrow.array([value], type=schema().field(name).type))
+    pyarrow.parquet.write_table(table, path)
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"version": 2}, "x.parquet: trace version 2 is unknown here"),
+        ({"version": None}, "x.parquet: not a trace version: None"),
+        ({"kind": "dance"}, "x.parquet: unknown kind 'dance'"),
+        ({"node": None}, "x.parquet: a row without node"),
+        ({"digests": None}, "x.parquet: kind 'send' needs the column 'digests'"),
+        ({"service": "BEST"}, "x.parquet: kind 'send': 'BEST' cannot stand"),
+    ],
+)
+def test_wrong_rows_are_named(tmp_path: Path, columns: dict[str, Any], said: str) -> None:
+    write_changed(tmp_path / "x.parquet", **columns)
+    with pytest.raises(InputError, match=said):
+        list(ParquetFile(tmp_path / "x.parquet").rows())
+
+
+def test_a_newer_file_is_refused_before_its_rows(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "x.parquet", "r", sends(1))
+    table = pyarrow.parquet.read_table(tmp_path / "x.parquet").replace_schema_metadata({"isotone_trace": "2"})
+    pyarrow.parquet.write_table(table, tmp_path / "x.parquet")
+    with pytest.raises(InputError, match="trace version 2 is unknown here"):
+        ParquetFile(tmp_path / "x.parquet")
+
+
+def test_what_is_not_a_trace(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"run": ["r"]}), path)
+    with pytest.raises(InputError, match="not a trace: columns missing: version, node"):
+        ParquetFile(path)
+    path.write_bytes(b"hello")
+    with pytest.raises(InputError, match="not a readable Parquet file"):
+        ParquetFile(path)
+    with pytest.raises(InputError, match="not a readable Parquet file"):
+        ParquetFile(tmp_path / "nowhere.parquet")
+
+
+def test_without_pyarrow_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ordinary = builtins.__import__
+
+    def without(name: str, *rest: Any) -> Any:
+        if name.startswith("pyarrow"):
+            raise ImportError(name)
+        return ordinary(name, *rest)
+
+    for name in [name for name in sys.modules if name.split(".")[0] == "pyarrow"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(MachineError, match=r"install isotone\[trace\]"):
+        require_pyarrow()
+    with pytest.raises(MachineError, match=r"install isotone\[trace\]"):
+        TraceWriter(tmp_path, "r", "d1", 1)
+    writer = TraceWriter(tmp_path, "r", "d1", 1, rotate_bytes=None)
+    writer.append(sends(1)[0])
+    writer.close()
+    assert [path.name for path in (tmp_path / "r").iterdir()] == ["d1-1-000000.spool"]
