@@ -3,11 +3,8 @@
 HOURS is the total for one version of the source: a soak that was stopped after three of eight hours runs five more when
 it is called again. Changed source starts a new campaign: failed seeds first, then seeds never tried.
 
-Each chunk of seeds is one process, `isotone sim swarm --first-seed N --seeds K --json`. It prints one JSON object on
-its last line and exits with 0 (all hold) or 1 (violations); anything else is a broken chunk:
-
-    {"verdicts": {"Spread 2.7": {"holds": 98, "not exercised": 2}},
-     "failures": [{"seed": 17, "property": "Spread 2.13", "replay": "isotone sim run --seed 17"}]}
+Each chunk of seeds is one process of one task (tools/soak_tasks.py); tasks take turns. It exits with 0 (all hold) or 1
+(violations); anything else is a broken chunk.
 
 State: soak/state.json. Report: soak/report.txt, renewed after each chunk.
 Exit codes: 0 no violation, 1 violations, 2 wrong usage or unreadable state, 3 the simulator cannot be run.
@@ -16,13 +13,13 @@ Exit codes: 0 no violation, 1 violations, 2 wrong usage or unreadable state, 3 t
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,7 +28,8 @@ from types import FrameType
 from typing import IO
 
 import soak_state
-from soak_state import Campaign, Chunk, Failure
+from soak_state import Campaign, Chunk
+from soak_tasks import TASKS
 
 ROOT = Path(__file__).resolve().parent.parent
 CHUNK_SECONDS = 60.0  # aimed at; so much is lost at most when the machine stops
@@ -59,7 +57,8 @@ def main() -> int:
     parser.add_argument("--hours", type=float, default=1.0, help="in total for this version of the source; default: 1")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="default: one for each core")
     parser.add_argument("--directory", type=Path, default=ROOT / "soak", help="of state and report; default: soak/")
-    parser.add_argument("--fresh", action="store_true", help="forget the stored state and begin with seed 0")
+    parser.add_argument("--task", action="append", choices=sorted(TASKS), help="only this one; may be repeated")
+    parser.add_argument("--fresh", action="store_true", help="forget the stored state and begin with the first seed")
     arguments = parser.parse_args()
     if arguments.hours <= 0 or arguments.processes < 1:
         parser.error("--hours and --processes must be positive")  # exits with 2
@@ -71,7 +70,7 @@ def main() -> int:
     except ValueError as error:
         print(f"soak: {error}; --fresh begins anew", file=sys.stderr)
         return 2
-    soak = Soak(campaign, state, arguments.hours, arguments.processes)
+    soak = Soak(campaign, state, arguments.hours, arguments.processes, arguments.task or sorted(TASKS))
     code = 0
     try:
         with terminate_as_interrupt():
@@ -86,7 +85,7 @@ def main() -> int:
 
 
 class Soak:
-    def __init__(self, campaign: Campaign, state: Path, hours: float, processes: int) -> None:
+    def __init__(self, campaign: Campaign, state: Path, hours: float, processes: int, tasks: list[str]) -> None:
         self.campaign = campaign
         self._state = state
         self._hours = hours
@@ -94,8 +93,9 @@ class Soak:
         self._spent_before = campaign.seconds_spent
         self._started = time.monotonic()
         self._running: list[Running] = []
-        self._waiting = list(campaign.handed_out)  # what an earlier call had begun
-        self._chunk_seeds = 8  # adapted to CHUNK_SECONDS
+        self._waiting = [chunk for chunk in campaign.handed_out if chunk.task in tasks]  # begun by an earlier call
+        self._chunk_seeds = dict.fromkeys(tasks, 8)  # adapted to CHUNK_SECONDS
+        self._turns = deque(tasks)
         self._broken: list[tuple[Chunk, str]] = []  # in a row; the next chunk with a result confirms them
 
     def run(self) -> None:
@@ -126,8 +126,10 @@ class Soak:
     def _next_chunk(self) -> Chunk:
         if self._waiting:
             return self._waiting.pop(0)
-        chunk = Chunk(self.campaign.next_seed, self._chunk_seeds)
-        self.campaign.next_seed += chunk.count
+        task = self._turns[0]
+        self._turns.rotate(-1)
+        chunk = Chunk(task, self.campaign.next_seed.get(task, 1), self._chunk_seeds[task])
+        self.campaign.next_seed[task] = chunk.first + chunk.count
         self.campaign.handed_out.append(chunk)
         return chunk
 
@@ -135,7 +137,12 @@ class Soak:
         # Files, not pipes: a chunk that talks much must not stop because nobody listens.
         output, errors = (tempfile.TemporaryFile("w+", encoding="utf-8") for _ in range(2))  # noqa: SIM115
         process = subprocess.Popen(
-            swarm_command(chunk), cwd=ROOT, text=True, stdin=subprocess.DEVNULL, stdout=output, stderr=errors
+            TASKS[chunk.task].command(chunk),
+            cwd=ROOT,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=errors,
         )
         return Running(chunk, process, output, errors, time.monotonic())
 
@@ -157,40 +164,21 @@ class Soak:
         try:
             if code not in {0, 1}:
                 raise ValueError(f"exit code {code}")
-            verdicts, failures = read_result(output)
+            verdicts, failures = TASKS[chunk.task].read(chunk, code, output)
         except ValueError as error:
             self._broken.append((chunk, f"{error}: {errors.strip()[-REASON_CHARACTERS_MAX:]}"))
             return
         self._confirm_broken()
         self.campaign.finish(chunk, verdicts, failures)
         wanted = int(chunk.count * CHUNK_SECONDS / max(seconds, 0.001))
-        self._chunk_seeds = max(1, min(wanted, 4 * self._chunk_seeds, CHUNK_SEEDS_MAX))
+        self._chunk_seeds[chunk.task] = max(1, min(wanted, 4 * self._chunk_seeds[chunk.task], CHUNK_SEEDS_MAX))
         failed = f", {len(failures)} FAILED" if failures else ""
-        print(f"seeds {chunk.first}..{chunk.first + chunk.count - 1}: {seconds:.0f} s{failed}", flush=True)
+        print(f"{chunk.task} {chunk.first}..{chunk.first + chunk.count - 1}: {seconds:.0f} s{failed}", flush=True)
 
     def _confirm_broken(self) -> None:
         """The simulator can be run, so these chunks broke by themselves."""
         while self._broken:
             self.campaign.give_up(*self._broken.pop())
-
-
-def swarm_command(chunk: Chunk) -> list[str]:
-    seeds = ["--first-seed", str(chunk.first), "--seeds", str(chunk.count)]
-    return [sys.executable, "-m", "isotone.cli", "sim", "swarm", *seeds, "--json"]
-
-
-def read_result(output: str) -> tuple[dict[str, dict[str, int]], list[Failure]]:
-    """Raises ValueError when the last line is not the promised object."""
-    lines = output.strip().splitlines()
-    if not lines:
-        raise ValueError("no output")
-    result = json.loads(lines[-1])
-    try:
-        verdicts = {name: dict(counts) for name, counts in result["verdicts"].items()}
-        failures = [Failure(item["seed"], item["property"], item["replay"]) for item in result["failures"]]
-    except (LookupError, TypeError, AttributeError) as error:
-        raise ValueError(f"unexpected result, {error!r}") from error
-    return verdicts, failures
 
 
 def read_all(file: IO[str]) -> str:

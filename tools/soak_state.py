@@ -20,14 +20,16 @@ NOTES_MAX = 100
 
 @dataclass(frozen=True)
 class Chunk:
-    """Seeds `first` up to and without `first + count`."""
+    """Seeds `first` up to and without `first + count` of one task."""
 
+    task: str
     first: int
     count: int
 
 
 @dataclass(frozen=True)
 class Failure:
+    task: str
     seed: int
     property: str
     replay: str
@@ -36,9 +38,9 @@ class Failure:
 @dataclass
 class Campaign:
     source: str  # digest of the source that this campaign runs
-    next_seed: int = 0  # invariant: every seed below is finished or in `handed_out`
+    next_seed: dict[str, int] = field(default_factory=dict)  # per task; every seed below is finished or handed out
     handed_out: list[Chunk] = field(default_factory=list)
-    seeds_finished: int = 0
+    seeds_finished: dict[str, int] = field(default_factory=dict)  # per task
     seconds_spent: float = 0.0
     failures: list[Failure] = field(default_factory=list)
     failures_total: int = 0
@@ -47,7 +49,7 @@ class Campaign:
 
     def finish(self, chunk: Chunk, verdicts: dict[str, dict[str, int]], failures: list[Failure]) -> None:
         self.handed_out.remove(chunk)
-        self.seeds_finished += chunk.count
+        self.seeds_finished[chunk.task] = self.seeds_finished.get(chunk.task, 0) + chunk.count
         self.failures_total += len(failures)
         self.failures.extend(failures[: FAILURES_MAX - len(self.failures)])
         for name, counts in verdicts.items():
@@ -56,7 +58,7 @@ class Campaign:
     def give_up(self, chunk: Chunk, reason: str) -> None:
         self.handed_out.remove(chunk)
         if len(self.broken_chunks) < NOTES_MAX:
-            self.broken_chunks.append(f"seeds {chunk.first}..{chunk.first + chunk.count - 1}: {reason}")
+            self.broken_chunks.append(f"{chunk.task} {chunk.first}..{chunk.first + chunk.count - 1}: {reason}")
 
 
 def source_digest(root: Path) -> str:
@@ -87,8 +89,8 @@ def load(path: Path, source: str) -> Campaign:
         raise ValueError(f"{path}: {error}") from error
     if earlier.source == source:
         return earlier
-    failed = sorted({failure.seed for failure in earlier.failures})
-    again = [Chunk(seed, 1) for seed in failed]
+    failed = sorted({(failure.task, failure.seed) for failure in earlier.failures})
+    again = [Chunk(task, seed, 1) for task, seed in failed]
     finished_report = path.with_name("report.txt")
     if finished_report.exists():
         finished_report.rename(path.with_name(f"report-{earlier.source}.txt"))
@@ -108,11 +110,10 @@ def replace_text(path: Path, text: str) -> None:
 
 def report(campaign: Campaign, hours_wanted: float) -> str:
     hours = campaign.seconds_spent / 3600
-    rate = campaign.seeds_finished / hours if hours else 0.0
     lines = [
         f"soak of source {campaign.source}",
         f"  hours    {hours:.2f} of {hours_wanted:g}",
-        f"  seeds    {campaign.seeds_finished} finished, {rate:.0f} an hour, the next is {campaign.next_seed}",
+        *(f"  seeds    {count} of {task}" for task, count in sorted(campaign.seeds_finished.items())),
         f"  failures {campaign.failures_total}",
         *(f"  broken   {note}" for note in campaign.broken_chunks),
     ]

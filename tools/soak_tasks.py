@@ -1,0 +1,62 @@
+"""What a soak runs: each task turns a range of seeds into one process and reads its result back."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from soak_state import Chunk, Failure
+
+CODEC_INPUTS_PER_SEED = 100_000
+
+Result = tuple[dict[str, dict[str, int]], list[Failure]]
+
+
+@dataclass(frozen=True)
+class Task:
+    """`command` runs the seeds of a chunk; it exits with 0 or 1, and `read` makes verdicts of exit code and output."""
+
+    name: str
+    command: Callable[[Chunk], list[str]]
+    read: Callable[[Chunk, int, str], Result]
+
+
+def swarm(system: str, stack: str) -> Task:
+    """Simulations with faults; prints one JSON object."""
+
+    def command(chunk: Chunk) -> list[str]:
+        seeds = f"{chunk.first}..{chunk.first + chunk.count - 1}"
+        options = ["--system", system, "--stack", stack, "--faults", "all", "--workers", "1", "--json"]
+        return [sys.executable, "-m", "isotone.cli", "sim", "swarm", "--seeds", seeds, *options]
+
+    return Task(f"{system}-{stack}", command, read_swarm)
+
+
+def read_swarm(chunk: Chunk, code: int, output: str) -> Result:
+    """Raises ValueError when the output is not the promised object."""
+    try:
+        result = json.loads(output)
+        verdicts = {name: dict(counts) for name, counts in result["properties"].items()}
+        failures = [Failure(chunk.task, each["seed"], each["property"], each["replay"]) for each in result["failures"]]
+    except (LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"unexpected result, {error!r}") from error
+    return verdicts, failures
+
+
+def codec_command(chunk: Chunk) -> list[str]:
+    """Random and mutated input; one process takes all seeds of the chunk as one stream."""
+    count = str(chunk.count * CODEC_INPUTS_PER_SEED)
+    return [sys.executable, "-m", "tests.core.codec_fuzz", "--count", count, "--seed", str(chunk.first)]
+
+
+def read_codec(chunk: Chunk, code: int, output: str) -> Result:
+    """The exit code says all; the failure's command repeats it."""
+    if code == 0:
+        return {"CODEC": {"holds": chunk.count}}, []
+    replay = " ".join(["python", *codec_command(chunk)[1:]])
+    return {"CODEC": {"violated": 1}}, [Failure(chunk.task, chunk.first, "CODEC", replay)]
+
+
+TASKS = {task.name: task for task in (swarm("evs", "oracle"), Task("codec", codec_command, read_codec))}
