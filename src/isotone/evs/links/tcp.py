@@ -256,7 +256,8 @@ class TcpLink:
             rest = memoryview(data)
             if self._state is _State.GREETING:
                 rest = self._read_greeting(rest, actions)
-            self._read_frames(rest, frames)
+            if self._state is _State.OPEN:
+                self._read_frames(rest, frames)
         except RemoteProtocolError as error:
             self.counters.malformed += 1
             reason = str(error)

@@ -30,6 +30,7 @@ BASE_WINDOW_US = 60_000_000  # a path that became longer looks like a foreign qu
 TEST_ROUNDS = 2
 TEST_EVERY_US = 10_000_000
 FOREIGN_SHARE = 0.1  # of a queue of our own less than this is left after a test
+CAREFUL_SHARE = 0.25
 CAREFUL_STEP = 0.5  # of a packet; what is added in a round trip, unless we compete with flows that add a whole one
 PACE_GAIN = 1.1  # pacing shapes, the window limits
 PACE_GAIN_DOUBLING = 2.0
@@ -140,7 +141,8 @@ class Congestion:
             else:
                 self._end_test(at)  # nothing is left to be lowered: the queue is not ours
         elif self._window >= self.doubling_until:
-            step = self._packet if self._competes else self._packet * CAREFUL_STEP
+            careful = not self._competes and self._queue_stands(CAREFUL_SHARE)
+            step = self._packet * (CAREFUL_STEP if careful else 1.0)
             self._window = min(self._window + step, self._window_max)
 
     def _end_test(self, at: int) -> None:

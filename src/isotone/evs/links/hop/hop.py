@@ -169,6 +169,8 @@ class Hop:
             raise RemoteProtocolError("a header that no version 1 has")
         near = self.sender.acknowledged_up_to
         self._on_acknowledgement(expand(up_to, near), expand(highest, near), at)
+        if flags & ECHO:
+            self._on_echo((at - echo) & WORD, at, full=bool(flags & FULL))
         sequence = expand(word, self.receiver.next_expected)
         if flags & DATA:
             self._on_data(sequence, packet[HEADER_BYTES:], at, frames, resent=bool(flags & RESENT))
@@ -177,8 +179,6 @@ class Hop:
             self._on_requests(read_ranges(packet, count, near), at)
         if flags & ANSWER:
             self._acknowledge_at = at
-        if flags & ECHO:
-            self._on_echo((at - echo) & WORD, at, full=bool(flags & FULL))
         full = FULL if 4 * len(packet) >= 3 * self.settings.packet_bytes else 0
         if self._echo is None or full >= self._echo[2]:
             self._echo = (stamp, at, full)

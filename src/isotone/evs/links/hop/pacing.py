@@ -73,11 +73,14 @@ class Bucket:
         self.rate = rate  # bytes in a microsecond
         self.depth = depth
         self.level = depth  # never above depth
-        self._at = 0
+        self._at: int | None = None
 
     def refill(self, at: int) -> None:
-        """Let time pass."""
-        self.level = min(self.depth, self.level + self.rate * max(0, at - self._at))
+        """Let time pass; at first the bucket is full."""
+        if self._at is None:
+            self.level = self.depth
+        else:
+            self.level = min(self.depth, self.level + self.rate * max(0, at - self._at))
         self._at = at
 
     def wait_us(self, need: float) -> int:

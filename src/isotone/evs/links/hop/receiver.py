@@ -19,7 +19,7 @@ import msgspec
 
 from isotone.core.errors import RemoteProtocolError
 from isotone.evs.links.hop.pacing import Timing
-from isotone.evs.links.hop.settings import HopSettings
+from isotone.evs.links.hop.settings import HopSettings, retry_us
 
 REORDER_MARGIN = 1.5  # the wait is so many times the longest lateness that reordering caused
 REORDER_DECAY = 1 / 16  # each packet that was truly lost takes this share off the wait
@@ -104,12 +104,12 @@ class Receiver:
         if self.next_due_at is None or at < self.next_due_at:
             return []
         timeout = self._timing.timeout_us
-        retry_max = self._settings.retry_max_us(timeout * 5 // 4)
+        retry_min, retry_max = retry_us(timeout), self._settings.retry_max_us(timeout)
         due: list[int] = []
         for sequence, gap in self._missing.items():
             if gap.due_at <= at and len(due) < count_max:
                 due.append(sequence)
-                gap.due_at = at + min(timeout * (5 + gap.requests) // 4, retry_max)
+                gap.due_at = at + min(retry_min + timeout * gap.requests // 4, retry_max)
                 gap.requests += 1
         self.next_due_at = min((gap.due_at for gap in self._missing.values()), default=None)
         return due

@@ -11,6 +11,11 @@ FRAME_BYTES_MAX = BUNDLE_BYTES_MAX + 8 * 1024
 MICROSECONDS = 1_000_000
 
 
+def retry_us(timeout_us: int) -> int:
+    """The shortest pause between two attempts: an answer that waits its turn at the peer is not asked for twice."""
+    return timeout_us * 5 // 4
+
+
 class HopSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of one link; both ends have the same ``window_max``, ``packet_bytes`` and ``frame_bytes_max``."""
 
@@ -62,11 +67,11 @@ class HopSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def give_up_us(self, timeout_us: int) -> int:
         """How long something may stay unanswered when one answer takes ``timeout_us``."""
-        return max(self.fail_after_us, self.attempts_min * timeout_us)
+        return max(self.fail_after_us, self.attempts_min * retry_us(timeout_us))
 
     def retry_max_us(self, timeout_us: int) -> int:
         """The longest pause between two attempts: twice as many as needed fit into the time."""
-        return max(timeout_us, self.give_up_us(timeout_us) // (2 * self.attempts_min))
+        return max(retry_us(timeout_us), self.give_up_us(timeout_us) // (2 * self.attempts_min))
 
     def fail_bound_us(self, timeout_us: int) -> int:
         """Within this time after an answer was first due the link has failed, if none came."""
