@@ -7,7 +7,8 @@ and effects into events:
 * Time: every event carries ``at``, this node's monotonic microseconds. No safety property depends on it.
 * Effects: the actions of one automaton form one FIFO stream across calls. A `Persist` holds back everything behind it
   in that stream until it is durable. A crash loses everything behind an unfinished `Persist`.
-* Timers: `SetTimer` on a key that is armed replaces it; `CancelTimer` on one that is not is no error.
+* Timers: `SetTimer` on a key that is armed replaces it; `CancelTimer` on one that is not is no error. A timer that was
+  replaced or cancelled never fires.
 """
 
 from __future__ import annotations
@@ -106,6 +107,12 @@ class DatagramsReceived(Event, frozen=True, gc=False):
     source: Address
     data: bytes | memoryview
     segment_size: int
+
+
+class DatagramsRefused(Event, frozen=True, gc=False):
+    """The host at this address says that nobody listens there. Anybody can forge it: evidence, never proof."""
+
+    destination: Address
 
 
 class SendDatagrams(Action, frozen=True, gc=False):

@@ -1,0 +1,222 @@
+"""Extended virtual synchrony under test: clients at every node, and beneath them the oracle or (later) our own stack.
+
+Stack "oracle" is the executable specification: one automaton behind boundary B4 for all nodes. It bears partitions,
+cuts, crashes, pauses and kills. It knows components only, so a one-way or non-transitive cut reaches it by the world's
+rule: nodes are together when links that are open in both directions connect them, perhaps over others.
+
+Implements: [Spread 2], the system side of a simulated run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from isotone.core.choice import Choice
+from isotone.core.ids import DaemonId
+from isotone.core.views import GroupView
+from isotone.sim.evs_clients import ClientKilled, Clients, StepDue
+from isotone.sim.faults import Fault
+from isotone.sim.observer import Observer
+from isotone.sim.plan import Plan, Scale, Step, Topology, draw_topology
+from isotone.sim.process import Boot
+from isotone.sim.system import RUN_ASSERT, RUN_LIVE, BuiltSystem
+from isotone.sim.workload import ClientStep, draw_workload
+from isotone.sim.world import World
+from isotone.spec.oracle import (
+    ConnectivityChanged,
+    DaemonCrashed,
+    DaemonPaused,
+    DaemonResumed,
+    DaemonStarted,
+    Oracle,
+    OracleSettings,
+    Stabilised,
+)
+from isotone.spec.properties import PROPERTIES, Boundary, Form
+
+CLIENTS = "clients"
+ORACLE = "oracle"
+
+
+class EvsSystem:
+    """The system ``evs``."""
+
+    name = "evs"
+    stacks: tuple[str, ...] = (ORACLE,)
+    step_type: Any = ClientStep
+
+    def topology(self, choice: Choice, scale: Scale, nodes: int | None) -> Topology:
+        """Draw who is there."""
+        return draw_topology(choice, scale, nodes)
+
+    def workload(self, choice: Choice, topology: Topology, faults: Sequence[Fault], scale: Scale) -> tuple[Step, ...]:
+        """Draw what the clients do."""
+        return draw_workload(choice, topology, faults, scale)
+
+    def faults(self, stack: str) -> tuple[str, ...]:
+        """The oracle has no packets to lose: what it bears is what changes components, processes and sessions."""
+        assert stack in self.stacks
+        return ("partition", "cut", "crash", "pause", "kill")
+
+    def properties(self, stack: str) -> tuple[str, ...]:
+        """On the oracle: what clients see, and the run itself."""
+        assert stack in self.stacks
+        return (*client_labels(), RUN_ASSERT, RUN_LIVE)
+
+    def build(self, world: World, plan: Plan) -> BuiltSystem:
+        """Put the nodes with their clients into the world, above the oracle."""
+        return OracleRun(world, plan)
+
+    def live_within_us(self, plan: Plan) -> int:
+        """The oracle's own bound for settling, which its settings give."""
+        return OracleSettings().settle_within_us
+
+
+def client_labels() -> tuple[str, ...]:
+    """Every property that has a checker at EVS-C."""
+    checked = [each for each in PROPERTIES if each.form is not Form.DEFINITION]
+    return tuple(each.label(Boundary.CLIENTS) for each in checked if Boundary.CLIENTS in each.boundaries)
+
+
+class ToldOracle(Observer):
+    """Tells the oracle what becomes of daemons and links."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def on_start(self, daemon: DaemonId) -> None:
+        """A daemon is there."""
+        self._world.tell_service(DaemonStarted(self._world.now, daemon))
+
+    def on_crash(self, daemon: DaemonId) -> None:
+        """A daemon is gone."""
+        self._world.tell_service(DaemonCrashed(self._world.now, daemon))
+
+    def on_pause(self, daemon: DaemonId) -> None:
+        """A daemon stands still."""
+        self._world.tell_service(DaemonPaused(self._world.now, daemon))
+
+    def on_resume(self, daemon: DaemonId) -> None:
+        """A daemon goes on."""
+        self._world.tell_service(DaemonResumed(self._world.now, daemon))
+
+    def on_connectivity(self, components: tuple[tuple[str, ...], ...]) -> None:
+        """These are together now."""
+        self._world.tell_service(ConnectivityChanged(self._world.now, components))
+
+
+class EvsNodes:
+    """Faults and steps on nodes whose clients are one `Clients` each, whatever is beneath them."""
+
+    def __init__(self, world: World, plan: Plan) -> None:
+        self._world = world
+        self._names = plan.topology.names
+
+    # --- faults: what makes no sense any more is passed over -----------------------------------------------------
+
+    def partition(self, sides: Sequence[Sequence[str]]) -> None:
+        """Cut the network into these sides."""
+        self._world.partition(*sides)
+
+    def cut(self, source: str, target: str, *, one_way: bool) -> None:
+        """Cut one link."""
+        self._world.cut(source, target, one_way=one_way)
+
+    def heal(self) -> None:
+        """Undo partitions and cuts."""
+        self._world.heal()
+
+    def crash(self, node: str) -> None:
+        """End a process."""
+        if self._world.is_up(node):
+            self._world.crash(node)
+
+    def restart(self, node: str) -> None:
+        """Start it again."""
+        if not self._world.is_up(node):
+            self._world.restart(node)
+
+    def pause(self, node: str) -> None:
+        """Let a process stand still."""
+        if self._world.is_up(node):
+            self._world.pause(node)
+
+    def resume(self, node: str) -> None:
+        """Let it go on."""
+        if self._world.is_up(node):
+            self._world.resume(node)
+
+    def kill_client(self, node: str, client: str) -> None:
+        """Break a session off."""
+        if self._world.is_up(node):
+            self._world.tell(node, CLIENTS, ClientKilled(self._world.now, client))
+
+    def play(self, step: Step) -> None:
+        """Tell the clients of a node what to do; a node that is down has none."""
+        if self._world.is_up(step.node):
+            self._world.tell(step.node, CLIENTS, StepDue(self._world.now, step))
+
+    def stabilise(self) -> tuple[tuple[str, ...], ...]:
+        """Undo every fault; all nodes are one component then."""
+        for name in self._names:
+            self.restart(name)
+            self.resume(name)
+        self._world.heal()
+        return self._world.components()
+
+    # --- liveness --------------------------------------------------------------------------------------------------
+
+    def live(self) -> list[str]:
+        """One component, every session open, every group's view exactly its members at every member."""
+        missing = []
+        if len(self._world.components()) != 1:
+            missing.append("the nodes are not one component")
+        sessions = [session for name in self._names for session in self._clients(name).sessions.values()]
+        missing += [f"{session.id} never heard that it is connected" for session in sessions if not session.connected]
+        missing += [
+            f"{session.id} never heard that it left {group}"
+            for session in sessions
+            for group in sorted(session.leaving)
+        ]
+        for group in sorted({group for session in sessions for group in session.wanted}):
+            members = tuple(sorted(session.id for session in sessions if group in session.wanted))
+            for session in sessions:
+                if group in session.wanted and not _is_precise(session.views.get(group), members):
+                    missing.append(f"{session.id} is not in a view of {group} with exactly its {len(members)} members")
+        return missing
+
+    def _clients(self, name: str) -> Clients:
+        clients = self._world.automaton(name, CLIENTS)
+        assert isinstance(clients, Clients)
+        return clients
+
+
+class OracleRun(EvsNodes):
+    """The nodes of a plan above the oracle."""
+
+    def __init__(self, world: World, plan: Plan) -> None:
+        super().__init__(world, plan)
+        self._oracle = Oracle(Choice(f"oracle/{plan.seed}"), OracleSettings())
+        world.add_service(self._oracle)
+        world.observers.append(ToldOracle(world))
+        for node in plan.topology.nodes:
+            world.add_process(node.name, _clients_only, site=node.site)
+
+    def stabilise(self) -> tuple[tuple[str, ...], ...]:
+        """From here on the oracle owes progress."""
+        components = super().stabilise()
+        self._world.tell_service(Stabilised(self._world.now))
+        return components
+
+    def choices(self) -> Mapping[str, int]:
+        """The free choices that the oracle took."""
+        return self._oracle.taken
+
+
+def _clients_only(boot: Boot) -> dict[str, Clients]:
+    return {CLIENTS: Clients(boot.daemon)}
+
+
+def _is_precise(view: GroupView | None, members: tuple[object, ...]) -> bool:
+    return view is not None and view.members == members

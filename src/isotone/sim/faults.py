@@ -1,0 +1,253 @@
+"""Faults as values: what happens to nodes, links and clients, and when; drawn from a seed, applied to a world.
+
+A *family* is what ``--faults`` names: each draws the fault and its repair (crash and restart, partition and heal …).
+Faults come in bursts, because two of them within one view change is where protocols break. Applying a fault that no
+longer makes sense (a crash of a node that is down) does nothing, so that any part of a schedule is a schedule: the
+shrinker relies on it.
+
+Implements: [DESIGN 4], the simulator's faults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import msgspec
+
+from isotone.core.choice import Choice
+
+MILLISECOND = 1_000
+
+
+class Fault(msgspec.Struct, frozen=True, tag_field="kind"):
+    """Base of all faults; ``at`` is virtual time in microseconds."""
+
+    at: int
+
+
+class Partition(Fault, frozen=True, tag="partition"):
+    """Only nodes of one side reach each other; replaces any partition before it. Nodes not named form one more side."""
+
+    sides: tuple[tuple[str, ...], ...]
+
+
+class Cut(Fault, frozen=True, tag="cut"):
+    """Nothing gets from one node to another (and back, unless ``one_way``); others still reach both."""
+
+    source: str
+    target: str
+    one_way: bool
+
+
+class Heal(Fault, frozen=True, tag="heal"):
+    """End every partition and every cut."""
+
+
+class Crash(Fault, frozen=True, tag="crash"):
+    """The process dies, with its clients."""
+
+    node: str
+
+
+class Restart(Fault, frozen=True, tag="restart"):
+    """The process starts again as a new incarnation."""
+
+    node: str
+
+
+class Pause(Fault, frozen=True, tag="pause"):
+    """The process stands still and does not know it."""
+
+    node: str
+
+
+class Resume(Fault, frozen=True, tag="resume"):
+    """The paused process goes on."""
+
+    node: str
+
+
+class KillClient(Fault, frozen=True, tag="kill"):
+    """One client's session breaks off."""
+
+    node: str
+    client: str
+
+
+AnyFault = Partition | Cut | Heal | Crash | Restart | Pause | Resume | KillClient
+REPAIRS = (Heal, Restart, Resume)
+
+
+class FaultTarget(Protocol):
+    """What faults are applied to: a world with a system in it."""
+
+    def partition(self, sides: Sequence[Sequence[str]]) -> None: ...
+
+    def cut(self, source: str, target: str, *, one_way: bool) -> None: ...
+
+    def heal(self) -> None: ...
+
+    def crash(self, node: str) -> None: ...
+
+    def restart(self, node: str) -> None: ...
+
+    def pause(self, node: str) -> None: ...
+
+    def resume(self, node: str) -> None: ...
+
+    def kill_client(self, node: str, client: str) -> None: ...
+
+
+def apply_fault(fault: Fault, target: FaultTarget) -> None:
+    """Let it happen now."""
+    match fault:
+        case Partition(sides=sides):
+            target.partition(sides)
+        case Cut(source=source, target=other, one_way=one_way):
+            target.cut(source, other, one_way=one_way)
+        case Heal():
+            target.heal()
+        case Crash(node=node):
+            target.crash(node)
+        case Restart(node=node):
+            target.restart(node)
+        case Pause(node=node):
+            target.pause(node)
+        case Resume(node=node):
+            target.resume(node)
+        case KillClient(node=node, client=client):
+            target.kill_client(node, client)
+        case _:
+            raise AssertionError(f"no such fault: {fault!r}")
+
+
+# --- drawing -------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Schedule:
+    """A fault schedule while it is drawn: who is down or paused until when (None: until the end of the faults)."""
+
+    choice: Choice
+    nodes: tuple[str, ...]
+    clients: Mapping[str, tuple[str, ...]]
+    end: int
+    faults: list[Fault] = field(default_factory=list)
+    down_until: dict[str, int] = field(default_factory=dict)
+
+    def up_at(self, at: int) -> list[str]:
+        """The nodes that neither are down nor stand still then."""
+        return [node for node in self.nodes if self.down_until.get(node, -1) < at]
+
+    def later(self, at: int, low_ms: int, high_ms: int) -> int:
+        """Some time after ``at``, inside the phase of faults."""
+        return min(at + self.choice.between(low_ms * MILLISECOND, high_ms * MILLISECOND), self.end)
+
+
+def _draw_partition(schedule: Schedule, at: int) -> bool:
+    choice, nodes = schedule.choice, list(schedule.nodes)
+    if len(nodes) < 2:
+        return False
+    choice.shuffle(nodes)
+    count = choice.between(2, min(len(nodes), choice.pick((2, 2, 3, 4))))
+    sides: list[list[str]] = [[node] for node in nodes[:count]]
+    for node in nodes[count:]:
+        choice.pick(sides).append(node)
+    schedule.faults.append(Partition(at=at, sides=tuple(sorted(tuple(sorted(side)) for side in sides))))
+    if choice.chance(0.7):
+        schedule.faults.append(Heal(at=schedule.later(at, 20, 1_500)))
+    return True
+
+
+def _draw_cut(schedule: Schedule, at: int) -> bool:
+    if len(schedule.nodes) < 2:
+        return False
+    source, target = schedule.choice.sample(schedule.nodes, 2)
+    if schedule.choice.chance(0.5):
+        source, target = target, source
+    one_way = schedule.choice.chance(0.5)
+    schedule.faults.append(Cut(at=at, source=source, target=target, one_way=one_way))
+    if schedule.choice.chance(0.7):
+        schedule.faults.append(Heal(at=schedule.later(at, 20, 1_000)))
+    return True
+
+
+def _draw_crash(schedule: Schedule, at: int) -> bool:
+    up = schedule.up_at(at)
+    if len(up) < 2:
+        return False
+    node = schedule.choice.pick(up)
+    back = schedule.later(at, 5, 1_200) if schedule.choice.chance(0.85) else schedule.end
+    schedule.down_until[node] = back
+    schedule.faults += [Crash(at=at, node=node), Restart(at=back, node=node)]
+    return True
+
+
+def _draw_pause(schedule: Schedule, at: int) -> bool:
+    up = schedule.up_at(at)
+    if len(up) < 2:
+        return False
+    node = schedule.choice.pick(up)
+    back = schedule.later(at, 5, 800)
+    schedule.down_until[node] = back
+    schedule.faults += [Pause(at=at, node=node), Resume(at=back, node=node)]
+    return True
+
+
+def _draw_kill(schedule: Schedule, at: int) -> bool:
+    up = [node for node in schedule.up_at(at) if schedule.clients.get(node)]
+    if not up:
+        return False
+    node = schedule.choice.pick(up)
+    schedule.faults.append(KillClient(at=at, node=node, client=schedule.choice.pick(schedule.clients[node])))
+    return True
+
+
+FAMILIES: Mapping[str, Callable[[Schedule, int], bool]] = {
+    "partition": _draw_partition,
+    "cut": _draw_cut,
+    "crash": _draw_crash,
+    "pause": _draw_pause,
+    "kill": _draw_kill,
+}
+"""By the names that ``--faults`` takes. Each draws one fault with its repair, or says that it cannot."""
+
+WEIGHTS: Mapping[str, float] = {"partition": 4.0, "cut": 2.0, "crash": 3.0, "pause": 1.5, "kill": 1.5}
+
+
+def draw_faults(
+    choice: Choice,
+    *,
+    families: Sequence[str],
+    clients: Mapping[str, tuple[str, ...]],
+    count: int,
+    end: int,
+) -> tuple[Fault, ...]:
+    """At least ``count`` faults before ``end``, with their repairs, in the order of time."""
+    schedule = Schedule(choice, tuple(clients), clients, end)
+    weighted = [(name, WEIGHTS[name]) for name in families]
+    for at in _moments(choice, count, end) if weighted else ():
+        first = choice.weighted(weighted)
+        for name in (first, *families):  # one that cannot happen now gives way to one that can
+            if FAMILIES[name](schedule, at):
+                break
+    schedule.faults.sort(key=lambda fault: fault.at)
+    return tuple(schedule.faults)
+
+
+def injected(faults: Sequence[Fault]) -> int:
+    """How many of them do harm: repairs are not counted."""
+    return sum(not isinstance(fault, REPAIRS) for fault in faults)
+
+
+def _moments(choice: Choice, count: int, end: int) -> list[int]:
+    """Increasing times; about a third of them follow the one before within a few milliseconds."""
+    gaps = [choice.real() * (0.005 if choice.chance(0.35) else 1.0) + 1e-4 for _ in range(count + 1)]
+    scale = 0.92 * end / sum(gaps)
+    moments, passed = [], 0.03 * end
+    for gap in gaps[:count]:
+        passed += gap * scale
+        moments.append(int(passed))
+    return moments

@@ -1,0 +1,46 @@
+"""One run again: from its seed, or from the file of a plan; and the file of a shrunk plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from isotone.core.errors import InputError, MachineError
+from isotone.sim.plan import Plan, encode_plan
+from isotone.sim.registry import plan_from, system_named
+from isotone.sim.run import RunResult, run_plan
+from isotone.sim.system import Setting, draw_plan
+from isotone.trace.events import Row
+
+PLAN_BYTES_MAX = 256 * 1024 * 1024
+
+
+def plan_of(target: str, setting: Setting) -> Plan:
+    """The plan that a seed (digits) or a file (anything else) stands for."""
+    if target.isascii() and target.isdigit():
+        return draw_plan(system_named(setting.system), setting, int(target))
+    return read_plan(Path(target))
+
+
+def read_plan(path: Path) -> Plan:
+    """Read the file of a plan."""
+    try:
+        if path.stat().st_size > PLAN_BYTES_MAX:
+            raise InputError(f"{path} is too big for a plan")
+        return plan_from(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+
+
+def write_plan(path: Path, plan: Plan) -> None:
+    """Write the file of a plan, and the directories above it."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(encode_plan(plan))
+    except OSError as error:
+        raise MachineError(f"cannot write {path}: {error.strerror}") from error
+
+
+def replay(plan: Plan, *, sink: Callable[[Row], object] | None = None) -> RunResult:
+    """Play the plan; ``sink`` gets every row of the trace."""
+    return run_plan(system_named(plan.system), plan, sink=sink)

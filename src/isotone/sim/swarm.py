@@ -1,0 +1,118 @@
+"""Many seeds, each a run of its own, over all cores. What a seed finds does not depend on how many workers there are.
+
+Workers are fresh processes (spawned, not forked), so a run sees no state but its plan. They ignore the interrupt of
+the terminal: the swarm itself ends them.
+
+Implements: [DESIGN 4], the swarm.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+
+from isotone.core.errors import InputError, MachineError
+from isotone.sim.registry import system_named
+from isotone.sim.run import RunResult, run_plan
+from isotone.sim.summary import Summary, summarise
+from isotone.sim.system import Setting, check_setting, draw_plan
+
+SEEDS_MAX = 1_000_000
+
+Progress = Callable[[RunResult], None]
+
+
+def parse_seeds(text: str) -> range:
+    """``7`` or ``1..200``, both ends included."""
+    first, dots, last = text.partition("..")
+    try:
+        begin = int(first)
+        end = int(last) if dots else begin
+    except ValueError:
+        raise InputError(f"seeds are written 7 or 1..200, not {text!r}") from None
+    if begin < 0 or end < begin:
+        raise InputError(f"seeds go upwards from 0 or more, not {text!r}")
+    if end - begin >= SEEDS_MAX:
+        raise InputError(f"at most {SEEDS_MAX} seeds at once, not {end - begin + 1}")
+    return range(begin, end + 1)
+
+
+def default_workers() -> int:
+    """One for each core that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def run_seed(setting: Setting, seed: int) -> RunResult:
+    """Draw the plan of a seed, play it, judge it."""
+    system = system_named(setting.system)
+    return run_plan(system, draw_plan(system, setting, seed))
+
+
+def replay_command(setting: Setting, seed: int) -> str:
+    """What to type to see a run again."""
+    return f"isotone sim replay {seed}{setting.arguments()}"
+
+
+def run_swarm(
+    setting: Setting, seeds: Sequence[int], *, workers: int | None = None, progress: Progress | None = None
+) -> list[RunResult]:
+    """Run every seed; the results in the order of the seeds. ``progress`` hears of each run as it ends."""
+    check_setting(system_named(setting.system), setting)
+    count = min(workers or default_workers(), len(seeds))
+    if count <= 1:
+        return [_tell(progress, run_seed(setting, seed)) for seed in seeds]
+    return _run_parallel(setting, seeds, count, progress)
+
+
+def summarise_swarm(setting: Setting, results: Sequence[RunResult]) -> Summary:
+    """The object that ``--json`` prints."""
+    failing = {result.seed: replay_command(setting, result.seed) for result in results if result.violations}
+    return summarise(results, failing)
+
+
+def _tell(progress: Progress | None, result: RunResult) -> RunResult:
+    if progress:
+        progress(result)
+    return result
+
+
+def _run_parallel(setting: Setting, seeds: Sequence[int], workers: int, progress: Progress | None) -> list[RunResult]:
+    before = set(multiprocessing.active_children())
+    context = multiprocessing.get_context("spawn")
+    executor = ProcessPoolExecutor(workers, mp_context=context, initializer=_ignore_interrupt)
+    try:
+        with _interrupt_deferred():  # workers inherit it, so that none is interrupted before it could ignore
+            futures: list[Future[RunResult]] = [executor.submit(run_seed, setting, seed) for seed in seeds]
+        for future in as_completed(futures):
+            _tell(progress, future.result())
+        return [future.result() for future in futures]
+    except BrokenProcessPool as error:
+        raise MachineError("a worker process died; is there enough memory?") from error
+    except BaseException:
+        for child in set(multiprocessing.active_children()) - before:
+            child.terminate()
+        raise
+    finally:
+        executor.shutdown(wait=True, cancel_futures=True)
+
+
+def _ignore_interrupt() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextmanager
+def _interrupt_deferred() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

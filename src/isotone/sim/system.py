@@ -1,0 +1,158 @@
+"""What a swarm needs of a system under test. ``--system evs|corel|isis|hab|flows`` chooses one; `registry` lists them.
+
+A system draws its topology and workload, says which faults each of its stacks is built to bear and which properties
+apply, builds itself into a world, and says after the heal what is still missing before it counts as live.
+
+Implements: [DESIGN 4], "--system" and the two phases of a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from isotone.core.choice import Choice
+from isotone.core.errors import InputError
+from isotone.sim.faults import Fault, FaultTarget, draw_faults
+from isotone.sim.plan import NODES_MAX, PLAN_VERSION, SCALES, Plan, Scale, Size, Step, Topology
+from isotone.sim.world import World
+
+RUN_ASSERT = "RUN-ASSERT"
+RUN_LIVE = "RUN-LIVE"
+
+
+class BuiltSystem(FaultTarget, Protocol):
+    """A system inside a world."""
+
+    def play(self, step: Step) -> None:
+        """Let one step of the workload happen now."""
+        ...
+
+    def stabilise(self) -> tuple[tuple[str, ...], ...]:
+        """Heal, restart and resume everything; the components that result, as daemon names."""
+        ...
+
+    def live(self) -> list[str]:
+        """What is still missing after the heal, in sentences; empty when the system is live."""
+        ...
+
+    def choices(self) -> Mapping[str, int]:
+        """How often each kind of free choice was taken; empty where nothing is left to choice."""
+        ...
+
+
+class System(Protocol):
+    """A system under test."""
+
+    @property
+    def name(self) -> str:
+        """As ``--system`` takes it."""
+        ...
+
+    @property
+    def stacks(self) -> tuple[str, ...]:
+        """What it can run on, as ``--stack`` takes it; the first is the default."""
+        ...
+
+    @property
+    def step_type(self) -> Any:
+        """The union of its workload steps."""
+        ...
+
+    def topology(self, choice: Choice, scale: Scale, nodes: int | None) -> Topology:
+        """Draw who is there."""
+        ...
+
+    def workload(self, choice: Choice, topology: Topology, faults: Sequence[Fault], scale: Scale) -> tuple[Step, ...]:
+        """Draw what is done."""
+        ...
+
+    def faults(self, stack: str) -> tuple[str, ...]:
+        """The families of faults that the stack is built to bear."""
+        ...
+
+    def properties(self, stack: str) -> tuple[str, ...]:
+        """The labels that apply, `RUN_ASSERT` and `RUN_LIVE` among them."""
+        ...
+
+    def build(self, world: World, plan: Plan) -> BuiltSystem:
+        """Put the system into the world."""
+        ...
+
+    def live_within_us(self, plan: Plan) -> int:
+        """The bound: so long after the heal, or after the last step, the system must be live and quiet."""
+        ...
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """What a swarm varies seeds over: everything that shapes a plan but the seed."""
+
+    system: str = "evs"
+    stack: str = "oracle"
+    size: Size = Size.STANDARD
+    faults: str = "all"
+    nodes: int | None = None
+
+    def arguments(self) -> str:
+        """As options of a command; defaults are left out."""
+        default = Setting()
+        told = {}
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if value != getattr(default, name):
+                told[name] = value.value if isinstance(value, Size) else value
+        return "".join(f" --{name} {value}" for name, value in told.items())
+
+
+def chosen_families(system: System, setting: Setting) -> tuple[str, ...]:
+    """The families that ``--faults`` names, in the system's order; an unknown or unbearable one is an `InputError`."""
+    borne = system.faults(setting.stack)
+    if setting.faults == "all":
+        return borne
+    if setting.faults == "none":
+        return ()
+    named = [name.strip() for name in setting.faults.split(",")]
+    for name in named:
+        if name not in borne:
+            raise InputError(
+                f"{system.name} on {setting.stack} does not bear the fault {name!r}; it bears {', '.join(borne)}"
+            )
+    return tuple(name for name in borne if name in named)
+
+
+def check_setting(system: System, setting: Setting) -> None:
+    """Raise an `InputError` for what no plan can be drawn from."""
+    if setting.stack not in system.stacks:
+        known = ", ".join(system.stacks)
+        raise InputError(f"system {system.name} has no stack {setting.stack!r}; it has {known}")
+    if setting.nodes is not None and not 1 <= setting.nodes <= NODES_MAX:
+        raise InputError(f"a run has 1 to {NODES_MAX} nodes, not {setting.nodes}")
+    chosen_families(system, setting)
+
+
+def draw_plan(system: System, setting: Setting, seed: int, scale: Scale | None = None) -> Plan:
+    """The plan of one seed; each part is drawn from a stream of its own. ``scale`` replaces that of the size."""
+    check_setting(system, setting)
+    scale = scale or SCALES[setting.size]
+    choice = Choice(f"plan/{seed}")
+    topology = system.topology(choice.derive("topology"), scale, setting.nodes)
+    faults = draw_faults(
+        choice.derive("faults"),
+        families=chosen_families(system, setting),
+        clients=topology.clients,
+        count=scale.faults_min + choice.derive("count").between(0, scale.faults_min // 2),
+        end=scale.faults_end_us,
+    )
+    return Plan(
+        version=PLAN_VERSION,
+        seed=seed,
+        system=system.name,
+        stack=setting.stack,
+        size=setting.size,
+        topology=topology,
+        faults_end_us=scale.faults_end_us,
+        faults=faults,
+        steps=system.workload(choice.derive("workload"), topology, faults, scale),
+    )

@@ -1,0 +1,88 @@
+"""An artificial system for tests of swarm and shrinker: it fails exactly when a chosen pair of faults meets a step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from isotone.core.choice import Choice
+from isotone.sim.faults import Fault
+from isotone.sim.plan import Plan, Scale, Step, Topology, draw_topology
+from isotone.sim.system import RUN_ASSERT, RUN_LIVE
+from isotone.sim.world import World
+
+
+class TickStep(Step, frozen=True, tag="tick"):
+    """Nothing much."""
+
+    number: int
+
+
+class PlantedRun:
+    """Raises when it was partitioned, then ``victim`` crashes, and any tick follows while the node is down."""
+
+    def __init__(self, world: World, plan: Plan, victim: str) -> None:
+        self.names = plan.topology.names
+        self.victim = victim
+        self.partitioned = False
+        self.armed = False
+        del world
+
+    def partition(self, sides: Sequence[Sequence[str]]) -> None:
+        self.partitioned = True
+
+    def heal(self) -> None:
+        self.partitioned = False
+
+    def crash(self, node: str) -> None:
+        self.armed = self.armed or (self.partitioned and node == self.victim)
+
+    def cut(self, source: str, target: str, *, one_way: bool) -> None: ...
+
+    def restart(self, node: str) -> None: ...
+
+    def pause(self, node: str) -> None: ...
+
+    def resume(self, node: str) -> None: ...
+
+    def kill_client(self, node: str, client: str) -> None: ...
+
+    def play(self, step: Step) -> None:
+        assert not self.armed, "the planted fault"
+
+    def stabilise(self) -> tuple[tuple[str, ...], ...]:
+        return (self.names,)
+
+    def live(self) -> list[str]:
+        return []
+
+    def choices(self) -> Mapping[str, int]:
+        return {}
+
+
+class PlantedSystem:
+    """A system with one planted bug."""
+
+    name = "planted"
+    stacks: tuple[str, ...] = ("none",)
+    step_type: Any = TickStep
+    victim = "d2"
+
+    def topology(self, choice: Choice, scale: Scale, nodes: int | None) -> Topology:
+        return draw_topology(choice, scale, nodes)
+
+    def workload(self, choice: Choice, topology: Topology, faults: Sequence[Fault], scale: Scale) -> tuple[Step, ...]:
+        moments = sorted(choice.between(0, scale.faults_end_us) for _ in range(300))
+        return tuple(TickStep(at, choice.pick(topology.names), number) for number, at in enumerate(moments))
+
+    def faults(self, stack: str) -> tuple[str, ...]:
+        return ("partition", "cut", "crash", "pause", "kill")
+
+    def properties(self, stack: str) -> tuple[str, ...]:
+        return (RUN_ASSERT, RUN_LIVE)
+
+    def build(self, world: World, plan: Plan) -> PlantedRun:
+        return PlantedRun(world, plan, self.victim)
+
+    def live_within_us(self, plan: Plan) -> int:
+        return 1_000_000

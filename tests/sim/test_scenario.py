@@ -1,0 +1,148 @@
+"""Reading, playing, comparing and rewriting scenario files, and the errors that they give."""
+
+from __future__ import annotations
+
+import pytest
+
+from isotone.sim.cluster import Cluster
+from isotone.sim.scenario import Scenario, ScenarioError, difference, milliseconds, parse, play, rewritten
+from isotone.sim.trace_lines import line_of, text_of
+from isotone.trace.events import Ended, LinkFailed, Row, Stabilised
+from tests.sim.automata import Echo
+
+SCRIPT = """\
+# A comment.
+seed 4
+nodes a b
+site north b
+
+run 5ms
+crash b    # another comment
+run 1.5ms
+restart b
+"""
+
+TRACE = """\
+     0.000  a#1      recover a#1
+     0.000  b#1      recover b#1
+> run 5ms
+> crash b    # another comment
+     5.000  b#1      crash b#1
+> run 1.5ms
+> restart b
+     6.500  b#2      recover b#2
+"""
+
+
+def on_echo(scenario: Scenario) -> Cluster:
+    """A cluster whose service only echoes, so that these tests do not depend on the oracle."""
+    return Cluster(*scenario.nodes, seed=scenario.seed, sites=scenario.sites, service=Echo())
+
+
+def test_a_script_yields_its_trace() -> None:
+    scenario = parse(f"{SCRIPT}----\n{TRACE}", "here.txt")
+    assert (scenario.seed, scenario.nodes, scenario.sites) == ("4", ("a", "b"), {"b": "north"})
+    assert play(scenario, on_echo) == TRACE
+    assert difference(scenario, TRACE) == ""
+
+
+def test_a_difference_is_shown_and_rewriting_removes_it() -> None:
+    scenario = parse(f"{SCRIPT}----\n{TRACE.replace('6.500', '6.501')}", "here.txt")
+    shown = difference(scenario, play(scenario, on_echo))
+    assert "-     6.501  b#2      recover b#2" in shown and "+     6.500  b#2      recover b#2" in shown
+    assert "here.txt:11" in shown
+    text = rewritten(scenario, TRACE)
+    assert text == f"{SCRIPT}----\n{TRACE}"
+    assert rewritten(parse(text), TRACE) == text
+
+
+def test_a_file_without_a_trace_expects_nothing_yet() -> None:
+    scenario = parse(SCRIPT)
+    assert scenario.expected == ""
+    assert rewritten(scenario, TRACE) == f"{SCRIPT}----\n{TRACE}"
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("run 5ms\ndance a", "s.txt:2: unknown command 'dance'; there are connect, crash,"),
+        ("crash", "s.txt:1: usage: crash NODE"),
+        ("nodes a\n\ncrash x", "s.txt:3: there is no node 'x'"),
+        ("run 5ms\nnodes a b", "s.txt:2: 'nodes' stands before all that happens"),
+        ("seed", "s.txt:1: usage: seed NUMBER"),
+        ('send a alice agreed chat "open', "s.txt:1: no closing quotation"),
+    ],
+)
+def test_what_cannot_be_read_is_told_with_its_line(script: str, message: str) -> None:
+    with pytest.raises(ScenarioError) as error:
+        parse(script, "s.txt")
+    assert str(error.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("run soon", "s.txt:1: run soon: not a duration: 'soon' (write 20ms, 1.5s or 300us)"),
+        ("crash a\ncrash a", "s.txt:2: crash a: a is down"),
+        ("send a alice best chat hello", "there is no service 'best'; there are unreliable, reliable,"),
+        ("partition a | x", "there is no node 'x'"),
+        ("cut a b both", "only 'one-way' may stand"),
+        ("link a b colour=red", "a link has no 'colour'"),
+        ("run 1ms\njoin a much_too_long chat", "s.txt:2: join a much_too_long chat: a client name has 1 to 10"),
+        ("send a alice fifo 'no#group' x", "group name 'no#group': '#' is not allowed"),
+    ],
+)
+def test_what_cannot_be_done_is_told_with_its_line(script: str, message: str) -> None:
+    with pytest.raises(ScenarioError) as error:
+        play(parse(script, "s.txt"), on_echo)
+    assert message in str(error.value)
+
+
+def test_commands_reach_the_cluster() -> None:
+    script = """
+    connect a guest
+    send a alice fifo g,h one two
+    link a b loss=0.5 latency_us=100
+    cut a b one-way
+    mend a b one-way
+    pause a
+    resume a
+    partition a | b c
+    heal
+    leave a alice g
+    disconnect a alice
+    stop b
+    quiet 1s
+    """
+    scenario = parse(script)
+    clusters: list[Cluster] = []
+
+    def build(scenario: Scenario) -> Cluster:
+        clusters.append(Cluster(*scenario.nodes, service=Silent()))
+        return clusters[0]
+
+    play(scenario, build)
+    (cluster,) = clusters
+    assert not cluster.world.is_up("b")
+    assert cluster.world.network.link("a", "b").settings.loss == 0.5
+
+
+class Silent(Echo):
+    """Hears everything and says nothing."""
+
+    def handle(self, event):  # type: ignore[no-untyped-def]
+        self.heard.append(event)
+        return []
+
+
+def test_durations() -> None:
+    assert [milliseconds(text) for text in ("20ms", "1.5s", "300us")] == [20, 1500, 0.3]
+    with pytest.raises(ValueError, match="not a duration"):
+        milliseconds("5")
+
+
+def test_any_entry_has_a_line() -> None:
+    assert text_of(LinkFailed("a#1", "ring", "a-b", "token lost")) == "linkfailed a#1 ring a-b token lost"
+    assert text_of(Ended(False)) == "end no"
+    stable = Row("", 0, 3, 12_345, Stabilised((("a", "b"), ("c",))))
+    assert line_of(stable) == "    12.345  driver   stable {{a b} {c}}"
