@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from isotone.core.choice import Choice
+from isotone.core.services import Service
 from isotone.sim.faults import Fault
 from isotone.sim.plan import Plan, Scale, Step, Topology, draw_topology
 from isotone.sim.system import RUN_ASSERT, RUN_LIVE
 from isotone.sim.world import World
+from isotone.trace.events import Connected, Delivered, Recovered
 
 
 class TickStep(Step, frozen=True, tag="tick"):
@@ -86,3 +88,32 @@ class PlantedSystem:
 
     def live_within_us(self, plan: Plan) -> int:
         return 1_000_000
+
+
+class LyingRun(PlantedRun):
+    """Its record has a delivery of what nobody sent."""
+
+    def __init__(self, world: World, plan: Plan, victim: str) -> None:
+        super().__init__(world, plan, victim)
+        self.world = world
+
+    def stabilise(self) -> tuple[tuple[str, ...], ...]:
+        heard = Delivered(
+            ("#c1#d1#1#1",), "#c1#d2#1#1", 1, Service.AGREED, ("#c1#d1",), (3,), (42,), lamport=7, stamper="d2#1"
+        )
+        for entry in (Recovered("d1#1"), Connected("#c1#d1#1#1"), heard):
+            self.world.record("d1", entry)
+        return super().stabilise()
+
+
+class LyingSystem(PlantedSystem):
+    """Breaks a promise that the checkers know."""
+
+    name = "lying"
+    victim = "nobody"
+
+    def properties(self, stack: str) -> tuple[str, ...]:
+        return ("EVS-2.5", "EVS-2.6", RUN_ASSERT, RUN_LIVE)
+
+    def build(self, world: World, plan: Plan) -> PlantedRun:
+        return LyingRun(world, plan, self.victim)

@@ -10,7 +10,7 @@ from isotone.sim.swarm import run_seed
 from isotone.sim.system import RUN_ASSERT, RUN_LIVE, Setting, draw_plan
 from isotone.sim.world import World
 from isotone.trace.events import Ended, Row, Stabilised
-from tests.sim.planted_system import PlantedRun, PlantedSystem
+from tests.sim.planted_system import LyingSystem, PlantedRun, PlantedSystem
 
 SETTING = Setting(system="planted", stack="none", size=Size.SMALL, faults="none")
 
@@ -105,3 +105,12 @@ def test_a_run_counts_what_happened_in_it() -> None:
     assert result.events > result.rows > 0 == len(rows)
     assert result.view_changes >= 2
     assert sum(result.choices.values()) > 0
+
+
+def test_a_broken_promise_is_told_once_with_its_witness() -> None:
+    result = result_of(LyingSystem())
+    assert result.verdicts["EVS-2.6"] == "violated"
+    (violation,) = result.violations
+    assert violation.property == "EVS-2.6"
+    assert violation.witness == (("d1", 0, 2),)
+    assert violation.explanation

@@ -155,7 +155,7 @@ class EvsNodes:
     def play(self, step: Step) -> None:
         """Tell the clients of a node what to do; a node that is down has none."""
         if self._world.is_up(step.node):
-            self._world.tell(step.node, CLIENTS, StepDue(self._world.now, step))
+            self._world.tell(step.node, CLIENTS, StepDue(self._world.clock(step.node), step))
 
     def stabilise(self) -> tuple[tuple[str, ...], ...]:
         """Undo every fault; all nodes are one component then."""

@@ -32,7 +32,7 @@ class Size(Enum):
 
 
 class Scale(msgspec.Struct, frozen=True):
-    """What a size means: the least numbers of sends (bundles) and of faults, the ranges of everything else, both ends included."""
+    """What a size means: the least numbers of sends and faults; ranges of the rest, both ends included."""
 
     sends_min: int
     faults_min: int

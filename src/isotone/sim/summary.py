@@ -8,8 +8,8 @@ from statistics import median
 
 import msgspec
 
-from isotone.sim.run import RunResult, Violation
-from isotone.spec.verdicts import EventId, State
+from isotone.sim.run import STATES, RunResult, Violation
+from isotone.spec.verdicts import EventId
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -82,7 +82,7 @@ def count_verdicts(verdicts: Iterable[dict[str, str]]) -> dict[str, dict[str, in
     counts: dict[str, dict[str, int]] = {}
     for run in verdicts:
         for label, state in run.items():
-            counts.setdefault(label, {each.value: 0 for each in State})[state] += 1
+            counts.setdefault(label, dict.fromkeys(STATES, 0))[state] += 1
     return counts
 
 

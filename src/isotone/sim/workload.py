@@ -164,6 +164,8 @@ def _lives(faults: Sequence[Fault], node: str, client: str, end: int) -> list[tu
 def _draw_session(drawing: _Drawing, node: str, client: str, start: int, end: int, *, breaks_off: bool) -> None:
     choice, steps = drawing.choice, drawing.steps
     groups = [group for group in drawing.topology.groups if choice.chance(drawing.mood.join)]
+    if not groups and choice.chance(0.9):  # few sessions only send and never join
+        groups = [choice.pick(drawing.topology.groups)]
     steps.append(ConnectStep(at=start, node=node, client=client))
     for group in groups:
         join = JoinStep(at=start + choice.between(0, 60 * MILLISECOND), node=node, client=client, group=group)

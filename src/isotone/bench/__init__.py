@@ -1,0 +1,1 @@
+"""Measurements of this machine: what the parts of Isotone cost."""

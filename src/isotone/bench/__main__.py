@@ -1,0 +1,84 @@
+"""``python -m isotone.bench``: measure this machine, print a table, and write it down on request."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+import msgspec
+from rich.console import Console
+
+from isotone.bench.foundation import Effort, measure_foundation
+from isotone.bench.measure import Figure, Machine, figure_table, this_machine
+from isotone.core.errors import MachineError
+
+SUITES = {"foundation": measure_foundation}
+QUICK = Effort(sends=200, swarm_seeds=2, codec_seconds=0.01)
+WIDTH = 160
+
+
+class BenchReport(msgspec.Struct, frozen=True):
+    """All figures, with what they belong to."""
+
+    command: str
+    machine: Machine
+    figures: list[Figure]
+
+
+@click.command("bench", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("suites", nargs=-1, type=click.Choice(list(SUITES)))
+@click.option("--quick", is_flag=True, help="Measure so little that the figures mean nothing; to try the command out.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the table here too, as text.")
+def bench(suites: tuple[str, ...], quick: bool, as_json: bool, out: Path | None) -> None:
+    """Measure what the parts of Isotone cost on this machine.
+
+    Times are CPU times of the process that does the work. Without arguments all suites are measured.
+
+    \b
+    Examples:
+      python -m isotone.bench
+      python -m isotone.bench foundation --out results/bench-foundation.txt
+      make bench ARGS="foundation --json"
+    """
+    figures: list[Figure] = []
+    for name in suites or tuple(SUITES):
+        figures += SUITES[name](QUICK if quick else Effort(), lambda note: click.echo(f"  {note} …", err=True))
+    report = BenchReport(" ".join(["python -m isotone.bench", *sys.argv[1:]]), this_machine(), figures)
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
+    else:
+        _write(report, Console(file=sys.stdout, width=None if sys.stdout.isatty() else WIDTH, highlight=False))
+    if out:
+        _write_file(report, out)
+
+
+def _write(report: BenchReport, console: Console) -> None:
+    machine = report.machine
+    console.print(f"{report.command}", markup=False)
+    console.print(f"isotone {machine.isotone}, commit {machine.commit}, {machine.python}", markup=False)
+    console.print(f"{machine.processor}, {machine.cores} cores, {machine.system}\n", markup=False)
+    console.print(figure_table(report.figures))
+
+
+def _write_file(report: BenchReport, path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("w", encoding="utf-8") as file:
+            _write(report, Console(file=file, width=WIDTH, highlight=False))
+    except OSError as error:
+        raise MachineError(f"cannot write {path}: {error.strerror}") from error
+
+
+def main() -> None:
+    """Run, and end with 3 where the machine lacks something."""
+    try:
+        bench()
+    except MachineError as error:
+        click.echo(f"isotone.bench: {error}", err=True)
+        sys.exit(3)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""Figures, how they are taken, and how they are written down with the machine that they belong to."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import msgspec
+from rich.table import Table
+
+from isotone import __version__
+
+
+class Figure(msgspec.Struct, frozen=True):
+    """One measured number: what, how much, in which unit, over what."""
+
+    name: str
+    value: float
+    unit: str
+    over: str
+
+
+class Machine(msgspec.Struct, frozen=True):
+    """Where figures were taken."""
+
+    processor: str
+    cores: int
+    system: str
+    python: str
+    isotone: str
+    commit: str
+
+
+def cpu_seconds(call: Callable[[], object]) -> float:
+    """The CPU time of this process that one call takes."""
+    began = time.process_time()
+    call()
+    return time.process_time() - began
+
+
+def microseconds_each(call: Callable[[], object], *, at_least_seconds: float) -> tuple[float, int]:
+    """CPU microseconds per call, and over how many calls: doubled until they take long enough to be measured."""
+    count = 1
+    while True:
+        taken = cpu_seconds(partial(_repeat, call, count))
+        if taken >= at_least_seconds:
+            return taken / count * 1e6, count
+        count *= 2
+
+
+def _repeat(call: Callable[[], object], count: int) -> None:
+    for _ in range(count):
+        call()
+
+
+def this_machine() -> Machine:
+    """The machine and the program that run now."""
+    return Machine(
+        processor=_processor(),
+        cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        system=f"{platform.system()} {platform.release()}",
+        python=f"{platform.python_implementation()} {platform.python_version()}",
+        isotone=__version__,
+        commit=_commit(),
+    )
+
+
+def figure_table(figures: list[Figure]) -> Table:
+    """All figures, a line each."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("figure")
+    table.add_column("value", justify="right")
+    table.add_column("unit")
+    table.add_column("over")
+    for figure in figures:
+        table.add_row(figure.name, shown(figure.value), figure.unit, figure.over)
+    return table
+
+
+def shown(value: float) -> str:
+    """Three significant digits are more than a measurement deserves."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.machine()
+
+
+def _commit() -> str:
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
+    here = Path(__file__).resolve().parent
+    try:
+        done = subprocess.run(command, cwd=here, capture_output=True, text=True, check=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return done.stdout.strip()

@@ -1,0 +1,61 @@
+"""``isotone check``: every checker over recorded traces, of simulations or of real daemons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from isotone.cli.output import json_option, print_json, progress_bar, results
+from isotone.cli.tables import print_summary
+from isotone.core.errors import InputError
+from isotone.sim.run import verdicts_and_violations
+from isotone.sim.summary import Failure, Summary, count_verdicts, failure_of
+from isotone.spec.check import check
+from isotone.trace.reader import read_runs
+
+
+@click.command("check")
+@click.argument("traces", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True), metavar="TRACES…")
+@json_option
+def check_command(traces: tuple[Path, ...], as_json: bool) -> int:
+    """Judge every property over recorded traces.
+
+    TRACES are files (.jsonl, .parquet, .spool) or directories of them. Files of one run are read as one record,
+    whatever machine they come from. A verdict that would need lost rows is "not judged".
+
+    \b
+    Examples:
+      isotone sim replay 17 --trace run17.jsonl
+      isotone check run17.jsonl
+      isotone check /var/lib/isotone/trace --json
+    """
+    summary = check_traces(traces)
+    if as_json:
+        print_json(summary)
+    else:
+        print_summary(results(), summary)
+    return summary.exit_code
+
+
+def check_traces(traces: Sequence[Path]) -> Summary:
+    """Check every run that the files hold."""
+    verdicts: list[dict[str, str]] = []
+    failures: list[Failure] = []
+    command = " ".join(["isotone check", *map(str, traces)])
+    with progress_bar("runs checked", total=None) as advance:
+        for run, rows in read_runs(traces):
+            states, violations = verdicts_and_violations(check(rows))
+            verdicts.append(states)
+            failures += [failure_of(violation, seed=None, replay=command) for violation in violations]
+            advance(run)
+    if not verdicts:
+        raise InputError(f"no trace found in {', '.join(map(str, traces))}")
+    return Summary(
+        runs=len(verdicts),
+        violations=len(failures),
+        properties=count_verdicts(verdicts),
+        failures=tuple(failures),
+        bounds={},
+    )

@@ -1,0 +1,227 @@
+"""``isotone sim``: random clusters in virtual time, judged by every property that applies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from isotone.cli.group import CommandGroup
+from isotone.cli.output import json_option, print_json, progress_bar, results
+from isotone.cli.tables import print_summary
+from isotone.core.errors import InputError, MachineError
+from isotone.sim.plan import Plan, Size
+from isotone.sim.registry import SYSTEMS, system_named
+from isotone.sim.replay import plan_of, replay, write_plan
+from isotone.sim.run import RunResult
+from isotone.sim.shrink import RUNS_MAX, ShrinkState, shrink
+from isotone.sim.summary import Summary, summarise
+from isotone.sim.swarm import default_workers, parse_seeds, replay_command, run_swarm, summarise_swarm
+from isotone.sim.system import Setting, draw_plan
+from isotone.trace.events import Row
+from isotone.trace.jsonl import write_jsonl
+
+SHRUNK_DIRECTORY = Path("shrunk")
+SHRUNK_SEEDS_MAX = 5
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@click.group("sim", cls=CommandGroup)
+def sim_commands() -> None:
+    """Run simulated clusters: many seeds at once, or one again."""
+
+
+def setting_options(command: Command) -> Command:
+    """The options that shape a run besides its seed."""
+    usual = Setting()
+    for option in (
+        click.option("--size", type=click.Choice([size.value for size in Size]), help="How much happens in a run."),
+        click.option("--faults", metavar="all|none|NAME,…", help="Which faults; all: every one that the stack bears."),
+        click.option("--nodes", type=int, metavar="N", help="How many nodes; drawn from the seed when left out."),
+        click.option("--stack", metavar="NAME", help=f"What the system runs on (default: {usual.stack})."),
+        click.option("--system", metavar="NAME", help=f"Which system: {', '.join(SYSTEMS)} (default: {usual.system})."),
+    ):
+        command = option(command)
+    return command
+
+
+def setting_from(chosen: dict[str, Any]) -> Setting:
+    """The setting of a run from the options given; what was left out stays as usual."""
+    given = {name: value for name, value in chosen.items() if value is not None}
+    if "size" in given:
+        given["size"] = Size(given["size"])
+    return Setting(**given)
+
+
+shrink_options = (
+    click.option("--shrink", "shrinks", is_flag=True, help="Shrink failing plans and write them to files."),
+    click.option(
+        "--shrink-to",
+        type=click.Path(path_type=Path, file_okay=False),
+        default=SHRUNK_DIRECTORY,
+        show_default=True,
+        help="The directory for shrunk plans.",
+    ),
+    click.option(
+        "--shrink-runs", type=click.IntRange(1), default=RUNS_MAX, show_default=True, help="Runs per failure."
+    ),
+)
+
+
+def with_shrink_options(command: Command) -> Command:
+    """The options of the shrinker."""
+    for option in reversed(shrink_options):
+        command = option(command)
+    return command
+
+
+# --- swarm ---------------------------------------------------------------------------------------------------------
+
+
+@sim_commands.command("swarm")
+@click.option("--seeds", default="1..20", show_default=True, metavar="N|N..M", help="Which seeds, both ends included.")
+@setting_options
+@click.option("--workers", type=click.IntRange(1), default=None, help="Processes; one for each core when left out.")
+@with_shrink_options
+@json_option
+def swarm_command(
+    *, seeds: str, workers: int | None, shrinks: bool, shrink_to: Path, shrink_runs: int, as_json: bool, **chosen: Any
+) -> int:
+    """Run one cluster per seed and judge every property that applies.
+
+    A run plays a random workload through random faults, then heals everything and demands that the system becomes
+    live. What a seed finds is the same on every machine and with any number of workers.
+
+    \b
+    Examples:
+      isotone sim swarm --seeds 1..200
+      isotone sim swarm --seeds 7 --size small --nodes 3 --faults partition,crash
+      isotone sim swarm --seeds 1..2000 --json > swarm.json
+    """
+    setting = setting_from(chosen)
+    wanted = parse_seeds(seeds)
+    found = _run_with_progress(setting, wanted, workers or default_workers())
+    summary = summarise_swarm(setting, found)
+    if shrinks:
+        summary = _shrink_failures(setting, found, summary, shrink_to, shrink_runs)
+    return _show(summary, as_json=as_json)
+
+
+def _run_with_progress(setting: Setting, seeds: range, workers: int) -> list[RunResult]:
+    violations = 0
+
+    with progress_bar(f"{setting.system} on {setting.stack}", len(seeds)) as advance:
+
+        def heard(result: RunResult) -> None:
+            nonlocal violations
+            violations += len(result.violations)
+            advance(f"{violations} violations" if violations else "")
+
+        return run_swarm(setting, seeds, workers=workers, progress=heard)
+
+
+def _show(summary: Summary, *, as_json: bool, rows: Sequence[Row] = ()) -> int:
+    if as_json:
+        print_json(summary)
+    else:
+        print_summary(results(), summary, {(row.node, row.incarnation, row.index): row for row in rows})
+    return summary.exit_code
+
+
+# --- shrink --------------------------------------------------------------------------------------------------------
+
+
+def _shrink_failures(
+    setting: Setting, found: list[RunResult], summary: Summary, directory: Path, runs_max: int
+) -> Summary:
+    """Shrink the first violation of the first failing seeds; their replay commands then name the files."""
+    replays: dict[int, str] = {}
+    system = system_named(setting.system)
+    for result in [result for result in found if result.violations][:SHRUNK_SEEDS_MAX]:
+        label = result.violations[0].property
+        path = shrink_to_file(draw_plan(system, setting, result.seed), label, directory, runs_max)
+        replays[result.seed] = f"isotone sim replay {path}"
+    renamed = tuple(
+        msgspec.structs.replace(failure, replay=replays.get(failure.seed, failure.replay))
+        if failure.seed is not None
+        else failure
+        for failure in summary.failures
+    )
+    return msgspec.structs.replace(summary, failures=renamed)
+
+
+def shrink_to_file(plan: Plan, label: str, directory: Path, runs_max: int) -> Path:
+    """Shrink a failing plan, say how far it went, and write what is left."""
+    with progress_bar(f"shrinking seed {plan.seed}", runs_max) as advance:
+
+        def heard(state: ShrinkState) -> None:
+            advance(f"{len(state.plan.faults)} faults, {len(state.plan.steps)} steps")
+
+        shrunk = shrink(system_named(plan.system), plan, label, runs_max=runs_max, progress=heard)
+    path = directory / f"{plan.system}-{plan.stack}-{plan.seed}-{label}.json"
+    write_plan(path, shrunk)
+    click.echo(
+        f"seed {plan.seed}, {label}: {len(plan.faults)} faults and {len(plan.steps)} steps shrunk to "
+        f"{len(shrunk.faults)} and {len(shrunk.steps)}: {path}",
+        err=True,
+    )
+    return path
+
+
+# --- replay --------------------------------------------------------------------------------------------------------
+
+
+@sim_commands.command("replay")
+@click.argument("target", metavar="SEED|FILE")
+@setting_options
+@click.option("--trace", type=click.Path(path_type=Path, dir_okay=False), help="Write the trace here, as JSON lines.")
+@with_shrink_options
+@json_option
+def replay_run(
+    *,
+    target: str,
+    trace: Path | None,
+    shrinks: bool,
+    shrink_to: Path,
+    shrink_runs: int,
+    as_json: bool,
+    **chosen: Any,
+) -> int:
+    """Run one seed, or the plan in a file, and show what was found.
+
+    A seed needs the same options as in the swarm; a file holds everything.
+
+    \b
+    Examples:
+      isotone sim replay 17
+      isotone sim replay 17 --size small --trace run17.jsonl
+      isotone sim replay shrunk/evs-oracle-17-EVS-2.7.json
+    """
+    setting = setting_from(chosen)
+    plan = plan_of(target, setting)
+    is_seed = target.isascii() and target.isdigit()
+    if not is_seed and any(value is not None for value in chosen.values()):
+        raise InputError(f"{target} holds the whole plan; leave out --system, --stack, --nodes, --faults and --size")
+    command = replay_command(setting, plan.seed) if is_seed else f"isotone sim replay {target}"
+    rows: list[Row] = []
+    result = replay(plan, sink=rows.append)
+    if trace is not None:
+        _write_trace(plan, rows, trace)
+    if shrinks and result.violations:
+        path = shrink_to_file(plan, result.violations[0].property, shrink_to, shrink_runs)
+        command = f"isotone sim replay {path}"
+    summary = summarise([result], {result.seed: command})
+    if plan.violates and not as_json:
+        click.echo(f"the plan was shrunk for {plan.violates}\n")
+    return _show(summary, as_json=as_json, rows=rows)
+
+
+def _write_trace(plan: Plan, rows: Sequence[Row], path: Path) -> None:
+    try:
+        write_jsonl(path, f"{plan.system}-{plan.stack}-{plan.seed}", rows)
+    except OSError as error:
+        raise MachineError(f"cannot write {path}: {error.strerror}") from error

@@ -1,0 +1,85 @@
+"""``isotone check``: recorded traces judged again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from isotone.cli.main import commands
+from isotone.sim.plan import Size
+from isotone.sim.replay import plan_of, replay
+from isotone.sim.run import RunResult
+from isotone.sim.system import Setting
+from isotone.trace.events import Delivered, Row
+from isotone.trace.jsonl import write_jsonl
+
+
+@pytest.fixture(scope="module")
+def recorded() -> tuple[RunResult, list[Row]]:
+    rows: list[Row] = []
+    result = replay(plan_of("5", Setting(size=Size.SMALL)), sink=rows.append)
+    return result, rows
+
+
+def test_a_recorded_run_gets_the_verdicts_of_the_run(recorded: tuple[RunResult, list[Row]], tmp_path: Path) -> None:
+    result, rows = recorded
+    write_jsonl(tmp_path / "run.jsonl", "run5", rows)
+    found = json.loads(CliRunner().invoke(commands, ["check", str(tmp_path), "--json"]).stdout)
+    assert list(found)[:5] == ["runs", "violations", "properties", "failures", "bounds"]
+    assert (found["runs"], found["violations"]) == (1, 0)
+    for label, state in result.verdicts.items():
+        if not label.startswith("RUN-"):
+            assert found["properties"][label][state] == 1, label
+
+
+def test_several_runs_are_counted_each(recorded: tuple[RunResult, list[Row]], tmp_path: Path) -> None:
+    for number in range(3):
+        write_jsonl(tmp_path / f"run{number}.jsonl", f"run{number}", recorded[1])
+    result = CliRunner().invoke(commands, ["check", str(tmp_path)])
+    assert result.exit_code == 0
+    assert "3 runs, no violation" in result.output
+
+
+def test_a_broken_trace_is_told_with_its_witness(recorded: tuple[RunResult, list[Row]], tmp_path: Path) -> None:
+    rows = recorded[1]
+    node, last = next((row.node, row) for row in rows if isinstance(row.entry, Delivered))
+    ours = [row for row in rows if (row.node, row.incarnation) == (node, last.incarnation)]
+    place = rows.index(ours[-1]) if not _is_end(ours[-1]) else rows.index(ours[-2])
+    twice = Row(node, last.incarnation, rows[place].index + 1, rows[place].at, last.entry)
+    shifted = [
+        Row(row.node, row.incarnation, row.index + 1, row.at, row.entry)
+        if (row.node, row.incarnation) == (node, last.incarnation) and row.index > rows[place].index
+        else row
+        for row in rows
+    ]
+    path = tmp_path / "broken.jsonl"
+    write_jsonl(path, "broken", [*shifted[: place + 1], twice, *shifted[place + 1 :]])
+    result = CliRunner().invoke(commands, ["check", str(path)])
+    assert result.exit_code == 1
+    assert "EVS-2.5" in result.output
+    found = json.loads(CliRunner().invoke(commands, ["check", str(path), "--json"]).stdout)
+    (failure,) = [failure for failure in found["failures"] if failure["property"] == "EVS-2.5"]
+    assert failure["replay"] == f"isotone check {path}"
+    assert failure["witness"]
+    assert failure["explanation"]
+
+
+def _is_end(row: Row) -> bool:
+    return type(row.entry).__name__ == "Crashed"
+
+
+def test_a_directory_without_traces_is_a_clear_error(tmp_path: Path) -> None:
+    result = CliRunner().invoke(commands, ["check", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "no trace found" in result.stderr
+
+
+def test_a_file_that_is_no_trace_is_a_clear_error(tmp_path: Path) -> None:
+    path = tmp_path / "notes.jsonl"
+    path.write_text("not a trace\n")
+    result = CliRunner().invoke(commands, ["check", str(path)])
+    assert result.exit_code == 2
+    assert str(path) in result.stderr

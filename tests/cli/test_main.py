@@ -1,0 +1,154 @@
+"""The command as a whole: help, version, exit codes, interrupts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from isotone import __version__
+from isotone.cli.group import CommandGroup
+from isotone.cli.main import commands
+from isotone.core.errors import InputError, LocalProtocolError, MachineError
+
+COMMANDS = [[], ["sim"], ["sim", "swarm"], ["sim", "replay"], ["check"], ["demo"]]
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_every_command_has_help_with_examples(path: list[str]) -> None:
+    result = CliRunner().invoke(commands, [*path, "--help"])
+    assert result.exit_code == 0
+    assert "Usage:" in result.output
+    assert path == ["sim"] or "Examples:" in result.output
+
+
+def test_the_version_is_told() -> None:
+    result = CliRunner().invoke(commands, ["--version"])
+    assert result.output == f"isotone {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["sim", "nonsense"],
+        ["sim", "swarm", "--seeds", "9..1"],
+        ["sim", "swarm", "--seeds", "x"],
+        ["sim", "swarm", "--size", "huge"],
+        ["sim", "swarm", "--system", "abacus"],
+        ["sim", "swarm", "--stack", "paper"],
+        ["sim", "swarm", "--nodes", "0"],
+        ["sim", "swarm", "--faults", "fire"],
+        ["sim", "swarm", "--workers", "0"],
+        ["sim", "replay"],
+        ["sim", "replay", "no/such/file.json"],
+        ["check"],
+        ["check", "no/such/trace.jsonl"],
+        ["demo", "--seed", "x"],
+    ],
+)
+def test_wrong_usage_ends_with_2_and_one_clear_message(arguments: list[str]) -> None:
+    result = CliRunner().invoke(commands, arguments)
+    assert result.exit_code == 2
+    assert result.stderr.strip()
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (InputError("bad file"), 2),
+        (LocalProtocolError("bad name"), 2),
+        (MachineError("no disk"), 3),
+        (KeyboardInterrupt(), 130),
+        (click.UsageError("bad option"), 2),
+        (click.FileError("x", "unreadable"), 2),
+    ],
+)
+def test_each_error_has_its_exit_code(error: BaseException, code: int) -> None:
+    @click.group(cls=CommandGroup)
+    def group() -> None: ...
+
+    @group.command("fail")
+    def fail() -> None:
+        raise error
+
+    result = CliRunner().invoke(group, ["fail"])
+    assert result.exit_code == code
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(("returned", "code"), [(None, 0), (0, 0), (1, 1)])
+def test_what_a_command_returns_is_its_exit_code(returned: int | None, code: int) -> None:
+    @click.group(cls=CommandGroup)
+    def group() -> None: ...
+
+    @group.command("end")
+    def end() -> int | None:
+        return returned
+
+    assert CliRunner().invoke(group, ["end"]).exit_code == code
+
+
+def test_the_module_runs_in_a_process_of_its_own() -> None:
+    command = [sys.executable, "-m", "isotone.cli", "sim", "swarm", "--seeds", "1..2", "--size", "small"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "2 runs, no violation" in done.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_the_workers_and_leaves_no_stack_trace(number: signal.Signals, tmp_path: Path) -> None:
+    """From a terminal the interrupt goes to the whole process group; a termination goes to the command alone."""
+    command = [sys.executable, "-m", "isotone.cli", "sim", "swarm", "--seeds", "1..5000", "--workers", "2"]
+    with (tmp_path / "errors").open("w+") as errors:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True)
+        try:
+            _wait_for_workers(process.pid)
+            (os.killpg if number is signal.SIGINT else os.kill)(process.pid, number)
+            assert process.wait(60) == 130
+        finally:
+            process.kill()
+        errors.seek(0)
+        assert errors.read().strip() == "isotone: interrupted"
+    _wait_until_none_is_left(process.pid)
+
+
+LOOKS_MAX = 200_000
+
+
+def _wait_for_workers(parent: int) -> None:
+    """Until both workers have used some CPU time, which they do only when they run plans."""
+    for _ in range(LOOKS_MAX):
+        children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+        if sum(_cpu_ticks(child) > 60 for child in children) >= 2:
+            return
+    pytest.fail("no workers came up")
+
+
+def _wait_until_none_is_left(group: int) -> None:
+    """The helper process of multiprocessing ends by itself soon after; workers must not stay."""
+    for _ in range(LOOKS_MAX):
+        states = [_status(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+        if not any(fields[2] == str(group) and fields[0] != "Z" for fields in states if fields):
+            return
+    pytest.fail("a worker outlived the command")
+
+
+def _cpu_ticks(pid: str) -> int:
+    fields = _status(pid)
+    return int(fields[11]) + int(fields[12]) if fields else 0
+
+
+def _status(pid: str) -> list[str]:
+    """State, parent, group and so on, as the kernel tells them; nothing of a process that is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []

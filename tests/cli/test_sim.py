@@ -1,0 +1,128 @@
+"""``isotone sim``: swarm and replay, for people and as JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from isotone.cli import sim as cli_sim
+from isotone.cli.main import commands
+from isotone.sim import registry
+from isotone.sim.plan import Size
+from isotone.sim.swarm import run_seed
+from isotone.sim.system import Setting
+from tests.sim.planted_system import LyingSystem, PlantedSystem
+
+SMALL = ["--size", "small"]
+KEYS = ["runs", "violations", "properties", "failures", "bounds", "distribution", "choices"]
+STATES = ["holds", "violated", "not_exercised", "not_judged"]
+
+
+def test_a_swarm_prints_a_table_with_every_property_that_applies() -> None:
+    result = CliRunner().invoke(commands, ["sim", "swarm", "--seeds", "1..2", "--workers", "1", *SMALL])
+    assert result.exit_code == 0
+    assert "2 runs, no violation" in result.output
+    for label in run_seed(Setting(size=Size.SMALL), 1).verdicts:
+        assert label in result.output
+    assert result.stderr == "", "no progress bar without a terminal"
+
+
+def test_the_json_of_a_swarm_is_exactly_one_object() -> None:
+    result = CliRunner().invoke(commands, ["sim", "swarm", "--seeds", "1..3", "--workers", "1", "--json", *SMALL])
+    found = json.loads(result.stdout)
+    assert list(found) == KEYS
+    assert (found["runs"], found["violations"], found["failures"]) == (3, 0, [])
+    for counts in found["properties"].values():
+        assert list(counts) == STATES
+        assert sum(counts.values()) == 3
+    assert {"RUN-ASSERT", "RUN-LIVE", "EVS-2.7"} <= set(found["properties"])
+    assert not any(label.endswith("@S") for label in found["properties"]), "the oracle has no daemons to judge"
+    assert 0 <= found["bounds"]["live"] <= 1
+    for measure in ("sends", "faults", "view_changes", "cpu_seconds"):
+        spread = found["distribution"][measure]
+        assert spread["min"] <= spread["median"] <= spread["max"]
+
+
+def test_a_replay_shows_the_verdicts_of_one_seed_and_writes_its_trace(tmp_path: Path) -> None:
+    trace = tmp_path / "run.jsonl"
+    result = CliRunner().invoke(commands, ["sim", "replay", "3", "--trace", str(trace), *SMALL])
+    assert result.exit_code == 0
+    assert "1 run, no violation" in result.output
+    checked = CliRunner().invoke(commands, ["check", str(trace), "--json"])
+    assert checked.exit_code == 0
+    assert json.loads(checked.stdout)["runs"] == 1
+
+
+def test_a_trace_that_cannot_be_written_is_the_machines_fault(tmp_path: Path) -> None:
+    nowhere = str(tmp_path / "missing" / "run.jsonl")
+    result = CliRunner().invoke(commands, ["sim", "replay", "3", "--trace", nowhere, *SMALL])
+    assert result.exit_code == 3
+
+
+@pytest.fixture
+def planted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A system with a bug, and the options that run it."""
+    monkeypatch.setattr(registry, "SYSTEMS", {**registry.SYSTEMS, "planted": PlantedSystem()})
+    return ["--system", "planted", "--stack", "none", "--nodes", "4"]
+
+
+def test_failures_come_with_a_command_that_shows_them_again(planted: list[str]) -> None:
+    swarm = ["sim", "swarm", "--seeds", "0..30", "--workers", "1", *planted]
+    result = CliRunner().invoke(commands, [*swarm, "--json"])
+    assert result.exit_code == 1
+    found = json.loads(result.stdout)
+    assert found["violations"] == len(found["failures"]) == found["properties"]["RUN-ASSERT"]["violated"] > 0
+    failure = found["failures"][0]
+    assert list(failure) == ["seed", "property", "explanation", "witness", "replay"]
+    assert "the planted fault" in failure["explanation"]
+    program, *arguments = failure["replay"].split()
+    assert program == "isotone"
+    again = CliRunner().invoke(commands, [*arguments, "--json"])
+    assert again.exit_code == 1
+    assert json.loads(again.stdout)["failures"] == [failure]
+    shown = CliRunner().invoke(commands, swarm)
+    assert failure["replay"] in shown.output
+    assert "RUN-ASSERT" in shown.output
+
+
+def test_a_swarm_shrinks_its_failures_into_files_that_replay(
+    planted: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli_sim, "SHRUNK_SEEDS_MAX", 1)
+    options = ["--shrink", "--shrink-to", str(tmp_path), "--json"]
+    result = CliRunner().invoke(commands, ["sim", "swarm", "--seeds", "0..30", "--workers", "1", *planted, *options])
+    assert result.exit_code == 1
+    (path,) = tmp_path.glob("planted-none-*-RUN-ASSERT.json")
+    failure = json.loads(result.stdout)["failures"][0]
+    assert failure["replay"] == f"isotone sim replay {path}"
+    assert "shrunk to 2 and 1" in result.stderr
+    again = CliRunner().invoke(commands, ["sim", "replay", str(path)])
+    assert again.exit_code == 1
+    assert "the plan was shrunk for RUN-ASSERT" in again.output
+    refused = CliRunner().invoke(commands, ["sim", "replay", str(path), "--nodes", "3"])
+    assert refused.exit_code == 2
+
+
+def test_a_replay_shrinks_too(planted: list[str], tmp_path: Path) -> None:
+    found = json.loads(
+        CliRunner().invoke(commands, ["sim", "swarm", "--seeds", "0..30", "--workers", "1", *planted, "--json"]).stdout
+    )
+    seed = str(found["failures"][0]["seed"])
+    result = CliRunner().invoke(commands, ["sim", "replay", seed, *planted, "--shrink", "--shrink-to", str(tmp_path)])
+    assert result.exit_code == 1
+    assert list(tmp_path.iterdir())
+
+
+def test_a_replay_shows_the_rows_of_a_witness(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "SYSTEMS", {"lying": LyingSystem()})
+    lying = ["--system", "lying", "--stack", "none", "--faults", "none"]
+    result = CliRunner().invoke(commands, ["sim", "replay", "1", *lying])
+    assert result.exit_code == 1
+    assert '"kind":"deliver"' in result.output
+    swarm = CliRunner().invoke(commands, ["sim", "swarm", "--seeds", "1..3", "--workers", "1", *lying, "--json"])
+    found = json.loads(swarm.stdout)
+    assert found["violations"] == found["properties"]["EVS-2.6"]["violated"] == 3
+    assert found["failures"][0]["witness"] == [["d1", 0, 2]]
