@@ -31,6 +31,7 @@ from isotone.evs.links.hop import Hop, HopSettings
 
 DATAGRAM_OVERHEAD = 28
 SECOND = 1_000_000
+ANYWHERE = Address("")
 
 
 @dataclass
@@ -84,7 +85,7 @@ class End:
     clock_offset: int = 0
     paused: bool = False
     paths: dict[Address, tuple[Path, End]] = field(default_factory=dict)
-    address: Address = Address("")
+    address: Address = ANYWHERE
     timers: dict[TimerKey, int] = field(default_factory=dict)
     arrived: list[tuple[int, Frame]] = field(default_factory=list)
     roomy: list[int] = field(default_factory=list)

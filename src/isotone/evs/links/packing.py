@@ -237,11 +237,9 @@ class Unpacker:
         self.held_bytes = 0
 
     def _check(self, parts: list[tuple[int, int, int, int, memoryview]]) -> None:
-        numbers: set[int] = set()
+        if len(parts) > 1 and len({part[0] for part in parts}) < len(parts):
+            raise RemoteProtocolError("two parts of one frame in one packet")
         for number, offset, kind, total, piece in parts:
-            if number in numbers:
-                raise RemoteProtocolError("two parts of one frame in one packet")
-            numbers.add(number)
             if not piece or offset + len(piece) > total or not 0 < total <= self.frame_bytes_max:
                 raise RemoteProtocolError("a part outside its frame, or a frame over the limit")
             held = self._held.get(number)

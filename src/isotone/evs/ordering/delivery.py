@@ -74,6 +74,10 @@ class Delivery:
         self._walk(out)
         return out
 
+    def has_received(self, unit: Unit) -> bool:
+        """Whether this reliable unit came before."""
+        return self._streams[unit.site].has_received(unit.sequence)
+
     def lines_moved(self) -> list[Unit]:
         """A promise or a report came: return what can be delivered now, and forget what is stable."""
         out: list[Unit] = []
@@ -101,6 +105,7 @@ class Delivery:
             return
         self._unreliable[unit.daemon] = unit.lamport
         out.append(unit)
+        self._note_past(unit)
 
     def _take_reliable(self, unit: Unit, out: list[Unit]) -> None:
         stream = self._streams[unit.site]
@@ -142,7 +147,7 @@ class Delivery:
             self._release(unit, out)
 
     def _note_past(self, unit: Unit) -> None:
-        """A weak unit was delivered: it is in the past of all that is sent here from now on, and so is its own past."""
+        """A unit below AGREED was delivered: it and its past are in the past of all that is sent here from now on."""
         past = self.weak_past
         for site, sequence in enumerate(unit.weak_before):
             past[site] = max(past[site], sequence)

@@ -2,7 +2,9 @@
 
 Implements: [Spread 4.1, 5.1], assignment of seq and lts; the global flow control that the thesis promises only.
 Deviations: D-window a daemon stops stamping while more than its share of the site's window is not yet stable, because
-link windows alone do not bound the memory behind a slow but live site (DESIGN 3).
+link windows alone do not bound the memory behind a slow but live site (DESIGN 3). D-hold it also stops while units of
+its site wait for room on a link, because whatever is stamped holds up everything of a later time until it has arrived
+everywhere: bulk waits before it is stamped, not behind. Sessions take turns.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from isotone.evs.ordering.units import BEFORE_ALL, Position, Unit, UnitKind, enc
 
 UNIT_FRAME = 1
 UNIT_OVERHEAD_BYTES = 64
+UNLIMITED = 1 << 62
 
 
 class Draft(msgspec.Struct, frozen=True, gc=False):
@@ -48,9 +51,17 @@ class Stamper:
     daemon: int
     delivery: Delivery
     window_bytes: int  # this daemon's share of what the site may have unstable
+    kept_bytes_max: int = UNLIMITED  # above this the line that is reported does not rise: see `agreed_line`
     lamport: int = 0  # at least the time of every unit received, sent or promised here
     unstable_bytes: int = 0  # stamped here and not yet known to be received by all
-    _drafts: deque[Draft] = field(default_factory=deque)
+    waiting_bytes: int = 0  # of all drafts that wait
+    promise: tuple[int, int] = (
+        0,
+        0,
+    )  # at the last visit: units of the site up to this time have such sequences at most
+    room: int = UNLIMITED  # bytes that the site's links take now: D-hold
+    _drafts: dict[str, deque[Draft]] = field(default_factory=dict)  # by session, never empty; the first has its turn
+    _reported: int = 0
     _born: list[Unit] = field(default_factory=list)  # stamped since the last `take_born`
     _unstable: deque[tuple[int, int]] = field(default_factory=deque)  # time and cost of what was stamped here
     _sessions: dict[str, SessionPast] = field(default_factory=dict)
@@ -58,7 +69,9 @@ class Stamper:
 
     def submit(self, drafts: Iterable[Draft]) -> None:
         """These wait for the token."""
-        self._drafts.extend(drafts)
+        for draft in drafts:
+            self._drafts.setdefault(draft.session, deque()).append(draft)
+            self.waiting_bytes += len(draft.body)
 
     def forget(self, session: str) -> None:
         """The session ended; what it still has waiting is stamped all the same."""
@@ -77,33 +90,42 @@ class Stamper:
         while self._unstable and self._unstable[0][0] <= line:
             self.unstable_bytes -= self._unstable.popleft()[1]
 
+    @property
+    def has_born(self) -> bool:
+        """Whether anything was stamped since the last `take_born`."""
+        return bool(self._born)
+
     def take_born(self) -> list[Unit]:
         """What was stamped since the last call, for this daemon's own delivery."""
         born, self._born = self._born, []
         return born
 
-    @property
-    def waiting_bytes(self) -> int:
-        """Of all drafts that wait."""
-        return sum(len(draft.body) for draft in self._drafts)
-
     # --- the ring's side -------------------------------------------------------------------------------------------
 
     def is_waiting(self) -> bool:
         """Whether the token is wanted."""
-        return self._line_wanted or (bool(self._drafts) and self.unstable_bytes < self.window_bytes)
+        return self._line_wanted or (bool(self._drafts) and self._may_stamp())
+
+    def _may_stamp(self) -> bool:
+        return self.room > 0 and self.unstable_bytes < self.window_bytes
 
     def agreed_line(self) -> int:
-        """Every unit with a time of at most this was received here."""
-        return self.delivery.lines.agreed
+        """Every unit with a time of at most this was received here.
+
+        It stands still while more is kept here than the windows of all sites hold: senders then wait until this daemon
+        has heard what is stable, and forgets it. That bounds what is kept to twice the windows.
+        """
+        if self.delivery.kept_bytes <= self.kept_bytes_max:
+            self._reported = self.delivery.lines.agreed
+        return self._reported
 
     def originate(self, *, site_sequence: int, site_lamport: int, bytes_max: int) -> Origination:
         """Stamp what waits, within the visit's bytes and the daemon's window."""
         self._line_wanted = False
         lamport = self.lamport = max(self.lamport, site_lamport)
         frames: list[Frame] = []
-        while self._drafts and bytes_max > 0 and self.unstable_bytes < self.window_bytes:
-            draft = self._drafts.popleft()
+        while self._drafts and bytes_max > 0 and self._may_stamp():
+            draft = self._next_draft()
             lamport += 1
             reliable = draft.service is not Service.UNRELIABLE
             site_sequence += reliable
@@ -113,33 +135,33 @@ class Stamper:
             frames.append(frame_of(UNIT_FRAME, header, body))
             cost = len(draft.body) + UNIT_OVERHEAD_BYTES
             bytes_max -= cost
+            self.room -= cost
             if reliable:
                 self.unstable_bytes += cost
                 self._unstable.append((lamport, cost))
         self.lamport = lamport
+        self.promise = (site_sequence, lamport)
         return Origination(frames, site_sequence, lamport)
 
+    def _next_draft(self) -> Draft:
+        """Of the session that has its turn."""
+        session = next(iter(self._drafts))
+        waiting = self._drafts.pop(session)
+        draft = waiting.popleft()
+        if waiting:
+            self._drafts[session] = waiting
+        self.waiting_bytes -= len(draft.body)
+        return draft
+
     def _stamp(self, draft: Draft, sequence: int, lamport: int) -> Unit:
-        if draft.service is Service.UNRELIABLE:
-            return Unit(draft.kind, draft.service, self.site, self.daemon, 0, lamport, 0, draft.body)
         past = self._sessions.setdefault(draft.session, SessionPast())
-        previous, past.previous = past.previous, sequence
+        head = (draft.kind, draft.service, self.site, self.daemon, sequence, lamport)
+        previous = past.previous if sequence else 0
+        past.previous = sequence or past.previous
         if draft.service.is_agreed:
             past.agreed = (lamport, self.daemon)
-            return Unit(draft.kind, draft.service, self.site, self.daemon, sequence, lamport, previous, draft.body)
+            return Unit(*head, previous, draft.body)
         weak = list(self.delivery.weak_past)
         weak[self.site] = max(weak[self.site], past.weak)
-        past.weak = sequence
-        agreed = max(self.delivery.agreed_past, past.agreed)
-        return Unit(
-            draft.kind,
-            draft.service,
-            self.site,
-            self.daemon,
-            sequence,
-            lamport,
-            previous,
-            draft.body,
-            tuple(weak),
-            agreed,
-        )
+        past.weak = sequence or past.weak
+        return Unit(*head, previous, draft.body, tuple(weak), max(self.delivery.agreed_past, past.agreed))

@@ -7,10 +7,9 @@ indices compares names.
 Implements: [Spread 5.1], the message identifier (seq, lts, session_seq).
 Deviations: D-previous the FIFO condition names the site sequence of the session's previous reliable unit instead of
 counting session sequences, because sequences that went to UNRELIABLE messages or were pruned would leave gaps in the
-count; D-causal CAUSAL waits for its causal past alone, not for silent sites. RELIABLE and FIFO units may be delivered
-ahead of
-their own past, so what a daemon has delivered does not tell the past of what it sends; every weak unit therefore
-carries its past, and whoever delivers it takes that over.
+count; D-causal CAUSAL waits for its causal past alone, not for silent sites. Units below CAUSAL may be delivered ahead
+of their own past, so what a daemon has delivered does not tell the past of what it sends; every unit below AGREED
+therefore carries its past, and whoever delivers it takes that over.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ class Unit(msgspec.Struct, frozen=True, gc=False):
     """One stamped unit. ``sequence`` is 0 for UNRELIABLE ones, which have no place in the site's sequence.
 
     ``previous`` is the site sequence of the same session's previous reliable unit, 0 when there is none in this view.
-    ``weak_before`` (RELIABLE, FIFO, CAUSAL) has for each site the highest sequence of such a unit in the causal past;
-    ``agreed_before`` is the highest position of an AGREED or SAFE unit in it.
+    ``weak_before`` (all below AGREED) has for each site the highest sequence of a RELIABLE, FIFO or CAUSAL unit in the
+    causal past; ``agreed_before`` is the highest position of an AGREED or SAFE unit in it.
     """
 
     kind: UnitKind
@@ -114,5 +113,5 @@ def decode_unit(frame: memoryview, *, sites: int, daemons: int) -> Unit:
 def _check_service(service: Service, *, sequence: int, previous: int, has_past: bool) -> None:
     if (sequence == 0) != (service is Service.UNRELIABLE) or previous >= max(sequence, 1):
         raise RemoteProtocolError(f"sequence {sequence} after {previous} does not fit the service {service.name}")
-    if has_past != (Service.RELIABLE <= service <= Service.CAUSAL):
+    if has_past == service.is_agreed:
         raise RemoteProtocolError(f"dependencies do not fit the service {service.name}")

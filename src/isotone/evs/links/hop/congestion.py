@@ -5,7 +5,8 @@ Dh8 a queue that stands at the bottleneck is a signal like loss, only weaker: th
     without it, so that a bulk transfer leaves the bottleneck all but empty for everyone's fresh messages;
 Dh9 who competes with flows that fill the queue would starve by Dh8. So at times, when a queue stands, the window is all
     but closed for two round trips. If the queue stays, it is not ours: for some time only loss counts, as in TCP;
-Dh10 a loss while no queue stands is taken for chance rather than congestion and costs a fifth instead of a half.
+Dh10 a loss while no queue stands is taken for chance rather than congestion and costs a fifth instead of a half, or
+    nothing if the window was not even used.
 
 The window grows by one packet in a round trip, or doubles while no signal was ever seen, and only if it was used.
 There is at most one decrease for the packets of one round trip.
@@ -109,10 +110,14 @@ class Congestion:
 
     def lost(self, sequence: int, highest_sent: int) -> None:
         """The peer misses this packet."""
-        if sequence > self._decreased_at_sequence:
-            self._decreased_at_sequence = highest_sent
-            chance = self._round_trip_us is not None and not self._queue_stands(0.5)
-            self._shrink_to(self._window * (CHANCE_LOSS_FACTOR if chance else LOSS_FACTOR))
+        if sequence <= self._decreased_at_sequence:
+            return
+        self._decreased_at_sequence = highest_sent
+        chance = self._round_trip_us is not None and not self._queue_stands(0.5)
+        if not chance:
+            self._shrink_to(self._window * LOSS_FACTOR)
+        elif self._used:
+            self._shrink_to(self._window * CHANCE_LOSS_FACTOR)
 
     def timed_out(self, highest_sent: int) -> None:
         """Several announcements in a row got no answer: begin anew, as small as at first."""

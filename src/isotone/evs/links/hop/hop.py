@@ -91,6 +91,7 @@ class Hop:
         self._unanswered = 0  # announcements since the last progress
         self._progress_at = 0  # when the peer last made progress, or the first packet after idleness was sent
         self._acknowledged_at = -MICROSECONDS  # when the last packet left, each of which acknowledges
+        self._acknowledgement: tuple[int, int] | None = None  # the last that came, as it came
         self._echo: tuple[int, int, int] | None = None  # to be sent back once: a time stamp, when it came, FULL or 0
 
     @property
@@ -168,7 +169,9 @@ class Hop:
         if version != VERSION or flags & ~FLAGS or (count if flags & DATA else body != count * RANGE.size):
             raise RemoteProtocolError("a header that no version 1 has")
         near = self.sender.acknowledged_up_to
-        self._on_acknowledgement(expand(up_to, near), expand(highest, near), at)
+        if (up_to, highest) != self._acknowledgement or self._unanswered:  # packets of one burst say the same
+            self._on_acknowledgement(expand(up_to, near), expand(highest, near), at)
+            self._acknowledgement = (up_to, highest)
         if flags & ECHO:
             self._on_echo((at - echo) & WORD, at, full=bool(flags & FULL))
         sequence = expand(word, self.receiver.next_expected)
@@ -278,7 +281,7 @@ class Hop:
         self._pace_at = None
         if not sender.has_copies and not packer:
             return
-        regulator.refill(at)
+        regulator.refill(at, idle=not sender.flight_bytes)
         while sender.has_copies or (packer and sender.window_open):
             if sender.has_copies:
                 permission = regulator.copy()

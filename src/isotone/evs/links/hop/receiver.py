@@ -42,7 +42,6 @@ class Receiver:
         "_settings",
         "_timing",
         "all_received_up_to",
-        "duplicates",
         "next_due_at",
         "next_expected",
         "packets_since_acknowledged",
@@ -57,7 +56,6 @@ class Receiver:
         self.all_received_up_to = 0  # H_ARU: every packet up to here came; below the smallest missing
         self.packets_since_acknowledged = 0
         self.next_due_at: int | None = None  # when the next request is due; may be early, never late
-        self.duplicates = 0
 
     @property
     def missing(self) -> list[int]:

@@ -16,6 +16,7 @@ from isotone.evs.links.hop.pacing import Bucket, Timing
 from isotone.evs.links.hop.settings import MICROSECONDS, HopSettings
 
 PACE_PACKETS = 1
+IDLE_PACKETS = 4  # after idleness so many may leave at once
 PACE_US = 1_000  # a burst may be as long as this, since timers are no finer
 
 
@@ -42,12 +43,14 @@ class Regulator:
         depth = float(max(settings.burst_bytes, self._packet))
         self._limit = None if rate is None else Bucket(rate=rate / MICROSECONDS, depth=depth)
 
-    def refill(self, at: int) -> None:
-        """Let time pass; call before asking."""
+    def refill(self, at: int, *, idle: bool) -> None:
+        """Let time pass; call before asking. ``idle`` if nothing is in flight: then a small burst does no harm."""
         pace = self.congestion.pace
         self._pacing.rate = pace
         self._pacing.depth = max(PACE_PACKETS * self._packet, pace * PACE_US)
         self._pacing.refill(at)
+        if idle:
+            self._pacing.level = self._pacing.depth = max(self._pacing.depth, IDLE_PACKETS * self._packet)
         if self._limit is not None:
             self._limit.refill(at)
 

@@ -97,6 +97,7 @@ class Ring:
         self._retries = 0
         self._resting = 0  # the last visit after which somebody announced that the token rests
         self._asking = False
+        self._asked = 0  # times since the last visit
         self._short = False  # of room, and nobody was told yet that it returned
         self._failed = False
         self.site_line = 0  # invariant: the last `SiteLineRose`
@@ -156,6 +157,10 @@ class Ring:
         return [SetTimer(REQUEST_TIMER, self._settings.request_retry_us)]
 
     def _ask(self) -> list[Action]:
+        """Whoever has the token may be gone without anybody else noticing: asking has an end."""
+        self._asked += 1
+        if self._asked > self._settings.requests_unanswered_max:
+            return self._enter_failed(f"the token did not come after {self._asked - 1} requests")
         return [
             *self._to_all([[self._header(PacketKind.REQUEST, self._visit)]]),
             SetTimer(REQUEST_TIMER, self._settings.request_retry_us),
@@ -273,6 +278,7 @@ class Ring:
         return [*self._stop_asking(), *self._hand_to(self._successor, onward)]
 
     def _stop_asking(self) -> list[Action]:
+        self._asked = 0
         if not self._asking:
             return []
         self._asking = False
@@ -372,9 +378,15 @@ class Ring:
         token, member = self._passed
         self._retries += 1
         if self._retries > self._settings.token_retries_max:
-            self._failed = True
-            return [*self._stop_asking(), DeclareFailed(f"the token was lost on its way to daemon {member}")]
+            return self._enter_failed(f"the token was lost on its way to daemon {member}")
         return self._hand_to(member, token)
+
+    def _enter_failed(self, reason: str) -> list[Action]:
+        self._failed = True
+        self._packer.clear()
+        for unpacker in self._unpackers.values():
+            unpacker.clear()
+        return [*self._stop_asking(), CancelTimer(TOKEN_TIMER), DeclareFailed(reason)]
 
     def _new_unpacker(self) -> Unpacker:
         held_max = (self._settings.unsettled_max + self._settings.global_window) * self._settings.body_bytes

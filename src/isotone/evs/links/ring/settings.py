@@ -17,6 +17,7 @@ class RingSettings(msgspec.Struct, frozen=True, kw_only=True):
     token_retry_us: int = 20_000  # a token that shows no sign of life is sent again after this
     token_retries_max: int = 10  # and the ring is declared failed after so many
     request_retry_us: int = 5_000  # a resting token is asked for again after this
+    requests_unanswered_max: int = 200  # and the ring is declared failed after so many without a visit
     frame_bytes_max: int = 128 * 1024
     queue_bytes_max: int = 4 * 1024 * 1024  # of frames offered and not yet sent
     multicast: bool = True  # else each packet goes to each member on its own
@@ -24,3 +25,7 @@ class RingSettings(msgspec.Struct, frozen=True, kw_only=True):
     def failure_bound_us(self) -> int:
         """From the loss of a token to the declaration that the ring failed."""
         return self.token_retry_us * (self.token_retries_max + 1)
+
+    def wait_bound_us(self) -> int:
+        """From wanting the token in vain to the declaration that the ring failed."""
+        return self.request_retry_us * (self.requests_unanswered_max + 2)

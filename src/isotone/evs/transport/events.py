@@ -1,0 +1,21 @@
+"""What the transport takes from the layer above and gives to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from isotone.core.contract import Action, Event
+from isotone.evs.ordering.stamper import Draft
+from isotone.evs.ordering.units import Unit
+
+
+class Submitted(Event, frozen=True, gc=False):
+    """These shall be stamped and reach every daemon of the view; look at ``transport.room`` first."""
+
+    drafts: Sequence[Draft]
+
+
+class DeliverUnits(Action, frozen=True, gc=False):
+    """These units may be delivered now, in this order."""
+
+    units: Sequence[Unit]

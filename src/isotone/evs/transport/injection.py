@@ -1,0 +1,62 @@
+"""What a gateway brings into the ring of its site: units and lines from other sites, and whether its links are full.
+
+Memory: what waits here is not stable, so the flow windows of all sites bound it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Sequence
+
+from isotone.core.contract import Action
+from isotone.core.errors import RemoteProtocolError
+from isotone.evs.links.contract import FRAME_HEADER_BYTES, Frame, FramesOffered, frame_of
+from isotone.evs.links.ring import Ring
+
+PRESSURE_FRAME = 3
+_PRESSURE = struct.Struct(">I?")  # how often it changed, whether the site shall stop stamping
+
+
+def decode_pressure(body: memoryview) -> tuple[int, bool]:
+    """How often the pressure changed, and what it is."""
+    if len(body) != _PRESSURE.size:
+        raise RemoteProtocolError("a pressure frame of the wrong length")
+    count, short = _PRESSURE.unpack(body)
+    return count, short
+
+
+class Injection:
+    """The queue in front of the ring; at the other daemons of a site, what the gateway last said."""
+
+    def __init__(self, ring: Ring) -> None:
+        self.is_pressed = False  # stamp nothing: the site's links have no room
+        self.waiting_bytes = 0
+        self._ring = ring
+        self._count = 0  # changes of the pressure, so that an old word is not taken for the newest
+        self._queue: deque[Frame] = deque()
+
+    def queue(self, frames: Sequence[Frame]) -> None:
+        """These shall reach the other daemons of the site."""
+        self._queue.extend(frames)
+        self.waiting_bytes += sum(frame.size for frame in frames)
+
+    def press(self, *, short: bool) -> None:
+        """The gateway's links have no room for units of the site, or have it again."""
+        if short != self.is_pressed:
+            self.pressed(self._count + 1, short)
+            self.queue([frame_of(PRESSURE_FRAME, _PRESSURE.pack(self._count & 0xFFFFFFFF, short))])
+
+    def pressed(self, count: int, short: bool) -> None:
+        """The gateway said so."""
+        if count > self._count:
+            self._count, self.is_pressed = count, short
+
+    def pump(self, at: int) -> list[Action]:
+        """Offer the ring what it has room for."""
+        room, frames = self._ring.room, []
+        while self._queue and (cost := self._queue[0].size + FRAME_HEADER_BYTES) <= room:
+            frames.append(self._queue.popleft())
+            room -= cost
+            self.waiting_bytes -= cost - FRAME_HEADER_BYTES
+        return self._ring.handle(FramesOffered(at, frames)) if frames else []

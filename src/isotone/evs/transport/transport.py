@@ -1,0 +1,348 @@
+"""One daemon in one stable daemon view: ring, links, overlay and ordering composed on this page.
+
+```
+ Submitted ─▶ Stamper ◀─ visits ─ Ring ─ frames ─▶ Delivery ─▶ DeliverUnits
+                 │ born             ▲ injected         ▲
+                 └────────▶ Gateway ┴── Trunk (Hop, Tcp) ── frames
+```
+Units go to the delivery rules as they come. The gateway of a site hands what came from other sites to its ring, and
+on to the children of the source's tree, without waiting for anything. When a link fails, everything here ends.
+
+Implements: [Spread 3.3, 4, 5]; the reliable network of [Spread 2.2.7]. Deviations: those of the parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from isotone.core.contract import (
+    Action,
+    CancelTimer,
+    CloseStream,
+    DatagramsReceived,
+    Event,
+    Record,
+    SetTimer,
+    Started,
+    StreamClosed,
+    StreamOpened,
+    StreamReceived,
+    StreamWritable,
+    TimerFired,
+    TimerKey,
+)
+from isotone.core.errors import LocalProtocolError, RemoteProtocolError
+from isotone.core.services import Service
+from isotone.evs.links.contract import DeclareFailed, Frame, FramesArrived, LinkRoomy
+from isotone.evs.links.ring import Ring
+from isotone.evs.links.ring.ring import SiteLineRose, TokenWanted
+from isotone.evs.ordering.delivery import Delivery
+from isotone.evs.ordering.lines import Lines
+from isotone.evs.ordering.stamper import UNIT_FRAME, UNLIMITED, Draft, Stamper
+from isotone.evs.ordering.units import Unit, decode_unit
+from isotone.evs.ordering.updates import LINE_FRAME, Update, decode_update, encode_update
+from isotone.evs.overlay.routes import Routes
+from isotone.evs.transport.callers import Callers
+from isotone.evs.transport.events import DeliverUnits, Submitted
+from isotone.evs.transport.gateway import Arrival, Gateway
+from isotone.evs.transport.injection import PRESSURE_FRAME, Injection, decode_pressure
+from isotone.evs.transport.record import NetworkRecord
+from isotone.evs.transport.settings import UNIT_BYTES_MAX, TransportSettings
+from isotone.evs.transport.trunk import QUANTUM_BYTES, Trunk
+from isotone.evs.transport.view import TransportView
+
+UPDATE_TIMER: TimerKey = ("transport", "update")
+
+
+class Transport:
+    """The automaton; ``me`` is this daemon's name in the view."""
+
+    def __init__(self, *, me: str, view: TransportView, settings: TransportSettings | None = None) -> None:
+        self.settings = settings = settings or TransportSettings()
+        self.failed: str | None = None
+        self.malformed = 0  # frames that no correct daemon of the view sends
+        site = view.site_of(me)
+        self._site, self._sites, self._daemons = view.site_index(site.name), len(view.topology.sites), len(view.members)
+        index = view.index_of(me)
+        members = [view.index_of(daemon) for daemon in site.daemons]
+        self._lone = len(members) == 1
+        self.delivery = Delivery(Lines.of(self._sites))
+        self.stamper = Stamper(
+            site=self._site,
+            daemon=index,
+            delivery=self.delivery,
+            window_bytes=max(1, settings.site_window_bytes // len(members)),
+            kept_bytes_max=settings.kept_bytes_max(sites=self._sites, daemons=self._daemons) // 2,
+        )
+        self.ring = Ring(
+            ring=view.ring_number(site),
+            site=site.name,
+            members=members,
+            me=index,
+            addresses={view.index_of(daemon): view.addresses[daemon] for daemon in site.daemons},
+            origin=self.stamper,
+            settings=settings.ring,
+        )
+        self.injection = Injection(self.ring)
+        self.gateway = Gateway(me, view, Routes(view.topology), settings) if me == site.gateway else None
+        self._trunks = {trunk.site: trunk for trunk in self.gateway.trunks} if self.gateway else {}
+        self._near = {view.addresses[daemon] for daemon in site.daemons}
+        self._far = {view.addresses[view.topology.sites[trunk.site].gateway]: trunk for trunk in self._trunks.values()}
+        self._timers = {trunk.link.timer: trunk for trunk in self._trunks.values()}
+        self._streams: dict[int, Trunk] = {}
+        self._callers = Callers()
+        self._record = NetworkRecord(view, me, enabled=settings.record_network)
+        self._top = 0  # the highest time of any reliable unit known here
+        self._update_armed = False
+        self._delivered: list[Unit] = []
+        self._out: list[Action] = []
+
+    @property
+    def room(self) -> int:
+        """Bytes of drafts that may be submitted now; when it is short, it returns as units are delivered."""
+        return max(0, self.settings.waiting_bytes_max - self.stamper.waiting_bytes)
+
+    def handle(self, event: Event) -> list[Action]:
+        """Take one event, then let everything that it set in motion come to rest."""
+        if self.failed is not None:
+            return []
+        match event:
+            case DatagramsReceived():
+                self._on_datagrams(event)
+            case Submitted(drafts=drafts):
+                self._on_submitted(drafts)
+            case TimerFired(key=key):
+                self._on_timer(event, key)
+            case StreamOpened() | StreamReceived() | StreamWritable() | StreamClosed():
+                self._on_stream(event)
+            case Started():
+                self._on_started(event)
+            case _:
+                raise AssertionError(f"a transport knows no {type(event).__name__}")
+        self._conclude(event.at)
+        return self._take_out()
+
+    # --- events to their links -------------------------------------------------------------------------------------
+
+    def _on_started(self, event: Started) -> None:
+        self._out += self._record.started()
+        self._from_ring(self.ring.handle(event))
+        for trunk in self._trunks.values():
+            self._from_trunk(trunk, trunk.handle(event))
+
+    def _on_submitted(self, drafts: Sequence[Draft]) -> None:
+        if any(len(draft.body) > UNIT_BYTES_MAX for draft in drafts):
+            raise LocalProtocolError(f"a draft of more than {UNIT_BYTES_MAX} bytes: split it into fragments")
+        self.stamper.submit(drafts)
+
+    def _on_datagrams(self, event: DatagramsReceived) -> None:
+        """A source in our own site speaks the ring's language, a gateway of another site that of its link."""
+        if event.source in self._near:
+            self._from_ring(self.ring.handle(event))
+        elif (trunk := self._far.get(event.source)) is not None:
+            self._from_trunk(trunk, trunk.handle(event))
+        else:
+            raise RemoteProtocolError(f"datagrams from {event.source}, which is nobody's address in this view")
+
+    def _on_timer(self, event: TimerFired, key: TimerKey) -> None:
+        if key == UPDATE_TIMER:
+            self._update_armed = False  # `_conclude` looks what is due
+        elif (trunk := self._timers.get(key)) is not None:
+            self._from_trunk(trunk, trunk.handle(event))
+        else:
+            self._from_ring(self.ring.handle(event))
+
+    def _on_stream(self, event: StreamOpened | StreamReceived | StreamWritable | StreamClosed) -> None:
+        trunk = self._streams.get(event.stream)
+        if trunk is None and 0 < event.stream <= len(self._trunks):
+            trunk = self._streams[event.stream] = list(self._trunks.values())[event.stream - 1]
+        if trunk is not None:
+            self._from_trunk(trunk, trunk.handle(event))
+        elif isinstance(event, StreamOpened):
+            self._out += self._callers.opened(event)
+        elif isinstance(event, StreamClosed):
+            self._callers.closed(event)
+        elif isinstance(event, StreamReceived) and event.stream in self._callers:
+            self._on_caller(event)
+
+    def _on_caller(self, event: StreamReceived) -> None:
+        greeted = self._callers.received(event)
+        if greeted is None:
+            return
+        hello, events = greeted
+        for trunk in self._trunks.values():
+            if trunk.answers(hello):
+                self._streams[event.stream] = trunk
+                for each in events:
+                    self._from_trunk(trunk, trunk.handle(each))
+                return
+        self._out.append(CloseStream(event.stream))
+
+    # --- what links say --------------------------------------------------------------------------------------------
+
+    def _from_ring(self, actions: Sequence[Action]) -> None:
+        for action in actions:
+            match action:
+                case FramesArrived(frames=frames):
+                    self._take_near(frames)
+                case SiteLineRose(line=line):
+                    self.delivery.lines.report(self._site, line)
+                case LinkRoomy():
+                    pass  # `_conclude` looks for room
+                case DeclareFailed(reason=reason):
+                    self._fail("ring", reason)
+                case _:
+                    self._out.append(action)
+
+    def _from_trunk(self, trunk: Trunk, actions: Sequence[Action]) -> None:
+        for action in actions:
+            match action:
+                case FramesArrived(frames=frames):
+                    self._take_far(trunk, frames)
+                case LinkRoomy():
+                    pass
+                case DeclareFailed(reason=reason):
+                    self._fail(trunk.name, reason)
+                case _:
+                    self._out.append(action)
+
+    def _fail(self, link: str, reason: str) -> None:
+        if self.failed is None:
+            self.failed = f"{link}: {reason}"
+            self._out += self._record.failed(link, reason)
+
+    # --- units and lines -------------------------------------------------------------------------------------------
+
+    def _take_near(self, frames: Sequence[Frame]) -> None:
+        """From the ring: units of our own site go out into the world if we are the gateway."""
+        arrivals, updates = self._decode(frames)
+        if self.gateway is not None:
+            assert all(unit.site == self._site for unit, _ in arrivals), "only the gateway brings in what is foreign"
+            self.gateway.forward(arrivals)
+        self._take(arrivals, updates)
+
+    def _take_far(self, trunk: Trunk, frames: Sequence[Frame]) -> None:
+        """From another site: on to the children of the source's tree, and into our own ring."""
+        gateway = self.gateway
+        assert gateway is not None
+        arrivals, updates = self._decode(frames)
+        for site in [*(unit.site for unit, _ in arrivals), *(update.site for update in updates)]:
+            if not gateway.is_parent(trunk, site):
+                raise RemoteProtocolError(f"site {site} does not send over {trunk.name}")
+        gateway.forward(arrivals)
+        for update in updates:
+            gateway.forward_update(update)
+        if not self._lone:
+            self.injection.queue([frame for _, frame in arrivals])
+            self.injection.queue([encode_update(update) for update in updates])
+        self._take(arrivals, updates)
+
+    def _decode(self, frames: Sequence[Frame]) -> tuple[list[Arrival], list[Update]]:
+        arrivals: list[Arrival] = []
+        updates: list[Update] = []
+        for frame in frames:
+            try:
+                if frame.kind == UNIT_FRAME:
+                    unit = decode_unit(frame.body(), sites=self._sites, daemons=self._daemons)
+                    arrivals.append((unit, frame))
+                elif frame.kind == LINE_FRAME:
+                    updates.append(decode_update(frame.body(), sites=self._sites))
+                elif frame.kind == PRESSURE_FRAME:
+                    self.injection.pressed(*decode_pressure(frame.body()))
+                else:
+                    raise RemoteProtocolError(f"a frame of unknown kind {frame.kind}")
+            except RemoteProtocolError:
+                self.malformed += 1
+        return arrivals, updates
+
+    def _take(self, arrivals: Sequence[Arrival], updates: Sequence[Update]) -> None:
+        units = [unit for unit, _ in arrivals]
+        self._note(units)
+        self._out += self._record.received(units)
+        lines = self.delivery.lines
+        for update in updates:
+            lines.sites[update.site].promise(update.sequence, update.lamport)
+            lines.report(update.site, update.line)
+        self._delivered += self.delivery.take(units)
+
+    def _take_born(self, units: Sequence[Unit]) -> None:
+        self._note(units)
+        self._out += self._record.sent(units)
+        if self.gateway is not None:
+            self.gateway.forward_born(units)
+        self._delivered += self.delivery.take(list(units))
+
+    def _note(self, units: Sequence[Unit]) -> None:
+        """Each unit comes once: one tree per source, one parent per site, one ring per site, reliable links."""
+        self.stamper.seen(units)
+        for unit in units:
+            if unit.service is not Service.UNRELIABLE:
+                assert not self.delivery.has_received(unit), f"unit {unit.sequence} of site {unit.site} came twice"
+                self._top = max(self._top, unit.lamport)
+
+    # --- after every event -----------------------------------------------------------------------------------------
+
+    def _conclude(self, at: int) -> None:
+        """Until nothing moves: have the token come, take what was stamped, walk, tell the others."""
+        lines = self.delivery.lines
+        moving = True
+        while moving and self.failed is None:
+            before = self._progress()
+            self.stamper.room = self._stamping_room()
+            if self._wants_token():
+                self._from_ring(self.ring.handle(TokenWanted(at)))
+            born = self.stamper.take_born()
+            if born:
+                self._take_born(born)
+            lines.sites[self._site].promise(*self.stamper.promise)
+            self._delivered += self.delivery.lines_moved()
+            self.stamper.stable_through(lines.stable)
+            self._send(at)
+            moving = bool(born) or before != self._progress()
+        if self.failed is None:
+            self._arm(at)
+
+    def _progress(self) -> tuple[object, ...]:
+        return self.ring.site_line, self.delivery.lines.stable, self.stamper.promise, self.stamper.has_born
+
+    def _stamping_room(self) -> int:
+        if self.gateway is None:
+            return 0 if self.injection.is_pressed else UNLIMITED
+        return self.gateway.stamping_room(lone=self._lone, quantum=QUANTUM_BYTES)
+
+    def _wants_token(self) -> bool:
+        """To stamp, to promise, or (a ring of one has no rotation that would do it) to raise the site's line."""
+        if self.gateway is not None and self.gateway.lacks_promise():
+            self.stamper.want_line()
+        lags = self._lone and self.ring.site_line < min(self._top, self.stamper.agreed_line())
+        return lags or self.stamper.is_waiting()
+
+    def _send(self, at: int) -> None:
+        gateway = self.gateway
+        if gateway is not None:
+            gateway.publish(at, promise=self.stamper.promise, line=self.ring.site_line)
+            for trunk, actions in gateway.pump(at):
+                self._from_trunk(trunk, actions)
+            if not self._lone:
+                self.injection.press(short=gateway.stamping_room(lone=False, quantum=0) == 0)
+        if not self._lone:
+            self._from_ring(self.injection.pump(at))
+
+    def _arm(self, at: int) -> None:
+        wait = None if self.gateway is None else self.gateway.update_wait_us(at)
+        if wait is not None and not self._update_armed:
+            self._update_armed = True
+            self._out.append(SetTimer(UPDATE_TIMER, wait))
+        elif wait is None and self._update_armed:
+            self._update_armed = False
+            self._out.append(CancelTimer(UPDATE_TIMER))
+
+    def _take_out(self) -> list[Action]:
+        out, self._out = self._out, []
+        if self._delivered:
+            out.append(DeliverUnits(self._delivered))
+            self._delivered = []
+        if self.failed is not None:
+            out = [action for action in out if isinstance(action, Record | DeliverUnits)]  # nothing leaves any more
+            out.append(DeclareFailed(self.failed))
+        return out
