@@ -55,6 +55,9 @@ class PlantedRun:
     def stabilise(self) -> tuple[tuple[str, ...], ...]:
         return (self.names,)
 
+    def owes_progress(self) -> bool:
+        return True
+
     def live(self) -> list[str]:
         return []
 
@@ -70,10 +73,12 @@ class PlantedSystem:
     step_type: Any = TickStep
     victim = "d2"
 
-    def topology(self, choice: Choice, scale: Scale, nodes: int | None) -> Topology:
+    def topology(self, choice: Choice, scale: Scale, nodes: int | None, stack: str) -> Topology:
         return draw_topology(choice, scale, nodes)
 
-    def workload(self, choice: Choice, topology: Topology, faults: Sequence[Fault], scale: Scale) -> tuple[Step, ...]:
+    def workload(
+        self, choice: Choice, topology: Topology, faults: Sequence[Fault], scale: Scale, stack: str
+    ) -> tuple[Step, ...]:
         moments = sorted(choice.between(0, scale.faults_end_us) for _ in range(300))
         return tuple(TickStep(at, choice.pick(topology.names), number) for number, at in enumerate(moments))
 

@@ -11,6 +11,7 @@ import click
 from isotone import __version__
 from isotone.cli.check import check_command
 from isotone.cli.demo import demo_command
+from isotone.cli.figure import figure_command
 from isotone.cli.group import CommandGroup
 from isotone.cli.sim import sim_commands
 
@@ -32,6 +33,7 @@ def commands() -> None:
     """
 
 
+sim_commands.add_command(figure_command)
 commands.add_command(sim_commands)
 commands.add_command(check_command)
 commands.add_command(demo_command)

@@ -21,6 +21,16 @@ from isotone.sim.observer import Observer
 from isotone.sim.plan import Plan, Scale, Step, Topology, draw_topology
 from isotone.sim.process import Boot
 from isotone.sim.system import RUN_ASSERT, RUN_LIVE, BuiltSystem
+from isotone.sim.transport_system import (
+    FAMILIES,
+    LIVE_WITHIN_US,
+    TRANSPORT,
+    TalkStep,
+    TransportRun,
+    draw_sites,
+    draw_talk,
+    transport_labels,
+)
 from isotone.sim.workload import ClientStep, draw_workload
 from isotone.sim.world import World
 from isotone.spec.oracle import (
@@ -43,33 +53,45 @@ class EvsSystem:
     """The system ``evs``."""
 
     name = "evs"
-    stacks: tuple[str, ...] = (ORACLE,)
-    step_type: Any = ClientStep
+    stacks: tuple[str, ...] = (ORACLE, TRANSPORT)
+    step_type: Any = ClientStep | TalkStep
 
-    def topology(self, choice: Choice, scale: Scale, nodes: int | None) -> Topology:
+    def topology(self, choice: Choice, scale: Scale, nodes: int | None, stack: str) -> Topology:
         """Draw who is there."""
+        if stack == TRANSPORT:
+            return draw_sites(choice, nodes)
         return draw_topology(choice, scale, nodes)
 
-    def workload(self, choice: Choice, topology: Topology, faults: Sequence[Fault], scale: Scale) -> tuple[Step, ...]:
-        """Draw what the clients do."""
+    def workload(
+        self, choice: Choice, topology: Topology, faults: Sequence[Fault], scale: Scale, stack: str
+    ) -> tuple[Step, ...]:
+        """Draw what the clients, or the daemons themselves, do."""
+        if stack == TRANSPORT:
+            return draw_talk(choice, topology, scale)
         return draw_workload(choice, topology, faults, scale)
 
     def faults(self, stack: str) -> tuple[str, ...]:
         """The oracle has no packets to lose: what it bears is what changes components, processes and sessions."""
         assert stack in self.stacks
+        if stack == TRANSPORT:
+            return FAMILIES
         return ("partition", "cut", "crash", "pause", "kill")
 
     def properties(self, stack: str) -> tuple[str, ...]:
-        """On the oracle: what clients see, and the run itself."""
+        """On the oracle: what clients see, and the run itself; on the transport: what daemons see."""
         assert stack in self.stacks
+        if stack == TRANSPORT:
+            return transport_labels()
         return (*client_labels(), RUN_ASSERT, RUN_LIVE)
 
     def build(self, world: World, plan: Plan) -> BuiltSystem:
-        """Put the nodes with their clients into the world, above the oracle."""
-        return OracleRun(world, plan)
+        """Put the nodes with their clients into the world, above the oracle; or daemons that talk themselves."""
+        return TransportRun(world, plan) if plan.stack == TRANSPORT else OracleRun(world, plan)
 
     def live_within_us(self, plan: Plan) -> int:
-        """The oracle's own bound for settling, which its settings give."""
+        """The oracle's own bound for settling, which its settings give; the transport's, which its links give."""
+        if plan.stack == TRANSPORT:
+            return LIVE_WITHIN_US
         return OracleSettings().settle_within_us
 
 
@@ -166,6 +188,10 @@ class EvsNodes:
         return self._world.components()
 
     # --- liveness --------------------------------------------------------------------------------------------------
+
+    def owes_progress(self) -> bool:
+        """Always, after the heal."""
+        return True
 
     def live(self) -> list[str]:
         """One component, every session open, every group's view exactly its members at every member."""

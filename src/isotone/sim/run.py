@@ -25,7 +25,7 @@ from isotone.sim.system import RUN_ASSERT, RUN_LIVE, BuiltSystem, System
 from isotone.sim.world import World
 from isotone.spec.check import check
 from isotone.spec.verdicts import EventId, Report, State
-from isotone.trace.events import Ended, Row, Sent, Stabilised, ViewDelivered
+from isotone.trace.events import DaemonSent, Ended, Row, Sent, Stabilised, ViewDelivered
 
 STATES = tuple(state.value for state in State)
 HOLDS, VIOLATED, NOT_JUDGED = State.HOLDS.value, State.VIOLATED.value, State.NOT_JUDGED.value
@@ -80,7 +80,7 @@ def run_plan(system: System, plan: Plan, *, sink: Callable[[Row], object] | None
     with collector_resting():
         _play(system, plan, course, sink)
         verdicts, violations = _judge(system, plan, course)
-    sent = [row.entry for row in course.rows if isinstance(row.entry, Sent)]
+    sent = [row.entry for row in course.rows if isinstance(row.entry, Sent | DaemonSent)]
     return RunResult(
         seed=plan.seed,
         verdicts=verdicts,
@@ -133,7 +133,7 @@ def _drive(world: World, system: System, plan: Plan, course: _Course) -> None:
     course.bounds["live"] = (world.now - calm) / bound
     course.missing = built.live() if quiet else [f"still busy {bound} us after the last step", *built.live()]
     course.judged_live = True
-    world.record("", Ended(quiet))
+    world.record("", Ended(quiet and built.owes_progress()))
 
 
 class _Script:

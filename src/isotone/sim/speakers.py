@@ -1,9 +1,8 @@
-"""The transport under test: daemons in one stable daemon view, each a speaker that sends and records what it hears.
+"""Speakers: daemons in one stable daemon view, each a transport with somebody above it who talks and listens.
 
-Stack "transport" of the system ``evs``: boundaries B1 to B3 without membership changes. A speaker numbers what it sends
-and records `ssend` and `sdeliver`; the transport records its view and what the network does.
+A speaker numbers what it sends and records `ssend` and `sdeliver`; the transport records its view and the network.
 
-Implements: [Spread 2.2.6, 2.2.7], the system side of a simulated run.
+Implements: [Spread 2.2.6], the external signature of EVS-S without changes of the view.
 """
 
 from __future__ import annotations

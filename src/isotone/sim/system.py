@@ -34,6 +34,10 @@ class BuiltSystem(FaultTarget, Protocol):
         """Heal, restart and resume everything; the components that result, as daemon names."""
         ...
 
+    def owes_progress(self) -> bool:
+        """Whether liveness is judged: not where the stack itself said that it cannot go on."""
+        ...
+
     def live(self) -> list[str]:
         """What is still missing after the heal, in sentences; empty when the system is live."""
         ...
@@ -61,11 +65,13 @@ class System(Protocol):
         """The union of its workload steps."""
         ...
 
-    def topology(self, choice: Choice, scale: Scale, nodes: int | None) -> Topology:
+    def topology(self, choice: Choice, scale: Scale, nodes: int | None, stack: str) -> Topology:
         """Draw who is there."""
         ...
 
-    def workload(self, choice: Choice, topology: Topology, faults: Sequence[Fault], scale: Scale) -> tuple[Step, ...]:
+    def workload(
+        self, choice: Choice, topology: Topology, faults: Sequence[Fault], scale: Scale, stack: str
+    ) -> tuple[Step, ...]:
         """Draw what is done."""
         ...
 
@@ -137,7 +143,7 @@ def draw_plan(system: System, setting: Setting, seed: int, scale: Scale | None =
     check_setting(system, setting)
     scale = scale or SCALES[setting.size]
     choice = Choice(f"plan/{seed}")
-    topology = system.topology(choice.derive("topology"), scale, setting.nodes)
+    topology = system.topology(choice.derive("topology"), scale, setting.nodes, setting.stack)
     faults = draw_faults(
         choice.derive("faults"),
         families=chosen_families(system, setting),
@@ -154,5 +160,5 @@ def draw_plan(system: System, setting: Setting, seed: int, scale: Scale | None =
         topology=topology,
         faults_end_us=scale.faults_end_us,
         faults=faults,
-        steps=system.workload(choice.derive("workload"), topology, faults, scale),
+        steps=system.workload(choice.derive("workload"), topology, faults, scale, setting.stack),
     )

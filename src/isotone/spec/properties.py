@@ -100,8 +100,9 @@ PROPERTIES: tuple[Property, ...] = (
         "another in the causal order has the higher stamp.",
         source="[Spread Definition 2.7]",
         services=RELIABLE,
-        reading="Stamps stand on deliveries. The causal clause is judged at sends: every stamp delivered at a process "
-        "before it sends m is below the stamp of m, and so is the stamp of every earlier reliable send of it.",
+        reading="Stamps stand on deliveries, and all deliveries of a bundle share one. The causal clause is judged at "
+        "sends: every stamp delivered at a process before it sends m is below the stamp of m, and so is the stamp of "
+        "every earlier reliable send of it.",
     ),
     _p(
         "2.1",
@@ -135,7 +136,8 @@ PROPERTIES: tuple[Property, ...] = (
         "Of two processes that install the same view, each is in the other's transitional set exactly when both came "
         "from the same previous view.",
         reading="Members whose installation is not in the trace are left out. A first view has no previous view and "
-        "is the same as nobody else's.",
+        "is the same as nobody else's. A process that has a previous view is in its own transitional set. Views are "
+        "the same when id and members agree; previous views when their ids do.",
     ),
     _p(
         "2.4.4",
@@ -148,7 +150,9 @@ PROPERTIES: tuple[Property, ...] = (
         "Delivery integrity",
         "A delivered message was sent before by the named sender, with the same content, service and groups.",
         services=ALL,
-        reading="At one node the send precedes the delivery in its record; across nodes the send exists.",
+        reading="At one node the send precedes the delivery in its record; across nodes the send exists, and no "
+        "deliveries wait for each other's sends in a circle. What is delivered before its send counts as a message of "
+        "its own everywhere else.",
     ),
     _p(
         "2.7",
@@ -161,7 +165,12 @@ PROPERTIES: tuple[Property, ...] = (
         "view of a daemon view later than that of w, where both move from v to w. Still open when the trace ends: "
         "owed if the end was stable and quiet, else not exercised.",
     ),
-    _p("2.8.1", "One signal", "At most one transitional signal occurs at a process in a view."),
+    _p(
+        "2.8.1",
+        "One signal",
+        "At most one transitional signal occurs at a process in a view.",
+        reading="A signal occurs in the view that the process is in; that it names another one is a matter of 2.1.",
+    ),
     _p(
         "2.8.2",
         "Signals together",
@@ -183,7 +192,8 @@ PROPERTIES: tuple[Property, ...] = (
         "A message of a process that ended and came back in view v is delivered only in views before v.",
         boundaries=(Boundary.CLIENTS,),
         services=RELIABLE,
-        reading="The same name of client and daemon, in the groups of the message.",
+        reading="The same name of client and daemon, in the groups of the message; v is the first view that a later "
+        "session of the name installs in the group.",
     ),
     _p(
         "2.10",
@@ -198,6 +208,8 @@ PROPERTIES: tuple[Property, ...] = (
         "FIFO order",
         "A FIFO message is delivered after every earlier reliable message of its sender, wherever both are delivered.",
         services=FIFO,
+        reading="Judged among first deliveries of messages that were sent, as 2.12.2 is: a repeated delivery is a "
+        "matter of 2.5, one without a send of 2.6.",
     ),
     _p("2.12.1", "Causal is FIFO", "Causal messages are FIFO.", form=Form.DEFINITION, services=CAUSAL),
     _p(
@@ -206,6 +218,8 @@ PROPERTIES: tuple[Property, ...] = (
         "A causal message is delivered after every reliable message that causally precedes it, wherever both are "
         "delivered.",
         services=CAUSAL,
+        reading="Causality runs through deliveries of all services, UNRELIABLE too, and through the sends of each "
+        "process.",
     ),
     _p("2.13.1", "Agreed is causal", "Agreed messages are causal.", form=Form.DEFINITION, services=AGREED),
     _p(
@@ -215,7 +229,7 @@ PROPERTIES: tuple[Property, ...] = (
         "two agreed messages in different orders.",
         services=AGREED,
         reading="The first half by stamps, per process over all groups; the second half pairwise by what was "
-        "delivered, whatever the stamps say.",
+        "delivered, whatever the stamps say. Both among first deliveries.",
     ),
     _p(
         "2.13.3",
@@ -223,7 +237,9 @@ PROPERTIES: tuple[Property, ...] = (
         "A process that delivers an agreed message before the signal of its view delivers every message of a lower "
         "stamp that anyone delivered in that view.",
         services=AGREED,
-        reading="The lower messages are those of A and S at EVS-C (D-weak), all reliable ones at EVS-S.",
+        reading="The lower messages are those of A and S at EVS-C (D-weak), all reliable ones at EVS-S. Judged when "
+        "the process leaves the view, ends in it, or is in it at a stable, quiet end; what it delivered up to there "
+        "counts. The stamp of the missing message is that of the other's delivery.",
     ),
     _p(
         "2.13.4",
@@ -240,7 +256,8 @@ PROPERTIES: tuple[Property, ...] = (
         "When a process delivers a safe message before the signal of its view, every member of the view installs it "
         "and delivers the message, unless it ends before it installs a later view.",
         services=SAFE,
-        reading="Members whose node's record is truncated make it not judged.",
+        reading="A member that leaves the group is not excused, nor one that never comes to the view and installs a "
+        "later one; at a stable, quiet end all members owe it that did not end.",
     ),
     _p(
         "2.14.3",
@@ -248,7 +265,8 @@ PROPERTIES: tuple[Property, ...] = (
         "When a process delivers a safe message after the signal of its view, every member of its next transitional "
         "set delivers it in that view.",
         services=SAFE,
-        reading="Judged when the process installs a next view, unless the member ends in the view.",
+        reading="Judged when the process installs a next view, unless the member ends in the view; of the "
+        "transitional set, those who are members of the view (the rest is 2.4.2).",
     ),
     _p(
         "2.15",
@@ -256,14 +274,15 @@ PROPERTIES: tuple[Property, ...] = (
         "A process delivers what it sends to a group that it is in, unless it leaves or ends.",
         form=Form.LIVENESS,
         services=RELIABLE,
-        reading="Judged on runs with a stable, quiet end.",
+        reading="Judged on runs with a stable, quiet end. Asking to leave is leaving.",
     ),
     _p(
         "2.16",
         "Membership precision",
         "In a stable component the members of a group end in one view that holds exactly them.",
         form=Form.LIVENESS,
-        reading="Components as the run recorded them; at EVS-S the living daemons of each component.",
+        reading="Components as the run recorded them; members are those in a view of the group and those who asked to "
+        "join it; at EVS-S the living daemons of each component.",
     ),
     _p(
         "2.17",
@@ -307,8 +326,8 @@ PROPERTIES: tuple[Property, ...] = (
         "Every multicast is received, unaltered and once, by all servers of the network, unless a link fails or one "
         "crashes.",
         boundaries=(Boundary.NETWORK,),
-        reading="Reception at each server that neither failed a link, nor crashed, nor began another network; judged "
-        "for a network still open only on runs with a quiet end.",
+        reading="Owed on runs with a stable, quiet end, on networks in which no link failed and no server crashed, "
+        "between servers that still use the network. Altered, repeated and never sent messages count on every run.",
     ),
     _p(
         "2.23",

@@ -128,3 +128,27 @@ def test_packet_store_knows_its_holes() -> None:
     assert store.missing(5, 1) == [2]
     store.settle(1)
     assert len(store) == 1 and not store.add(1, [b"1"])
+
+
+def test_a_ring_of_one_keeps_nothing_back() -> None:
+    """Its frames go nowhere, so a frame of more packets than a visit allows does not stand in the way of the next."""
+    lan = lan_of(1, 6, settings=RingSettings(personal_window=2))
+    for _ in range(5):
+        lan.submit(0, b"x" * 50_000)
+    assert len(lan.origins[0].stamped) == 5
+    assert lan.rings[0].room == RingSettings().queue_bytes_max and len(lan.rings[0]._packets) == 0
+
+
+def test_a_member_that_never_gets_the_token_fails_the_ring_within_the_bound() -> None:
+    """Whoever had it at rest is gone, and nobody else waits for a sign of life."""
+    settings = RingSettings()
+    lan = lan_of(3, 7, settings=settings)
+    lan.run(100_000)
+    lan.submit(0, b"x")
+    lan.run(lan.now + 1_000_000)
+    lan.stalled.add(0)
+    start = lan.now
+    lan.submit(1, b"x")
+    lan.run(start + settings.wait_bound_us() + 10_000)
+    assert lan.failed == {1: "the token did not come after 200 requests"}
+    assert lan.run(lan.now + 10_000_000), "and then it is silent"

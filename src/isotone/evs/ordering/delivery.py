@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from isotone.core.services import Service
 from isotone.evs.ordering.lines import Lines, SiteLine
-from isotone.evs.ordering.units import BEFORE_ALL, Position, Unit
+from isotone.evs.ordering.units import BEFORE_ALL, Position, Unit, UnitKind
 
 WEAK = (Service.RELIABLE, Service.FIFO, Service.CAUSAL)
 
@@ -74,6 +74,21 @@ class Delivery:
         self._walk(out)
         return out
 
+    def fill(self, unit: Unit) -> list[Unit]:
+        """Content that this site is owed after all: it takes the place of its metadata, or comes before it."""
+        stream = self._streams[unit.site]
+        if not stream.has_received(unit.sequence):
+            return self.take([unit])
+        if unit.sequence in stream.ahead:
+            stream.ahead[unit.sequence] = unit
+        elif stream.queue and unit.sequence >= stream.queue[0].sequence:
+            stream.queue[unit.sequence - stream.queue[0].sequence] = unit
+        else:
+            return []  # passed already: it was not owed
+        self.kept_bytes += len(unit.body)
+        stream.line.filled(unit.sequence)
+        return self.lines_moved()
+
     def has_received(self, unit: Unit) -> bool:
         """Whether this reliable unit came before."""
         return self._streams[unit.site].has_received(unit.sequence)
@@ -112,6 +127,8 @@ class Delivery:
         self.kept_bytes += len(unit.body)
         stream.ahead[unit.sequence] = unit
         while (following := stream.ahead.pop(stream.line.contiguous + 1, None)) is not None:
+            if following.kind is UnitKind.PRUNED and following.service.is_agreed:
+                stream.line.bare(following.sequence, following.lamport)
             stream.line.advance(following.sequence, following.lamport)
             stream.queue.append(following)
         if unit.service in WEAK:

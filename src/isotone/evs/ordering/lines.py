@@ -11,6 +11,7 @@ s. Every unit is a promise about itself; updates are promises of silent sites.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 PROMISES_MAX = 64
@@ -20,29 +21,63 @@ PROMISES_MAX = 64
 class SiteLine:
     """What this daemon knows about one site's stream."""
 
-    contiguous: int = 0  # every sequence up to here was received
-    line: int = 0  # every unit of the site with a time of at most this was received
+    contiguous: int = 0  # every sequence up to here was received, perhaps as metadata
+    heard: int = 0  # every unit of the site with a time of at most this was received, perhaps as metadata
     received_everywhere: int = 0  # the site's own agreed line, as its slowest daemon reported it
     _last_time: int = 0  # of the last contiguous unit
     _promises: deque[tuple[int, int]] = field(default_factory=deque)  # out of reach, both parts growing
+    _cleared: int = 0  # of metadata up to this time, content is missing only where it is owed
+    _bare: dict[int, int] = field(
+        default_factory=dict
+    )  # ascending: sequence and time of metadata that may lack content
+    _owed: dict[int, None] = field(default_factory=dict)  # sequences whose content the source sent here in addition
+
+    @property
+    def line(self) -> int:
+        """Every unit of the site with a time of at most this was received, with the content that is owed here."""
+        if not self._bare:
+            return self.heard
+        return min(self.heard, next(iter(self._bare.values())) - 1)
+
+    def bare(self, sequence: int, lamport: int) -> None:
+        """Metadata of an AGREED or SAFE unit came; call in the order of sequences, before `advance`."""
+        if lamport > self._cleared or sequence in self._owed:
+            self._bare[sequence] = lamport
+
+    def filled(self, sequence: int) -> None:
+        """Content came for a unit whose metadata was here."""
+        self._bare.pop(sequence, None)
+        self._owed.pop(sequence, None)
+
+    def clear(self, lamport: int, owed: Sequence[int]) -> None:
+        """The source knows of every join up to this time; these sequences it sent here in addition."""
+        self._cleared = max(self._cleared, lamport)
+        for sequence in owed:
+            if sequence > self.contiguous or sequence in self._bare:
+                self._owed[sequence] = None
+        for sequence, time in list(self._bare.items()):
+            if time <= self._cleared and sequence not in self._owed:
+                del self._bare[sequence]
 
     def advance(self, sequence: int, lamport: int) -> None:
         """The stream is now contiguous through this unit."""
         assert sequence == self.contiguous + 1 and lamport > self._last_time, (sequence, self.contiguous, lamport)
         self.contiguous = sequence
         self._last_time = lamport
-        self.line = max(self.line, lamport)
+        if sequence not in self._bare:
+            self._owed.pop(sequence, None)  # it came with its content
+        self.heard = max(self.heard, lamport)
         while self._promises and self._promises[0][0] <= sequence:
-            self.line = max(self.line, self._promises.popleft()[1])
+            self.heard = max(self.heard, self._promises.popleft()[1])
 
     def promise(self, sequence: int, lamport: int) -> bool:
         """Take a promise; True when the line rose at once."""
         if sequence > self.contiguous:
             self._keep(sequence, lamport)
             return False
-        if lamport <= self.line:
+        if lamport <= self.heard:
             return False
-        self.line = lamport
+        self.heard = lamport
         return True
 
     def _keep(self, sequence: int, lamport: int) -> None:
@@ -69,6 +104,11 @@ class Lines:
     def agreed(self) -> int:
         """Everything with a time of at most this has been received here."""
         return min(site.line for site in self.sites)
+
+    @property
+    def heard(self) -> int:
+        """Everything with a time of at most this has been heard of here, though content may be missing."""
+        return min(site.heard for site in self.sites)
 
     @property
     def stable(self) -> int:

@@ -4,7 +4,8 @@ Implements: [Spread 4.1, 5.1], assignment of seq and lts; the global flow contro
 Deviations: D-window a daemon stops stamping while more than its share of the site's window is not yet stable, because
 link windows alone do not bound the memory behind a slow but live site (DESIGN 3). D-hold it also stops while units of
 its site wait for room on a link, because whatever is stamped holds up everything of a later time until it has arrived
-everywhere: bulk waits before it is stamped, not behind. Sessions take turns.
+everywhere: bulk waits before it is stamped, not behind. Sessions take turns; fragments of large messages are stamped
+when nothing else waits.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from isotone.evs.ordering.delivery import Delivery
 from isotone.evs.ordering.units import BEFORE_ALL, Position, Unit, UnitKind, encode_unit
 
 UNIT_FRAME = 1
+BULK_FRAME = 4  # a unit too, but a fragment of a large message: links let others overtake it
 UNIT_OVERHEAD_BYTES = 64
 UNLIMITED = 1 << 62
 
@@ -33,6 +35,11 @@ class Draft(msgspec.Struct, frozen=True, gc=False):
     kind: UnitKind
     service: Service
     body: bytes | memoryview
+
+
+def frame_kind(unit: Unit) -> int:
+    """The kind of frame in which a unit travels."""
+    return BULK_FRAME if unit.kind is UnitKind.FRAGMENT else UNIT_FRAME
 
 
 class SessionPast(msgspec.Struct):
@@ -60,7 +67,9 @@ class Stamper:
         0,
     )  # at the last visit: units of the site up to this time have such sequences at most
     room: int = UNLIMITED  # bytes that the site's links take now: D-hold
+    bulk_room: int = UNLIMITED  # the same for fragments; never above ``room``
     _drafts: dict[str, deque[Draft]] = field(default_factory=dict)  # by session, never empty; the first has its turn
+    _bulk: dict[str, deque[Draft]] = field(default_factory=dict)  # the same for sessions whose next is a fragment
     _reported: int = 0
     _born: list[Unit] = field(default_factory=list)  # stamped since the last `take_born`
     _unstable: deque[tuple[int, int]] = field(default_factory=deque)  # time and cost of what was stamped here
@@ -70,8 +79,16 @@ class Stamper:
     def submit(self, drafts: Iterable[Draft]) -> None:
         """These wait for the token."""
         for draft in drafts:
-            self._drafts.setdefault(draft.session, deque()).append(draft)
             self.waiting_bytes += len(draft.body)
+            waiting = self._drafts.get(draft.session) or self._bulk.get(draft.session)
+            if waiting is None:
+                self._enqueue(draft.session, deque([draft]))
+            else:
+                waiting.append(draft)
+
+    def _enqueue(self, session: str, waiting: deque[Draft]) -> None:
+        """A session has its turn when all others had theirs; its drafts stay in order."""
+        (self._bulk if waiting[0].kind is UnitKind.FRAGMENT else self._drafts)[session] = waiting
 
     def forget(self, session: str) -> None:
         """The session ended; what it still has waiting is stamped all the same."""
@@ -104,10 +121,15 @@ class Stamper:
 
     def is_waiting(self) -> bool:
         """Whether the token is wanted."""
-        return self._line_wanted or (bool(self._drafts) and self._may_stamp())
+        return self._line_wanted or self._turns() is not None
 
-    def _may_stamp(self) -> bool:
-        return self.room > 0 and self.unstable_bytes < self.window_bytes
+    def _turns(self) -> dict[str, deque[Draft]] | None:
+        """The queue from which the next draft may be stamped."""
+        if self.unstable_bytes >= self.window_bytes:
+            return None
+        if self._drafts and self.room > 0:
+            return self._drafts
+        return self._bulk if self._bulk and self.bulk_room > 0 else None
 
     def agreed_line(self) -> int:
         """Every unit with a time of at most this was received here.
@@ -124,18 +146,19 @@ class Stamper:
         self._line_wanted = False
         lamport = self.lamport = max(self.lamport, site_lamport)
         frames: list[Frame] = []
-        while self._drafts and bytes_max > 0 and self._may_stamp():
-            draft = self._next_draft()
+        while bytes_max > 0 and (turns := self._turns()) is not None:
+            draft = self._next_draft(turns)
             lamport += 1
             reliable = draft.service is not Service.UNRELIABLE
             site_sequence += reliable
             unit = self._stamp(draft, site_sequence if reliable else 0, lamport)
             self._born.append(unit)
             header, body = encode_unit(unit)
-            frames.append(frame_of(UNIT_FRAME, header, body))
+            frames.append(frame_of(frame_kind(unit), header, body))
             cost = len(draft.body) + UNIT_OVERHEAD_BYTES
             bytes_max -= cost
             self.room -= cost
+            self.bulk_room -= cost
             if reliable:
                 self.unstable_bytes += cost
                 self._unstable.append((lamport, cost))
@@ -143,13 +166,12 @@ class Stamper:
         self.promise = (site_sequence, lamport)
         return Origination(frames, site_sequence, lamport)
 
-    def _next_draft(self) -> Draft:
-        """Of the session that has its turn."""
-        session = next(iter(self._drafts))
-        waiting = self._drafts.pop(session)
+    def _next_draft(self, turns: dict[str, deque[Draft]]) -> Draft:
+        session = next(iter(turns))
+        waiting = turns.pop(session)
         draft = waiting.popleft()
         if waiting:
-            self._drafts[session] = waiting
+            self._enqueue(session, waiting)
         self.waiting_bytes -= len(draft.body)
         return draft
 

@@ -64,8 +64,8 @@ class Unit(msgspec.Struct, frozen=True, gc=False):
         return (self.lamport, self.daemon)
 
     def pruned(self) -> Unit:
-        """The same unit without its content."""
-        return msgspec.structs.replace(self, kind=UnitKind.PRUNED, body=b"")
+        """The same unit without its content, and without its past: nobody delivers it here."""
+        return msgspec.structs.replace(self, kind=UnitKind.PRUNED, body=b"", weak_before=(), agreed_before=BEFORE_ALL)
 
 
 def encode_unit(unit: Unit) -> tuple[bytes, bytes | memoryview]:
@@ -104,7 +104,8 @@ def decode_unit(frame: memoryview, *, sites: int, daemons: int) -> Unit:
         raise RemoteProtocolError(f"not a unit: {error}") from None
     if site >= sites or daemon >= daemons:
         raise RemoteProtocolError(f"site {site} or daemon {daemon} is not in this view")
-    _check_service(known_service, sequence=sequence, previous=previous, has_past=bool(count))
+    has_past = bool(count) or known_kind is UnitKind.PRUNED and not known_service.is_agreed
+    _check_service(known_service, sequence=sequence, previous=previous, has_past=has_past)
     return Unit(
         known_kind, known_service, site, daemon, sequence, lamport, previous, frame[offset:], weak_before, agreed_before
     )

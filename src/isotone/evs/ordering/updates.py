@@ -2,8 +2,10 @@
 
 An update is a promise and a report of one site. It is *useful* while a reliable unit is known that it helps to deliver
 or to forget. A useful update leaves at once when none left within the last *delta*; it rides with units of the site
-that leave anyway when none left within half of that; it never waits longer than delta. When every unit that is known
-is covered, nothing is sent. docs/protocols/ordering.md derives the worst cases.
+that leave anyway when none left within half of that; it never waits longer than delta. One that only helps to forget,
+or to order fragments of large messages, is *lazy* and waits four times as long, so that the next one that somebody
+waits for finds the way free. When every unit that is known is covered, nothing is sent. docs/protocols/ordering.md
+derives the worst cases.
 
 Implements: [Spread 5.2], ARU_Update with the balanced rule. Deviations: D-delta delta follows from the share of a link
 that updates may take instead of being a constant, and the end of a burst is not acknowledged for ever, because an idle
@@ -19,6 +21,7 @@ import msgspec
 
 from isotone.core.errors import RemoteProtocolError
 from isotone.evs.links.contract import FRAME_HEADER_BYTES, Frame, frame_of
+from isotone.evs.ordering.units import Unit, UnitKind
 
 LINE_FRAME = 2
 _UPDATE = struct.Struct(">HQQQ")  # site, sequence, Lamport time, received everywhere
@@ -27,6 +30,7 @@ UPDATE_PACKET_BYTES = 28 + UPDATE_FRAME_BYTES  # alone in a packet of a hop link
 SHARE = 20  # one part in so many of a link is for updates
 RATE_UNKNOWN = 1_250_000  # bytes in a second that a link is taken for when nobody says
 DELTA_MIN_US = 1_000
+LAZY = 4
 
 
 class Update(msgspec.Struct, frozen=True, gc=False):
@@ -66,7 +70,9 @@ class Publisher:
 
     site: int
     delta_us: int
-    top: int = 0  # the highest time of any reliable unit known here: what lines have to reach
+    top: int = 0  # the highest time of any reliable unit known here: what lines have to reach in the end
+    agreed_top: int = 0  # of AGREED and SAFE ones that are no fragments: they wait for promises
+    safe_top: int = 0  # of SAFE ones: they wait for reports too
     promise: tuple[int, int] = (0, 0)  # the newest that the site can give: sequence, time
     line: int = 0  # every daemon of the site has received everything up to here
     published_promise: int = 0
@@ -74,24 +80,23 @@ class Publisher:
     published: int = 0  # updates, for metrics
     _sent_at: int | None = None
 
-    def saw(self, lamport: int) -> None:
-        """A reliable unit of this time is known."""
-        self.top = max(self.top, lamport)
+    def saw(self, unit: Unit) -> None:
+        """A reliable unit is known."""
+        self.top = max(self.top, unit.lamport)
+        if unit.service.is_agreed and unit.kind is not UnitKind.FRAGMENT:
+            self.agreed_top = max(self.agreed_top, unit.lamport)
+            if unit.service.is_safe:
+                self.safe_top = max(self.safe_top, unit.lamport)
 
-    def left(self, lamport: int) -> None:
+    def left(self, unit: Unit) -> None:
         """A unit of the site itself left, which promises its own time."""
-        self.saw(lamport)
-        self.published_promise = max(self.published_promise, lamport)
+        self.saw(unit)
+        self.published_promise = max(self.published_promise, unit.lamport)
 
     @property
     def lacks_promise(self) -> bool:
         """Whether the token is needed for a promise that is useful."""
         return max(self.published_promise, self.promise[1]) < self.top
-
-    @property
-    def is_useful(self) -> bool:
-        """Whether somebody may wait for what an update would say now."""
-        return self.published_promise < min(self.top, self.promise[1]) or self.published_line < min(self.top, self.line)
 
     def due(self, at: int, *, riding: bool) -> Update | None:
         """The update that leaves now, if one does; ``riding``: units of the site leave in the same moment."""
@@ -106,6 +111,15 @@ class Publisher:
 
     def wait_us(self, at: int) -> int | None:
         """How long the next update waits for company at most; none when there is nothing to say."""
-        if not self.is_useful:
+        if self._helps(self.agreed_top, self.safe_top):
+            patience = self.delta_us
+        elif self._helps(self.top, self.top):
+            patience = LAZY * self.delta_us
+        else:
             return None
-        return 0 if self._sent_at is None else max(0, self._sent_at + self.delta_us - at)
+        return 0 if self._sent_at is None else max(0, self._sent_at + patience - at)
+
+    def _helps(self, promise_top: int, line_top: int) -> bool:
+        """Whether an update would say more than was said about what has times up to these."""
+        promises = self.published_promise < min(promise_top, self.promise[1])
+        return promises or self.published_line < min(line_top, self.line)

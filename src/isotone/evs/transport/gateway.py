@@ -13,7 +13,7 @@ from isotone.core.services import Service
 from isotone.evs.links.contract import Frame, frame_of
 from isotone.evs.links.hop import Hop
 from isotone.evs.links.tcp import Hello, TcpLink
-from isotone.evs.ordering.stamper import UNIT_FRAME, UNLIMITED
+from isotone.evs.ordering.stamper import UNLIMITED, frame_kind
 from isotone.evs.ordering.units import Unit, encode_unit
 from isotone.evs.ordering.updates import Publisher, Update, delta_us, encode_update
 from isotone.evs.overlay.routes import Routes
@@ -46,14 +46,13 @@ class Gateway:
         """Whether what this source sends comes over this trunk."""
         return self._parents[source] is trunk
 
-    def stamping_room(self, *, lone: bool, quantum: int) -> int:
-        """What the site may stamp now so that it leaves at once."""
+    def stamping_room(self) -> tuple[int, int]:
+        """What the site may stamp now so that it leaves at once: units, and fragments of large messages."""
         own = self._children[self.site]
-        if not own:
-            return UNLIMITED
-        if not all(trunk.is_open for trunk in own):
-            return 0
-        return quantum if lone else min(trunk.link.room for trunk in own)
+        quantum = min((trunk.quantum for trunk in own), default=UNLIMITED)
+        room = quantum if all(trunk.is_open(self.site) for trunk in own) else 0
+        bulk = quantum if all(trunk.is_open_for_bulk(self.site) for trunk in own) else 0
+        return room, bulk
 
     def forward(self, arrivals: Sequence[Arrival]) -> None:
         """Units that came, or were stamped here, go on to the children in the tree of their source."""
@@ -67,13 +66,13 @@ class Gateway:
                 continue
             if unit.site == self.site:
                 self._riding = True
-                self.publisher.left(unit.lamport)
+                self.publisher.left(unit)
             else:
-                self.publisher.saw(unit.lamport)
+                self.publisher.saw(unit)
 
     def forward_born(self, units: Sequence[Unit]) -> None:
         """Units that this daemon itself stamped."""
-        self.forward([(unit, frame_of(UNIT_FRAME, *encode_unit(unit))) for unit in units])
+        self.forward([(unit, frame_of(frame_kind(unit), *encode_unit(unit))) for unit in units])
 
     def forward_update(self, update: Update) -> None:
         """A line update goes on as units do."""

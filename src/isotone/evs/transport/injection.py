@@ -13,44 +13,53 @@ from isotone.core.contract import Action
 from isotone.core.errors import RemoteProtocolError
 from isotone.evs.links.contract import FRAME_HEADER_BYTES, Frame, FramesOffered, frame_of
 from isotone.evs.links.ring import Ring
+from isotone.evs.ordering.stamper import UNLIMITED
 
 PRESSURE_FRAME = 3
-_PRESSURE = struct.Struct(">I?")  # how often it changed, whether the site shall stop stamping
+_PRESSURE = struct.Struct(">I??")  # how often it changed, whether there is room, whether for fragments
+Open = tuple[bool, bool]
 
 
-def decode_pressure(body: memoryview) -> tuple[int, bool]:
+def decode_pressure(body: memoryview) -> tuple[int, Open]:
     """How often the pressure changed, and what it is."""
     if len(body) != _PRESSURE.size:
         raise RemoteProtocolError("a pressure frame of the wrong length")
-    count, short = _PRESSURE.unpack(body)
-    return count, short
+    count, units, bulk = _PRESSURE.unpack(body)
+    return count, (units, bulk)
 
 
 class Injection:
     """The queue in front of the ring; at the other daemons of a site, what the gateway last said."""
 
     def __init__(self, ring: Ring) -> None:
-        self.is_pressed = False  # stamp nothing: the site's links have no room
         self.waiting_bytes = 0
+        self._open: Open = (True, True)  # whether the site's links have room, and whether they have it for fragments
         self._ring = ring
-        self._count = 0  # changes of the pressure, so that an old word is not taken for the newest
+        self._count = 0  # changes of that, so that an old word is not taken for the newest
         self._queue: deque[Frame] = deque()
+
+    @property
+    def stamping_room(self) -> tuple[int, int]:
+        """What may be stamped at a daemon that is no gateway: units, and fragments."""
+        units, bulk = self._open
+        return UNLIMITED if units else 0, UNLIMITED if bulk else 0
 
     def queue(self, frames: Sequence[Frame]) -> None:
         """These shall reach the other daemons of the site."""
         self._queue.extend(frames)
         self.waiting_bytes += sum(frame.size for frame in frames)
 
-    def press(self, *, short: bool) -> None:
+    def press(self, room: int, bulk_room: int) -> None:
         """The gateway's links have no room for units of the site, or have it again."""
-        if short != self.is_pressed:
-            self.pressed(self._count + 1, short)
-            self.queue([frame_of(PRESSURE_FRAME, _PRESSURE.pack(self._count & 0xFFFFFFFF, short))])
+        now_open = (room > 0, bulk_room > 0)
+        if now_open != self._open:
+            self.pressed(self._count + 1, now_open)
+            self.queue([frame_of(PRESSURE_FRAME, _PRESSURE.pack(self._count & 0xFFFFFFFF, *now_open))])
 
-    def pressed(self, count: int, short: bool) -> None:
+    def pressed(self, count: int, now_open: Open) -> None:
         """The gateway said so."""
         if count > self._count:
-            self._count, self.is_pressed = count, short
+            self._count, self._open = count, now_open
 
     def pump(self, at: int) -> list[Action]:
         """Offer the ring what it has room for."""

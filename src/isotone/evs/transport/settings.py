@@ -22,6 +22,7 @@ class TransportSettings(msgspec.Struct, frozen=True, kw_only=True):
     site_window_bytes: int = 16 * 1024 * 1024  # of a site's units that are not yet known to be everywhere
     waiting_bytes_max: int = 4 * 1024 * 1024  # of drafts that wait at one daemon for the token or the window
     delta_us: int = 0  # the longest wait of a line update; 0: from the limits of the links
+    stall_us: int = 30_000_000  # lines that stand still for so long while somebody waits end everything
     record_network: bool = False  # also record what the network does, unit by unit
 
     def hop_for(self, limits: LinkLimits) -> HopSettings:

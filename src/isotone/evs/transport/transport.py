@@ -38,7 +38,7 @@ from isotone.evs.links.ring import Ring
 from isotone.evs.links.ring.ring import SiteLineRose, TokenWanted
 from isotone.evs.ordering.delivery import Delivery
 from isotone.evs.ordering.lines import Lines
-from isotone.evs.ordering.stamper import UNIT_FRAME, UNLIMITED, Draft, Stamper
+from isotone.evs.ordering.stamper import BULK_FRAME, UNIT_FRAME, Draft, Stamper
 from isotone.evs.ordering.units import Unit, decode_unit
 from isotone.evs.ordering.updates import LINE_FRAME, Update, decode_update, encode_update
 from isotone.evs.overlay.routes import Routes
@@ -46,9 +46,10 @@ from isotone.evs.transport.callers import Callers
 from isotone.evs.transport.events import DeliverUnits, Submitted
 from isotone.evs.transport.gateway import Arrival, Gateway
 from isotone.evs.transport.injection import PRESSURE_FRAME, Injection, decode_pressure
+from isotone.evs.transport.patience import PATIENCE_TIMER, Patience
 from isotone.evs.transport.record import NetworkRecord
 from isotone.evs.transport.settings import UNIT_BYTES_MAX, TransportSettings
-from isotone.evs.transport.trunk import QUANTUM_BYTES, Trunk
+from isotone.evs.transport.trunk import Trunk
 from isotone.evs.transport.view import TransportView
 
 UPDATE_TIMER: TimerKey = ("transport", "update")
@@ -92,8 +93,9 @@ class Transport:
         self._streams: dict[int, Trunk] = {}
         self._callers = Callers()
         self._record = NetworkRecord(view, me, enabled=settings.record_network)
+        self._patience = Patience(self.delivery.lines, settings.stall_us)
         self._top = 0  # the highest time of any reliable unit known here
-        self._update_armed = False
+        self._update_at: int | None = None  # when the update timer is due
         self._delivered: list[Unit] = []
         self._out: list[Action] = []
 
@@ -146,11 +148,20 @@ class Transport:
 
     def _on_timer(self, event: TimerFired, key: TimerKey) -> None:
         if key == UPDATE_TIMER:
-            self._update_armed = False  # `_conclude` looks what is due
+            self._update_at = None  # `_conclude` looks what is due
+        elif key == PATIENCE_TIMER:
+            self._on_patience(event.at)
         elif (trunk := self._timers.get(key)) is not None:
             self._from_trunk(trunk, trunk.handle(event))
         else:
             self._from_ring(self.ring.handle(event))
+
+    def _on_patience(self, at: int) -> None:
+        reason = self._patience.fired(at)
+        if reason is not None:
+            self._fail("lines", reason)
+        else:
+            self._out += self._patience.rearm(at)
 
     def _on_stream(self, event: StreamOpened | StreamReceived | StreamWritable | StreamClosed) -> None:
         trunk = self._streams.get(event.stream)
@@ -242,7 +253,7 @@ class Transport:
         updates: list[Update] = []
         for frame in frames:
             try:
-                if frame.kind == UNIT_FRAME:
+                if frame.kind in (UNIT_FRAME, BULK_FRAME):
                     unit = decode_unit(frame.body(), sites=self._sites, daemons=self._daemons)
                     arrivals.append((unit, frame))
                 elif frame.kind == LINE_FRAME:
@@ -288,7 +299,8 @@ class Transport:
         moving = True
         while moving and self.failed is None:
             before = self._progress()
-            self.stamper.room = self._stamping_room()
+            self.stamper.stable_through(lines.stable)
+            self.stamper.room, self.stamper.bulk_room = self._stamping_room()
             if self._wants_token():
                 self._from_ring(self.ring.handle(TokenWanted(at)))
             born = self.stamper.take_born()
@@ -296,19 +308,19 @@ class Transport:
                 self._take_born(born)
             lines.sites[self._site].promise(*self.stamper.promise)
             self._delivered += self.delivery.lines_moved()
-            self.stamper.stable_through(lines.stable)
             self._send(at)
             moving = bool(born) or before != self._progress()
         if self.failed is None:
             self._arm(at)
 
     def _progress(self) -> tuple[object, ...]:
-        return self.ring.site_line, self.delivery.lines.stable, self.stamper.promise, self.stamper.has_born
+        """What, when it changed, may let more happen at once."""
+        units, bulk = self._stamping_room()
+        stamper, stable = self.stamper, self.delivery.lines.stable
+        return self.ring.site_line, stable, stamper.promise, stamper.has_born, units > 0, bulk > 0
 
-    def _stamping_room(self) -> int:
-        if self.gateway is None:
-            return 0 if self.injection.is_pressed else UNLIMITED
-        return self.gateway.stamping_room(lone=self._lone, quantum=QUANTUM_BYTES)
+    def _stamping_room(self) -> tuple[int, int]:
+        return self.gateway.stamping_room() if self.gateway is not None else self.injection.stamping_room
 
     def _wants_token(self) -> bool:
         """To stamp, to promise, or (a ring of one has no rotation that would do it) to raise the site's line."""
@@ -324,18 +336,17 @@ class Transport:
             for trunk, actions in gateway.pump(at):
                 self._from_trunk(trunk, actions)
             if not self._lone:
-                self.injection.press(short=gateway.stamping_room(lone=False, quantum=0) == 0)
+                self.injection.press(*gateway.stamping_room())
         if not self._lone:
             self._from_ring(self.injection.pump(at))
 
     def _arm(self, at: int) -> None:
         wait = None if self.gateway is None else self.gateway.update_wait_us(at)
-        if wait is not None and not self._update_armed:
-            self._update_armed = True
-            self._out.append(SetTimer(UPDATE_TIMER, wait))
-        elif wait is None and self._update_armed:
-            self._update_armed = False
-            self._out.append(CancelTimer(UPDATE_TIMER))
+        due_at = None if wait is None else at + wait
+        if due_at != self._update_at:
+            self._update_at = due_at
+            self._out.append(CancelTimer(UPDATE_TIMER) if wait is None else SetTimer(UPDATE_TIMER, wait))
+        self._out += self._patience.look(at, top=self._top)
 
     def _take_out(self) -> list[Action]:
         out, self._out = self._out, []

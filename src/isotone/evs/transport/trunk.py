@@ -1,7 +1,9 @@
 """One link to a neighbouring site, with what waits for room on it.
 
-Units of different source sites take turns, so that bulk of one does not hold up the others. Of line updates only the
-newest of a site waits, because it says all that the older ones said. UNRELIABLE units never wait: they are dropped.
+Units of different source sites take turns, and fragments of large messages stand behind everything else, so that bulk
+does not hold up the others; in the link's own queue they are of another kind of frame, which takes turns too. Of line
+updates only the newest of a site waits, because it says all that the older ones said. UNRELIABLE units never wait: they
+are dropped.
 
 Memory: units that wait are not stable, so the flow windows of all sites bound them.
 """
@@ -15,8 +17,11 @@ from isotone.core.contract import Action, Event
 from isotone.evs.links.contract import FRAME_HEADER_BYTES, Frame, FramesOffered
 from isotone.evs.links.hop import Hop
 from isotone.evs.links.tcp import Hello, TcpLink
+from isotone.evs.ordering.stamper import BULK_FRAME
 
-QUANTUM_BYTES = 4096  # offered at a time, so that the link's own queue stays as short as it wants it
+PACKET_BYTES = 1400
+WINDOW_PARTS = 16
+STREAM_QUANTUM_BYTES = 32 * 1024
 
 
 class Trunk:
@@ -28,6 +33,7 @@ class Trunk:
         self.waiting_bytes = 0  # of units that wait for room
         self.dropped = 0  # UNRELIABLE units that found no room
         self._lanes: dict[int, deque[Frame]] = {}  # by source site, never empty; the first has its turn
+        self._bulk: dict[int, deque[Frame]] = {}  # the same for fragments
         self._updates: dict[int, Frame] = {}  # by source site
 
     def handle(self, event: Event) -> list[Action]:
@@ -38,14 +44,26 @@ class Trunk:
         """Whether a stream that begins with this greeting is for this link."""
         return isinstance(self.link, TcpLink) and hello == self._caller
 
+    def is_open(self, source: int) -> bool:
+        """Whether a unit of this source would be the next of its source to leave."""
+        return source not in self._lanes
+
+    def is_open_for_bulk(self, source: int) -> bool:
+        """Whether a fragment of this source would leave at once; those of other sources do not stand before it."""
+        return source not in self._bulk and source not in self._lanes and self.link.room > 0
+
     @property
-    def is_open(self) -> bool:
-        """Whether what is queued now would leave at once."""
-        return not self._lanes and self.link.room > 0
+    def quantum(self) -> int:
+        """Offered at a time, so that the link's own queue stays as short as it wants it: whatever is in there, nobody
+        overtakes."""
+        if isinstance(self.link, TcpLink):
+            return STREAM_QUANTUM_BYTES
+        return max(PACKET_BYTES, int(self.link.congestion.window) // WINDOW_PARTS)
 
     def queue(self, source: int, frame: Frame) -> None:
         """A unit of this source shall leave when it can."""
-        self._lanes.setdefault(source, deque()).append(frame)
+        lanes = self._bulk if frame.kind == BULK_FRAME else self._lanes
+        lanes.setdefault(source, deque()).append(frame)
         self.waiting_bytes += frame.size
 
     def queue_update(self, source: int, frame: Frame) -> None:
@@ -62,34 +80,40 @@ class Trunk:
     def pump(self, at: int) -> list[Action]:
         """Offer the link what it has room for."""
         actions: list[Action] = []
-        while (self._lanes or self._updates) and (frames := self._take(self.link.room)):
+        while (self._lanes or self._updates or self._bulk) and (frames := self._take(self.link.room)):
             actions += self.link.handle(FramesOffered(at, frames))
         return actions
 
     def _take(self, room: int) -> Sequence[Frame]:
         """A quantum of what waits, or one frame that is larger than that."""
         out: list[Frame] = []
-        left = QUANTUM_BYTES
         for source in list(self._updates):
             cost = self._updates[source].size + FRAME_HEADER_BYTES
             if cost > room:
                 return out
             out.append(self._updates.pop(source))
             room -= cost
+        left = self._take_turns(self._lanes, out, room=room, quantum=self.quantum)
+        if left == self.quantum:
+            self._take_turns(self._bulk, out, room=room, quantum=left)
+        return out
+
+    def _take_turns(self, lanes: dict[int, deque[Frame]], out: list[Frame], *, room: int, quantum: int) -> int:
+        """Lane by lane, until the quantum is spent or nothing fits; what is left of the quantum."""
         stuck = 0  # lanes in a row whose first frame does not fit
-        while stuck < len(self._lanes) and left > 0:
-            source, lane = next(iter(self._lanes.items()))
-            del self._lanes[source]
+        while stuck < len(lanes) and quantum > 0:
+            source, lane = next(iter(lanes.items()))
+            del lanes[source]
             cost = lane[0].size + FRAME_HEADER_BYTES
             if cost > room:
                 stuck += 1
-                self._lanes[source] = lane
+                lanes[source] = lane
                 continue
             out.append(lane.popleft())
             self.waiting_bytes -= cost - FRAME_HEADER_BYTES
             room -= cost
-            left -= cost
+            quantum -= cost
             stuck = 0
             if lane:
-                self._lanes[source] = lane
-        return out
+                lanes[source] = lane
+        return quantum

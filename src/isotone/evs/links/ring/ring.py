@@ -179,7 +179,8 @@ class Ring:
             site_lamport=came.site_lamport,
             bytes_max=max(0, allowed * self._settings.body_bytes - self._packer.queued_bytes),
         )
-        self._packer.offer(origination.frames)
+        if len(self._members) > 1:
+            self._packer.offer(origination.frames)
         fresh = self._pack(came.link_sequence, allowed)
         up = self._claim(came)
         onward = self._updated(came, origination, resent=resent, fresh=len(fresh))

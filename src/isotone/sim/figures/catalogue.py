@@ -1,0 +1,52 @@
+"""Every figure by its name. A figure is a function of its parameters that returns the parameters used, and rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from isotone.core.errors import InputError
+from isotone.sim.figures.latency_by_service import latency_by_service
+
+Rows = list[dict[str, Any]]
+
+
+class Figure(msgspec.Struct, frozen=True):
+    """What ``isotone sim figure --json`` prints."""
+
+    figure: str
+    parameters: dict[str, Any]
+    rows: Rows
+
+
+class Recipe(msgspec.Struct, frozen=True):
+    """How a figure is drawn: who measures, and which columns are its axes and tell its curves apart."""
+
+    measure: Callable[..., tuple[dict[str, Any], Rows]]
+    x: str
+    y: str
+    curves: tuple[str, ...]
+
+
+_BY_SERVICE = Recipe(latency_by_service, "load", "latency_over_diameter", ("service", "senders"))
+
+FIGURES: Mapping[str, Recipe] = {
+    "spread-table-5.1": _BY_SERVICE,
+    "spread-figure-5.4": _BY_SERVICE,
+}
+
+
+def recipe_named(name: str) -> Recipe:
+    """The recipe of this name, or an `InputError` that lists those there are."""
+    recipe = FIGURES.get(name)
+    if recipe is None:
+        raise InputError(f"there is no figure {name!r}; there is {', '.join(FIGURES)}")
+    return recipe
+
+
+def figure_named(name: str, **parameters: Any) -> Figure:
+    """Measure what the figure of this name shows."""
+    used, rows = recipe_named(name).measure(**parameters)
+    return Figure(name, used, rows)

@@ -1,0 +1,229 @@
+"""The reliable network below: who may use it, that it loses, alters and repeats nothing, and that it ends.
+
+A message is held until all servers have it; after that its sequence is in the runs of what each server received.
+
+Implements: [Spread 2.21], [Spread 2.22], [Spread 2.23]. Deviations: none.
+"""
+
+from __future__ import annotations
+
+from isotone.spec.check.tally import Tally
+from isotone.spec.properties import Boundary
+from isotone.spec.verdicts import EventId
+from isotone.trace.events import LinkFailed, NetworkReceived, NetworkSent, NetworkStarted, Row
+
+
+class _Use:
+    """One daemon's use of one network, until it begins another."""
+
+    def __init__(self, daemon: str, network: str, servers: tuple[str, ...], event: EventId) -> None:
+        self.daemon = daemon
+        self.network = network
+        self.servers = frozenset(servers)
+        self.event = event
+        self.failed: EventId | None = None
+
+
+class _Message:
+    """A multicast under way."""
+
+    def __init__(self) -> None:
+        self.sent: EventId | None = None
+        self.digest = 0
+        self.by: dict[str, tuple[EventId, int]] = {}  # receiver: row and digest
+
+
+class _Network:
+    """What is known of one network in all."""
+
+    def __init__(self) -> None:
+        self.sets: dict[frozenset[str], EventId] = {}
+        self.users: dict[str, None] = {}  # servers that use it now
+        self.broken = False  # a link failed, or a server crashed
+        self.messages: dict[tuple[str, int], _Message] = {}
+        self.done: dict[tuple[str, str], _Runs] = {}  # (receiver, sender): what was freed
+
+
+class _Runs:
+    """A set of numbers that mostly follow each other."""
+
+    def __init__(self) -> None:
+        self._ends: dict[int, int] = {}  # last of a run: first of it
+        self._starts: dict[int, int] = {}
+
+    def add(self, number: int) -> None:
+        first = self._ends.pop(number - 1, number)
+        last = self._starts.pop(number + 1, number)
+        self._ends[last] = first
+        self._starts[first] = last
+
+    def __contains__(self, number: int) -> bool:
+        return any(first <= number <= last for first, last in self._starts.items())
+
+
+class NetworkChecker:
+    """The network's three properties."""
+
+    def __init__(self) -> None:
+        self.tally = Tally(Boundary.NETWORK)
+        self._uses: dict[str, _Use] = {}  # by node: the present one
+        self._networks: dict[str, _Network] = {}
+        self._lossy: set[str] = set()  # nodes
+
+    # --- lives -----------------------------------------------------------------------------------------------------
+
+    def started(self, row: Row, entry: NetworkStarted) -> None:
+        """A daemon begins to use a network."""
+        event = _event(row)
+        self._finish_use(row.node)
+        use = self._uses[row.node] = _Use(entry.daemon, entry.network, entry.servers, event)
+        network = self._networks.setdefault(entry.network, _Network())
+        network.users[entry.daemon] = None
+        sets = network.sets
+        if sets:
+            self.tally.exercised.add("2.21")
+        if use.servers not in sets or event < sets[use.servers]:
+            sets[use.servers] = event
+        for other, witness in sets.items():
+            if other != use.servers:
+                self.tally.accuse(
+                    "2.21",
+                    (witness, event),
+                    f"Network {entry.network} was begun with different sets of servers.",
+                )
+
+    def _finish_use(self, node: str) -> None:
+        use = self._uses.pop(node, None)
+        if use is not None:
+            self._networks[use.network].users.pop(use.daemon, None)
+
+    def failed(self, row: Row, entry: LinkFailed) -> None:
+        """A daemon declares a link failed."""
+        use = self._uses.get(row.node)
+        network = self._networks.setdefault(entry.network, _Network())
+        network.broken = True
+        if use is not None and use.failed is None:
+            use.failed = _event(row)
+            self.tally.exercised.add("2.23")
+
+    def crashed(self, node: str) -> None:
+        """A node's incarnation is over."""
+        use = self._uses.get(node)
+        if use is not None:
+            self._networks[use.network].broken = True
+            self._finish_use(node)
+
+    def lost(self, node: str) -> None:
+        """Rows of this node are missing: its present use is no longer known."""
+        self._lossy.add(node)
+        self._finish_use(node)
+
+    # --- messages --------------------------------------------------------------------------------------------------
+
+    def sent(self, row: Row, entry: NetworkSent) -> None:
+        """A daemon multicasts."""
+        self._judge_use(row, entry.daemon, entry.network, entry.daemon)
+        network = self._networks.setdefault(entry.network, _Network())
+        message = network.messages.setdefault((entry.daemon, entry.sequence), _Message())
+        message.sent, message.digest = _event(row), entry.digest
+        for receiver, (event, digest) in message.by.items():
+            self._judge_received(entry, message, receiver, event, digest)
+            if receiver == entry.daemon and event[0] == row.node:
+                self.tally.accuse(
+                    "2.22", (event, message.sent), f"{entry.daemon} received its message before it sent it."
+                )
+        self._free(network, entry.daemon, entry.sequence, message)
+
+    def received(self, row: Row, entry: NetworkReceived) -> None:
+        """A daemon receives."""
+        self._judge_use(row, entry.daemon, entry.network, entry.sender)
+        event = _event(row)
+        network = self._networks.setdefault(entry.network, _Network())
+        done = network.done.get((entry.daemon, entry.sender))
+        if done is not None and entry.sequence in done:
+            self.tally.accuse("2.22", (event,), _twice(entry))
+            return
+        message = network.messages.setdefault((entry.sender, entry.sequence), _Message())
+        self.tally.exercised.add("2.22")
+        if entry.daemon in message.by:
+            self.tally.accuse("2.22", (event,), _twice(entry))
+            return
+        message.by[entry.daemon] = (event, entry.digest)
+        if message.sent is not None:
+            self._judge_received(entry, message, entry.daemon, event, entry.digest)
+            self._free(network, entry.sender, entry.sequence, message)
+
+    def _judge_received(
+        self, entry: NetworkSent | NetworkReceived, message: _Message, receiver: str, event: EventId, digest: int
+    ) -> None:
+        if digest != message.digest and message.sent is not None:
+            self.tally.accuse(
+                "2.22",
+                (message.sent, event),
+                f"{receiver} received message {entry.sequence} on network {entry.network} altered.",
+            )
+
+    def _free(self, network: _Network, sender: str, sequence: int, message: _Message) -> None:
+        """Once all servers have it, and the sets agree, one number per server stays."""
+        if len(network.sets) != 1 or message.sent is None:
+            return
+        (servers,) = network.sets
+        if servers <= message.by.keys():
+            del network.messages[(sender, sequence)]
+            for receiver in message.by:
+                network.done.setdefault((receiver, sender), _Runs()).add(sequence)
+
+    def _judge_use(self, row: Row, daemon: str, network: str, peer: str) -> None:
+        """Inside the network that the daemon began, among its servers, before its link failed."""
+        event = _event(row)
+        self.tally.exercised.add("2.21")
+        use = self._uses.get(row.node)
+        if use is None or use.network != network:
+            if row.node not in self._lossy:
+                rows = (event,) if use is None else (use.event, event)
+                self.tally.accuse("2.21", rows, f"{daemon} used network {network} without having begun it.")
+            return
+        if use.failed is not None:
+            failed = use.failed
+            self.tally.accuse(
+                "2.23", (failed, event), f"{daemon} used network {network} after a link of it had failed."
+            )
+        for each in (daemon, peer):
+            if each not in use.servers:
+                self.tally.accuse("2.21", (use.event, event), f"{each} is no server of network {network}.")
+
+    # --- the end ---------------------------------------------------------------------------------------------------
+
+    def finish(self, *, quiet: bool, lossy: bool) -> None:
+        """The trace is over."""
+        if lossy:
+            return
+        for name, network in self._networks.items():
+            for (sender, sequence), message in network.messages.items():
+                what = f"message {sequence} of {sender} on network {name}"
+                if message.sent is None:
+                    for receiver, (event, _) in message.by.items():
+                        self.tally.accuse("2.22", (event,), f"{receiver} received {what}, which was never sent.")
+                elif quiet and not network.broken:
+                    self._judge_reach(network, sender, message, what)
+
+    def _judge_reach(self, network: _Network, sender: str, message: _Message, what: str) -> None:
+        servers = next(iter(network.sets), frozenset[str]())
+        if sender not in network.users:
+            return
+        self.tally.exercised.add("2.22")
+        for server in sorted(servers):
+            if server in network.users and server not in message.by and message.sent is not None:
+                self.tally.accuse("2.22", (message.sent,), f"{server} never received {what}.")
+
+    def retained(self) -> int:
+        """Messages under way."""
+        return sum(len(network.messages) for network in self._networks.values())
+
+
+def _twice(entry: NetworkReceived) -> str:
+    return f"{entry.daemon} received message {entry.sequence} of {entry.sender} on network {entry.network} twice."
+
+
+def _event(row: Row) -> EventId:
+    return (row.node, row.incarnation, row.index)

@@ -1,0 +1,172 @@
+"""The order function: one stamp per bundle, no stamp twice, stamps in causal order.
+
+Implements: [Spread Definition 2.7]. Deviations: a bundle is the unit of ordering, so its deliveries share one stamp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from isotone.spec.check.records import Bundle, Process, Sender, StampKey
+from isotone.spec.check.store import Store
+from isotone.spec.check.tally import Tally
+from isotone.spec.verdicts import EventId
+
+ID = "D2.7"
+
+
+def told(stamp: StampKey) -> str:
+    """A stamp as people write it."""
+    return f"{stamp[0]}!{stamp[1][0]}#{stamp[1][1]}"
+
+
+class Stamps:
+    """Judges each delivery row of a reliable bundle; the sends of a suspicious sender at the end."""
+
+    def __init__(self, tally: Tally, store: Store) -> None:
+        self._tally = tally
+        self._store = store
+        self._first: tuple[Bundle, EventId] | None = None  # of all deliveries
+        self._owners: dict[StampKey, list[Bundle]] = {}  # only of stamps with several
+
+    def delivered(self, bundle: Bundle, stamp: StampKey, event: EventId, fresh: list[Process]) -> None:
+        """A row delivers this bundle, or a part of it, under this stamp, to these for the first time."""
+        if self._first is None:
+            self._first = (bundle, event)
+        elif (bundle, event) != self._first:
+            self._tally.exercised.add(ID)
+        if bundle.stamp is None:
+            bundle.stamp, bundle.stamp_event = stamp, event
+            self._own(bundle, stamp)
+            self._look_around(bundle, stamp)
+        elif bundle.stamps is not None or stamp != bundle.stamp:
+            self._differing(bundle, stamp, event)
+            if stamp != bundle.stamp:
+                bundle.odd.update(dict.fromkeys(fresh, stamp))
+        elif event < bundle.stamp_event:
+            bundle.stamp_event = event
+        if stamp <= bundle.floor_stamp:
+            self._accuse_past(bundle, stamp, event)
+        if bundle.shared:
+            self._accuse_shared(bundle, stamp, event)
+
+    def _own(self, bundle: Bundle, stamp: StampKey) -> None:
+        owner = self._store.by_stamp.setdefault(stamp, bundle)
+        if owner is not bundle:
+            owners = self._owners.setdefault(stamp, [owner])
+            owners.append(bundle)
+            for each in owners:
+                each.shared = True
+                self._trouble(each)
+
+    def _differing(self, bundle: Bundle, stamp: StampKey, event: EventId) -> None:
+        """A second stamp of one bundle: the first row of each stamp is kept."""
+        assert bundle.stamp is not None
+        if bundle.stamps is None:
+            bundle.stamps = {bundle.stamp: bundle.stamp_event}
+            self._trouble(bundle)
+            bundle.sender.disordered = True
+        stamps = bundle.stamps
+        if stamp not in stamps:
+            self._own(bundle, stamp)
+        if stamp not in stamps or event < stamps[stamp]:
+            stamps[stamp] = event
+        for other, witness in stamps.items():
+            if other != stamp:
+                first, second = sorted((other, stamp))
+                explanation = f"{bundle.pieces[0]} was delivered with the stamps {told(first)} and {told(second)}."
+                self._tally.accuse(ID, (witness, event), explanation)
+
+    def _trouble(self, bundle: Bundle) -> None:
+        bundle.trouble = True
+        self._store.troubled[bundle] = None
+
+    def _accuse_shared(self, bundle: Bundle, stamp: StampKey, event: EventId) -> None:
+        for other in self._owners.get(stamp, ()):
+            unknown = other.sender is bundle.sender and (other.sent is None or bundle.sent is None)
+            if other is not bundle and not unknown:  # parts of one bundle, whose send is not there, share its stamp
+                one, two = sorted((str(other.pieces[0]), str(bundle.pieces[0])))
+                explanation = f"{one} and {two} have one stamp, {told(stamp)}."
+                self._tally.accuse(ID, (dict(_stamps_of(other))[stamp], event), explanation)
+
+    def _accuse_past(self, bundle: Bundle, stamp: StampKey, event: EventId) -> None:
+        process = bundle.sender.process
+        if process is not None and bundle.sent is not None:
+            self._tally.accuse(
+                ID,
+                (process.event(bundle.floor_at), bundle.sent, event),
+                f"{process.text} had delivered stamp {told(bundle.floor_stamp)} when it sent {bundle.pieces[0]}, "
+                f"which has the stamp {told(stamp)}.",
+            )
+
+    # --- the sends of one process ----------------------------------------------------------------------------------
+
+    def _look_around(self, bundle: Bundle, stamp: StampKey) -> None:
+        """Compare with the nearest sends whose stamps are known; if all neighbours agree, all pairs do."""
+        sender = bundle.sender
+        newest = sender.newest_stamped
+        below: Bundle | None
+        above: Bundle | None
+        if newest is None or bundle.first > newest.first:
+            sender.newest_stamped = bundle
+            below, above = newest, None
+        else:
+            below, above = _nearest(bundle.before, back=True), _nearest(bundle.after, back=False)
+        if (
+            bundle.sent is None
+            or (below is not None and below.stamp is not None and below.stamp >= stamp)
+            or (above is not None and above.stamp is not None and above.stamp <= stamp)
+        ):
+            sender.disordered = True
+
+    def judge_sends(self, sender: Sender) -> None:
+        """Earlier sends must have lower stamps: the first pair that has not, if there is one."""
+        known = [
+            (bundle.first, stamp, event, bundle)
+            for bundle in sorted(sender.held.values(), key=lambda each: each.first)
+            if bundle.sent is not None
+            for stamp, event in _stamps_of(bundle)
+        ]
+        wrong = _out_of_order([(first, stamp) for first, stamp, _, _ in known])
+        if not wrong:
+            return
+        place = min(wrong, key=lambda each: known[each][2])
+        first, stamp, event, bundle = known[place]
+        for other_first, other_stamp, other_event, other in known:
+            if other_first != first and (other_first < first) is not (other_stamp < stamp):
+                early, late = (other, bundle) if other_first < first else (bundle, other)
+                explanation = f"{early.pieces[0]} was sent before {late.pieces[0]}, but has no lower stamp."
+                self._tally.accuse(ID, (event, other_event), explanation)
+
+
+def _stamps_of(bundle: Bundle) -> Iterator[tuple[StampKey, EventId]]:
+    if bundle.stamps is not None:
+        yield from bundle.stamps.items()
+    elif bundle.stamp is not None:
+        yield bundle.stamp, bundle.stamp_event
+
+
+def _nearest(bundle: Bundle | None, *, back: bool) -> Bundle | None:
+    """The next bundle in this direction, from here on, whose stamp is known."""
+    while bundle is not None and bundle.stamp is None:
+        bundle = bundle.before if back else bundle.after
+    return bundle
+
+
+def _out_of_order(known: list[tuple[int, StampKey]]) -> list[int]:
+    """The places in a list sorted by first sequence whose stamp is not between those of all before and all after."""
+    wrong = set()
+    for forward in (True, False):
+        extreme: StampKey | None = None
+        waiting: list[StampKey] = []  # of the same bundle: not compared with each other
+        last_first = -1
+        for place in range(len(known)) if forward else range(len(known) - 1, -1, -1):
+            first, stamp = known[place]
+            if first != last_first:
+                last_first = first
+                extreme = (max if forward else min)([*waiting, *([extreme] if extreme else [])], default=None)
+                waiting = []
+            if extreme is not None and ((stamp <= extreme) if forward else (stamp >= extreme)):
+                wrong.add(place)
+            waiting.append(stamp)
+    return sorted(wrong)

@@ -1,0 +1,110 @@
+"""Stamping: windows, room, turns of sessions, promises, and what a unit says about its past."""
+
+from __future__ import annotations
+
+from isotone.core.services import Service
+from isotone.evs.links.ring import Origination
+from isotone.evs.ordering.delivery import Delivery
+from isotone.evs.ordering.lines import Lines
+from isotone.evs.ordering.stamper import UNIT_OVERHEAD_BYTES, Draft, Stamper
+from isotone.evs.ordering.units import Unit, UnitKind
+
+
+def stamper(window: int = 1_000_000) -> Stamper:
+    return Stamper(site=0, daemon=0, delivery=Delivery(Lines.of(2)), window_bytes=window)
+
+
+def draft(session: str, body: bytes = b"", service: Service = Service.AGREED) -> Draft:
+    return Draft(session, UnitKind.BUNDLE, service, body)
+
+
+def visit(each: Stamper, sequence: int = 0, lamport: int = 0, bytes_max: int = 1 << 30) -> list[Unit]:
+    each.originate(site_sequence=sequence, site_lamport=lamport, bytes_max=bytes_max)
+    return each.take_born()
+
+
+def test_stamps_go_on_from_the_token_and_above_all_that_was_seen() -> None:
+    """Reference: [Spread Lemma 5.1]."""
+    each = stamper()
+    each.seen([Unit(UnitKind.BUNDLE, Service.AGREED, 1, 1, 1, 40, 0)])
+    each.submit([draft("s"), draft("s")])
+    born = visit(each, sequence=7, lamport=30)
+    assert [(unit.sequence, unit.lamport) for unit in born] == [(8, 41), (9, 42)]
+    assert each.promise == (9, 42)
+
+
+def test_a_visit_promises_even_when_nothing_is_stamped() -> None:
+    each = stamper()
+    each.want_line()
+    assert each.is_waiting()
+    each.seen([Unit(UnitKind.BUNDLE, Service.AGREED, 1, 1, 1, 40, 0)])
+    assert each.originate(site_sequence=3, site_lamport=5, bytes_max=0) == Origination([], 3, 40)
+    assert each.promise == (3, 40) and not each.is_waiting()
+
+
+def test_unreliable_units_take_no_place_in_the_sequence() -> None:
+    each = stamper()
+    each.submit([draft("s", service=Service.UNRELIABLE), draft("s"), draft("s", service=Service.RELIABLE)])
+    born = visit(each)
+    assert [(unit.sequence, unit.lamport, unit.previous) for unit in born] == [(0, 1, 0), (1, 2, 0), (2, 3, 1)]
+
+
+def test_an_unreliable_unit_carries_its_past_too() -> None:
+    """Who hears it knows what its sender knew; otherwise a causal message could overtake what it follows."""
+    each = stamper()
+    each.submit([draft("s"), draft("s", service=Service.RELIABLE), draft("s", service=Service.UNRELIABLE)])
+    unreliable = visit(each)[-1]
+    assert unreliable.weak_before == (2, 0) and unreliable.agreed_before == (1, 0)
+    receiver = Delivery(Lines.of(2))
+    assert receiver.take([unreliable]) == [unreliable]
+    assert receiver.weak_past == [2, 0] and receiver.agreed_past == (1, 0)
+
+
+def test_the_window_stops_stamping_until_what_was_stamped_is_stable() -> None:
+    each = stamper(window=3 * UNIT_OVERHEAD_BYTES)
+    each.submit([draft("s")] * 10)
+    assert len(visit(each)) == 3 and not each.is_waiting()
+    each.stable_through(1)
+    assert each.is_waiting() and len(visit(each, 3, 3)) == 1
+    each.stable_through(4)
+    assert each.unstable_bytes == 0
+
+
+def test_room_on_the_links_stops_stamping() -> None:
+    """Reference: D-hold."""
+    each = stamper()
+    each.submit([draft("s")] * 10)
+    each.room = 0
+    assert not each.is_waiting() and visit(each) == []
+    each.room = 2 * UNIT_OVERHEAD_BYTES
+    assert len(visit(each)) == 2
+
+
+def test_sessions_take_turns_and_fragments_come_last() -> None:
+    each = stamper()
+    each.submit([Draft("bulk", UnitKind.FRAGMENT, Service.AGREED, b"x")] * 3)
+    each.submit([draft("a", b"1"), draft("a", b"2"), draft("a", b"3"), draft("b", b"4")])
+    assert [bytes(unit.body) for unit in visit(each)] == [b"1", b"4", b"2", b"3", b"x", b"x", b"x"]
+    assert each.waiting_bytes == 0
+
+
+def test_drafts_of_one_session_keep_their_order_around_fragments() -> None:
+    each = stamper()
+    each.submit([draft("a", b"1"), Draft("a", UnitKind.FRAGMENT, Service.AGREED, b"2"), draft("a", b"3")])
+    each.submit([draft("b", b"4")])
+    assert [bytes(unit.body) for unit in visit(each)] == [b"1", b"4", b"2", b"3"]
+
+
+def test_the_reported_line_stands_still_while_too_much_is_kept() -> None:
+    each = stamper()
+    each.kept_bytes_max = 10
+    delivery = each.delivery
+    delivery.lines.sites[1].promise(0, 100)
+    delivery.take([Unit(UnitKind.BUNDLE, Service.AGREED, 0, 0, 1, 1, 0, b"12345")])
+    assert each.agreed_line() == 1
+    delivery.take([Unit(UnitKind.BUNDLE, Service.AGREED, 0, 0, 2, 2, 0, b"123456")])
+    assert each.agreed_line() == 1, "11 bytes are kept: senders have to wait"
+    delivery.lines.report(0, 1)
+    delivery.lines.report(1, 1)
+    delivery.lines_moved()
+    assert each.agreed_line() == 2

@@ -1,0 +1,174 @@
+"""Planted faults: apply a patch to a copy of the source, run it in a process of its own, expect a property to break.
+
+A patch is a unified diff below `src/isotone`, with a head in plain lines:
+
+    Fault: what is wrong, in one sentence.
+    Raises: EVS-2.14.2, EVS-2.7
+    Seed: 17
+    Options: --size small
+
+Every property under ``Raises`` must be violated at the seed. A patch that no longer applies, to the letter, is a
+failure. To look for seeds:
+
+    python -m tests.planted.harness tests/planted/oracle/01-safe-on-agreed.patch --seeds 1..40
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src"
+RUN_SECONDS_MAX = 300
+
+Command = Callable[["Planted", str], list[str]]
+"""The command that runs a system at these seeds (``first..last``) and prints the JSON object of a swarm."""
+
+
+class PatchFailed(Exception):
+    """The patch does not fit the source, or its head is not as it should be."""
+
+
+@dataclass(frozen=True)
+class Planted:
+    """One fault."""
+
+    path: Path
+    fault: str
+    raises: tuple[str, ...]
+    seed: int
+    options: tuple[str, ...]
+    diff: str
+
+    @property
+    def name(self) -> str:
+        return self.path.stem
+
+
+def planted_in(directory: Path) -> list[Planted]:
+    """All faults of a system, by name."""
+    return [read_planted(path) for path in sorted(directory.glob("*.patch"))]
+
+
+def read_planted(path: Path) -> Planted:
+    """Read the head of a patch, and keep the diff as text."""
+    head, mark, diff = path.read_text().partition("--- ")
+    fields = dict(re.findall(r"^(Fault|Raises|Seed|Options): *(.*)$", head, re.MULTILINE))
+    if not mark or not {"Fault", "Raises", "Seed"} <= fields.keys():
+        raise PatchFailed(f"{path.name}: a planted fault says Fault, Raises and Seed above its diff")
+    return Planted(
+        path,
+        fields["Fault"],
+        tuple(re.split(r", *", fields["Raises"])),
+        int(fields["Seed"]),
+        tuple(fields.get("Options", "").split()),
+        mark + diff,
+    )
+
+
+# --- patches -------------------------------------------------------------------------------------------------------
+
+
+def apply_diff(diff: str, root: Path) -> None:
+    """Apply a unified diff below this directory, without any fuzz."""
+    parts = re.split(r"^--- (?:a/)?(\S+).*\n\+\+\+ .*\n", diff, flags=re.MULTILINE)
+    for name, hunks in zip(parts[1::2], parts[2::2]):
+        path = root / name
+        if not path.is_file():
+            raise PatchFailed(f"{name} is not there")
+        lines = path.read_text().splitlines()
+        path.write_text("\n".join(_patched(name, lines, hunks.splitlines())) + "\n")
+
+
+def _patched(name: str, lines: list[str], hunks: list[str]) -> list[str]:
+    out, cursor = [], 0
+    for line in hunks:
+        header = re.match(r"@@ -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@", line)
+        if header:
+            start = int(header[1]) - 1
+            if start < cursor:
+                raise PatchFailed(f"{name}: hunks out of order")
+            out += lines[cursor:start]
+            cursor = start
+        elif line.startswith("+"):
+            out.append(line[1:])
+        elif line.startswith((" ", "-")) or not line:
+            if cursor >= len(lines) or lines[cursor] != line[1:]:
+                raise PatchFailed(f"{name}, line {cursor + 1}: the source does not say {line[1:]!r}")
+            out += [line[1:]] if not line.startswith("-") else []
+            cursor += 1
+    return out + lines[cursor:]
+
+
+def copy_source(destination: Path, diff: str) -> Path:
+    """A copy of the source tree with the fault in it; returns the directory for the path of imports."""
+    source = destination / "src"
+    shutil.copytree(SOURCE, source, ignore=shutil.ignore_patterns("__pycache__"))
+    apply_diff(diff, destination)
+    return source
+
+
+# --- runs ----------------------------------------------------------------------------------------------------------
+
+
+def swarm_command(*fixed: str) -> Command:
+    """The swarm with these options (``--system``, ``--stack``), and those of the patch."""
+
+    def command(planted: Planted, seeds: str) -> list[str]:
+        swarm = [sys.executable, "-m", "isotone.cli", "sim", "swarm", "--seeds", seeds, "--json"]
+        return [*swarm, *fixed, *planted.options]
+
+    return command
+
+
+def violated_at(planted: Planted, command: Command, seeds: str = "") -> dict[str, int]:
+    """Run the fault and count the runs in which each property was violated."""
+    with tempfile.TemporaryDirectory(prefix="planted-") as directory:
+        source = copy_source(Path(directory), planted.diff)
+        result = run_with(source, command(planted, seeds or f"{planted.seed}..{planted.seed}"))
+    return {id: counts["violated"] for id, counts in result["properties"].items() if counts["violated"]}
+
+
+def run_with(source: Path, command: Sequence[str]) -> dict[str, dict[str, dict[str, int]]]:
+    """Run a command on this source tree; it may end with 0 or 1, and prints one JSON object."""
+    environment = {**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        command,
+        env=environment,
+        cwd=source.parent,
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS_MAX,
+        check=False,
+    )
+    assert done.returncode in (0, 1), f"{command} ended with {done.returncode}:\n{done.stderr}"
+    found: dict[str, dict[str, dict[str, int]]] = json.loads(done.stdout)
+    return found
+
+
+def missed(planted: Planted, command: Command) -> set[str]:
+    """The properties that the fault should have broken at its seed and did not."""
+    return set(planted.raises) - violated_at(planted, command).keys()
+
+
+def _main() -> None:
+    """Say which seeds find which property."""
+    path, _, seeds = sys.argv[1:4]
+    planted = read_planted(Path(path))
+    first, last = map(int, seeds.split(".."))
+    for seed in range(first, last + 1):
+        found = violated_at(planted, swarm_command(), f"{seed}..{seed}")
+        print(seed, *sorted(found), "<- all" if set(planted.raises) <= found.keys() else "")
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,211 @@
+"""What is promised about the order of messages, about holes in it and about those who are together.
+
+2.7, 2.11 to 2.14. Each function yields one truth value for every case in which the premise of its property is true.
+Implements: [Spread 2.2.3.2].
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import combinations, pairwise
+
+from isotone.core.ids import DaemonViewId, GroupViewId
+from tests.spec.naive.history import Delivery, History, Message, Process, Send, Stamp, Stay
+from tests.spec.naive.views import together
+
+Cases = Iterator[bool]
+
+
+# --- virtual synchrony -----------------------------------------------------------------------------------------------
+
+
+def virtual_synchrony(history: History) -> Cases:
+    """2.7: processes that are together in a view delivered the same messages in it."""
+    for one, other in together(history):
+        for delivery in one.deliveries:
+            there = other.process.delivered.get(delivery.message)
+            if delivery.service.is_agreed or (history.is_daemons and delivery.service.is_reliable):
+                yield there is not None and there.stays.get(one.group) is other
+            elif delivery.service.is_reliable and (last := _owed_weakly(history, other)) is not None:
+                yield last.has(delivery.message)
+
+
+def _owed_weakly(history: History, stay: Stay) -> Stay | None:
+    """D-weak: the last stay of this process in which it may still deliver what others had in this one, if it must."""
+    assert stay.next is not None
+    if not daemon_view(stay.first) < daemon_view(stay):
+        return None
+    further = [stay.next, *stay.next.later]
+    for before, each in pairwise(further):
+        if daemon_view(each) > daemon_view(stay.next):
+            return before
+    return further[-1] if further[-1].over is None and history.is_stable else None
+
+
+def daemon_view(stay: Stay) -> DaemonViewId:
+    return stay.view.daemon_view if isinstance(stay.view, GroupViewId) else stay.view
+
+
+# --- first in, first out; causes ---------------------------------------------------------------------------------------
+
+
+def fifo_order(history: History) -> Cases:
+    """2.11.2: a FIFO message is delivered after every earlier reliable message of its sender."""
+    for process in history.processes.values():
+        by_sender: dict[str, list[Delivery]] = defaultdict(list)
+        for delivery in process.deliveries:
+            if delivery.message in history.sent and delivery.service.is_reliable:
+                by_sender[delivery.message[0]].append(delivery)
+        for deliveries in by_sender.values():
+            for one, other in combinations(deliveries, 2):
+                if one.message < other.message and other.service.is_fifo:
+                    yield True
+                if one.message > other.message and one.service.is_fifo:
+                    yield False
+
+
+def causal_order(history: History) -> Cases:
+    """2.12.2: a causal message is delivered after every reliable message that causally precedes it."""
+    numbers = {message: number for number, message in enumerate(sorted(_all_messages(history)))}
+    pasts = causal_pasts(history, numbers)
+    for process in history.processes.values():
+        reliable = [each for each in process.deliveries if each.service.is_reliable and each.message in pasts]
+        everything, before = sum(1 << numbers[each.message] for each in reliable), 0
+        for delivery in reliable:
+            past = pasts[delivery.message] & everything
+            if delivery.service.is_causal and past:
+                yield not past & ~before
+            before |= 1 << numbers[delivery.message]
+
+
+def causal_pasts(history: History, numbers: dict[Message, int]) -> dict[Message, int]:
+    """For every message that was sent, as a set of bits, those whose send precedes its send: the smallest fixed point.
+
+    A process knows at a send what it sent before and, of every message that it delivered before, that message and its
+    past. UNRELIABLE messages carry knowledge too: Definition 2.6 makes no difference.
+    """
+    pasts: dict[Message, int] = {}
+    while True:
+        found: dict[Message, int] = {}
+        for process in history.processes.values():
+            known = 0
+            for event in process.events:
+                message = event.label.message if isinstance(event, Send) else event.message
+                if isinstance(event, Send):
+                    found[message] = known
+                known |= pasts.get(message, 0) | 1 << numbers[message]
+        if found == pasts:
+            return pasts
+        pasts = found
+
+
+def _all_messages(history: History) -> set[Message]:
+    return {*history.sent, *(each.message for each in history.deliveries)}
+
+
+# --- one order ---------------------------------------------------------------------------------------------------------
+
+
+def agreed_order(history: History) -> Cases:
+    """2.13.2: no lower stamp after an agreed message; no two agreed messages in different orders at two processes."""
+    for process in history.processes.values():
+        highest: Stamp | None = None  # of the agreed messages so far
+        for delivery in process.deliveries:
+            if delivery.service.is_reliable and highest is not None:
+                yield not delivery.stamp < highest
+            if delivery.service.is_agreed:
+                highest = max(highest or delivery.stamp, delivery.stamp)
+    places = {process.id: _agreed_places(process) for process in history.processes.values()}
+    for one_process, other_process in combinations(places.values(), 2):
+        common = [message for message in one_process if message in other_process]
+        for first, second in zip(common, common[1:]):
+            yield other_process[first] < other_process[second]
+
+
+def _agreed_places(process: Process) -> dict[Message, int]:
+    """Where each agreed message stands, in the order of delivery."""
+    return {each.message: each.place for each in process.deliveries if each.service.is_agreed}
+
+
+# --- no holes ------------------------------------------------------------------------------------------------------------
+
+
+def _lower(history: History, stay: Stay, deliveries: list[Delivery]) -> Iterator[Delivery]:
+    """What others delivered in the same view below the highest of these; at EVS-C of agreed messages only."""
+    highest = max(delivery.stamp for delivery in deliveries)
+    for other in history.stays:
+        if other.key == stay.key and other.process is not stay.process:
+            for each in other.deliveries:
+                counts = each.service.is_reliable if history.is_daemons else each.service.is_agreed
+                if counts and each.stamp < highest and not _has_two_stamps(history, each):
+                    yield each
+
+
+def _has_two_stamps(history: History, delivery: Delivery) -> bool:
+    """Bundles that carry two stamps are left to D2.7."""
+    bundle = history.sent.get(delivery.message, (None,))[0]
+    stamps = {
+        each.stamp
+        for process in history.processes.values()
+        for each in (*process.deliveries, *process.repeated)
+        if each.message == delivery.message or (bundle is not None and history.sent.get(each.message, (0,))[0] == bundle)
+    }
+    return len(stamps) > 1
+
+
+def no_holes_before_signal(history: History) -> Cases:
+    """2.13.3: who delivers an agreed message before the signal has every lower one that anyone delivered there."""
+    for stay in history.stays:
+        before = [each for each in stay.deliveries if each.service.is_agreed and not each.is_after_signal(stay.group)]
+        for lower in _lower(history, stay, before) if before else ():
+            yield stay.has(lower.message)
+
+
+def no_holes_after_signal(history: History) -> Cases:
+    """2.13.4: after the signal it has every lower one that a member of its next transitional set sent."""
+    for stay in history.stays:
+        after = [each for each in stay.deliveries if each.service.is_agreed and each.is_after_signal(stay.group)]
+        if after and stay.next is not None:
+            for lower in _lower(history, stay, after):
+                if lower.message[0] in stay.next.transitional:
+                    yield stay.has(lower.message)
+
+
+# --- safe ------------------------------------------------------------------------------------------------------------------
+
+
+def safe_before_signal(history: History) -> Cases:
+    """2.14.2: a safe message before the signal reaches every member of the view that does not end too early."""
+    for stay in history.stays:
+        for delivery in stay.deliveries:
+            if delivery.service.is_safe and not delivery.is_after_signal(stay.group):
+                yield from _reaches(history, delivery, stay, stay.members)
+
+
+def safe_after_signal(history: History) -> Cases:
+    """2.14.3: a safe message after the signal reaches in the view every member of the next transitional set."""
+    for stay in history.stays:
+        for delivery in stay.deliveries:
+            if delivery.service.is_safe and delivery.is_after_signal(stay.group) and stay.next is not None:
+                yield from _reaches(history, delivery, stay, stay.next.transitional & stay.members)
+
+
+def _reaches(history: History, delivery: Delivery, stay: Stay, owed: frozenset[str]) -> Cases:
+    """Everyone else who is owed it comes to the view and has it when it goes, or ends before a later view."""
+    for member in sorted(owed - {stay.process.id}):
+        if not _ends_before_a_later_view(history, member, stay):
+            there = [each for each in _stays_of(history, member, stay.group) if each.key == stay.key]
+            yield any(each.has(delivery.message) for each in there)
+
+
+def _ends_before_a_later_view(history: History, member: str, stay: Stay) -> bool:
+    stays = _stays_of(history, member, stay.group)
+    came_further = any(each.view > stay.view for each in stays)  # type: ignore[operator]
+    has_left = any(each.key == stay.key and each.has_left for each in stays)
+    return history.has_ended(member) and not came_further and not has_left
+
+
+def _stays_of(history: History, member: str, group: str) -> list[Stay]:
+    known = history.processes.get(member)
+    return [each for each in known.stays if each.group == group] if known else []

@@ -1,0 +1,267 @@
+"""The checker as a whole: its interface, how a run may end, what it keeps in memory, what its work grows with."""
+
+from __future__ import annotations
+
+import pytest
+
+from isotone.core.choice import Choice
+from isotone.core.ids import DaemonId, DaemonViewId, GroupViewId
+from isotone.core.services import Service
+from isotone.spec.check import Checker, State, check
+from isotone.spec.check.synthetic import Shape, Synthetic
+from isotone.spec.properties import PROPERTIES, Boundary, Form
+from isotone.trace import events as trace
+from isotone.trace.events import Entry, Row
+from tests.spec.corruptions import interleaved, renumbered
+
+A, B = "#a#d1#1#1", "#b#d2#1#1"
+LIVENESS = ("EVS-2.15", "EVS-2.16", "EVS-2.17")
+
+
+def _rows(*entries: tuple[str, Entry]) -> list[Row]:
+    return renumbered([Row(node, 1, 0, at, entry) for at, (node, entry) in enumerate(entries)])
+
+
+def _view(client: str, epoch: int, members: tuple[str, ...], transitional: tuple[str, ...]) -> Entry:
+    view = GroupViewId(DaemonViewId(epoch, DaemonId("d1", 1)))
+    return trace.ViewDelivered((client,), "g", view, members, transitional, "network")
+
+
+def _sent(client: str, first: int, service: Service, count: int = 1) -> Entry:
+    return trace.Sent(client, first, service, ("g",), (1,) * count, (7,) * count)
+
+
+def _delivered(receivers: tuple[str, ...], sender: str, first: int, service: Service, lamport: int) -> Entry:
+    return trace.Delivered(receivers, sender, first, service, ("g",), (1,), (7,), lamport, "d1#1")
+
+
+ALONE = (("d1", _view(A, 1, (A,), (A,))), ("d1", _sent(A, 1, Service.RELIABLE)))
+STABLE = ("", trace.Stabilised((("d1",),)))
+
+
+# --- interface -----------------------------------------------------------------------------------------------------
+
+
+def test_every_property_with_a_checker_has_one_verdict_per_boundary() -> None:
+    expected = {
+        each.label(boundary) for each in PROPERTIES if each.form is not Form.DEFINITION for boundary in each.boundaries
+    }
+    assert set(check([]).verdicts) == expected
+
+
+def test_an_empty_run_exercises_nothing() -> None:
+    assert {verdict.state for verdict in check([]).verdicts.values()} == {State.NOT_EXERCISED}
+
+
+@pytest.mark.parametrize("boundary", [Boundary.CLIENTS, Boundary.DAEMONS, Boundary.NETWORK])
+def test_one_boundary_alone_is_judged_as_among_the_others(boundary: Boundary) -> None:
+    rows = list(Synthetic(Shape(bundles=200, daemons=True)))
+    alone, whole = check(rows, (boundary,)), check(rows)
+    assert alone.verdicts == {label: whole.verdicts[label] for label in alone.verdicts}
+
+
+def test_events_are_counted_per_message_and_receiver() -> None:
+    rows = _rows(
+        ("d1", _view(A, 1, (A,), (A,))),
+        ("d1", trace.Sent(A, 1, Service.FIFO, ("g",), (1, 1), (7, 8))),
+        ("d1", trace.Delivered((A, "#x#d1#1#2"), A, 1, Service.FIFO, ("g",), (1, 1), (7, 8), 1, "d1#1")),
+    )
+    report = check(rows)
+    assert (report.rows, report.events) == (3, 2 + 4)
+
+
+# --- the end of a run ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("end", "state"),
+    [
+        ((), State.NOT_EXERCISED),
+        ((STABLE,), State.NOT_EXERCISED),
+        ((("", trace.Ended(True)),), State.NOT_EXERCISED),
+        ((STABLE, ("", trace.Ended(False))), State.NOT_JUDGED),
+    ],
+    ids=["nothing", "no end", "not stable", "not quiet"],
+)
+def test_liveness_is_judged_only_after_a_stable_and_quiet_end(end: tuple[tuple[str, Entry], ...], state: State) -> None:
+    verdicts = check(_rows(*ALONE, *end)).verdicts
+    assert {verdicts[label].state for label in LIVENESS} == {state}
+
+
+def test_after_a_stable_and_quiet_end_it_is() -> None:
+    report = check(_rows(*ALONE, STABLE, ("", trace.Ended(True))))
+    assert set(report.violations) == {"EVS-2.15", "EVS-2.17"}
+
+
+def test_what_is_still_owed_counts_at_a_quiet_end_only() -> None:
+    rows = [
+        ("d1", _view(A, 1, (A, B), (A,))),
+        ("d2", _view(B, 1, (A, B), (B,))),
+        ("d1", _sent(A, 1, Service.SAFE)),
+        ("d1", _delivered((A,), A, 1, Service.SAFE, 1)),
+    ]
+    stable = ("", trace.Stabilised((("d1", "d2"),)))
+    assert check(_rows(*rows)).violations == {}
+    settled = check(_rows(*rows, stable, ("", trace.Ended(True))))
+    assert set(settled.violations) == {"EVS-2.14.2", "EVS-2.17"}
+
+
+def test_a_new_incarnation_ends_the_sessions_of_the_one_before() -> None:
+    rows = _rows(
+        ("d1", _view(A, 1, (A, B), (A,))),
+        ("d2", _view(B, 1, (A, B), (B,))),
+        ("d1", _sent(A, 1, Service.SAFE)),
+        ("d1", _delivered((A,), A, 1, Service.SAFE, 1)),
+    )
+    again = Row("d2", 2, 0, 9, trace.Recovered("d2#2"))
+    assert check([*rows, again, Row("", 1, 0, 9, trace.Stabilised((("d1",), ("d2",))))]).violations == {}
+
+
+# --- lost rows -----------------------------------------------------------------------------------------------------
+
+
+def test_an_inversion_is_seen_beside_a_gap() -> None:
+    rows = _rows(
+        ("d2", _view(B, 1, (B,), (B,))),
+        ("d1", _sent(A, 1, Service.FIFO)),
+        ("d1", _sent(A, 2, Service.FIFO)),
+        ("d1", trace.Gap(3)),
+        ("d2", _delivered((B,), A, 2, Service.FIFO, 2)),
+        ("d2", trace.Gap(3)),
+        ("d2", _delivered((B,), A, 1, Service.FIFO, 1)),
+    )
+    report = check(rows)
+    assert set(report.violations) == {"EVS-2.11.2"}
+    assert report.labels(State.HOLDS) == ()
+
+
+def test_a_missing_send_is_not_judged_if_its_node_lost_rows_and_is_if_another_did() -> None:
+    delivery = ("d2", _delivered((B,), A, 1, Service.FIFO, 1))
+    begin = [("d1", trace.Connected(A)), ("d2", _view(B, 1, (B,), (B,)))]
+    assert check(_rows(*begin, ("d1", trace.Gap(1)), delivery)).verdicts["EVS-2.6"].state is State.NOT_JUDGED
+    assert check(_rows(*begin, ("d3", trace.Gap(1)), delivery)).verdicts["EVS-2.6"].state is State.VIOLATED
+
+
+def _with_losses(rows: list[Row], choice: Choice) -> list[Row]:
+    """Some rows of some nodes missing, each time with a gap or cut off for good."""
+    for _ in range(1 + choice.below(3)):
+        place = choice.below(len(rows) - 2)
+        node, incarnation = rows[place].node, rows[place].incarnation
+        same = [i for i in range(place, len(rows)) if (rows[i].node, rows[i].incarnation) == (node, incarnation)]
+        cut, count = choice.chance(0.3), 1 + choice.below(6)
+        lost = set(same if cut else same[:count])
+        loss = Row(node, incarnation, 0, 0, trace.Truncated("torn") if cut else trace.Gap(count))
+        rows = [loss if i == place else row for i, row in enumerate(rows) if i == place or i not in lost]
+    return renumbered(rows)
+
+
+@pytest.mark.parametrize("seed", range(1, 31))
+def test_a_good_run_with_lost_rows_has_no_violation_and_nothing_holds(seed: int) -> None:
+    shape = Shape(
+        seed=seed,
+        bundles=60,
+        nodes=3,
+        clients_per_node=2,
+        groups=2,
+        messages_min=1,
+        messages_max=3,
+        daemons=True,
+        change_every=6,
+        lag_max=8,
+    )
+    choice = Choice(f"losses/{seed}")
+    rows = _with_losses(list(Synthetic(shape)), choice)
+    report = check(rows)
+    assert report.violations == {}
+    assert {verdict.state for verdict in report.verdicts.values()} == {State.NOT_JUDGED}
+    assert check(interleaved(rows, choice)).verdicts == report.verdicts
+
+
+# --- memory --------------------------------------------------------------------------------------------------------
+
+
+def _peak(bundles: int, linger: int) -> int:
+    checker, peak = Checker(linger=linger), 0
+    for count, row in enumerate(Synthetic(Shape(bundles=bundles, change_every=20, messages_max=2, messages_min=1))):
+        checker.feed(row)
+        if count % 50 == 0:
+            peak = max(peak, checker.retained())
+    assert checker.finish().violations == {}
+    return peak
+
+
+def test_memory_does_not_grow_with_the_run() -> None:
+    short, long = _peak(1_000, 32), _peak(6_000, 32)
+    assert long < 1.5 * short + 100, "ten views an hour or ten thousand: what is held is what is open"
+
+
+def test_memory_does_not_grow_within_one_view() -> None:
+    shape = Shape(bundles=4_000, change_every=1_000_000, messages_max=2, messages_min=1, lag_max=10)
+    checker, peak = Checker(linger=32), 0
+    for row in Synthetic(shape):
+        checker.feed(row)
+        peak = max(peak, checker.retained())
+    assert checker.finish().violations == {}
+    assert peak < 700
+
+
+def test_a_delivery_of_what_was_forgotten_is_not_judged_rather_than_wrong() -> None:
+    rows = [("d1", _view(A, 1, (A,), (A,))), ("d2", _view(B, 2, (B,), (B,)))]
+    for sequence in range(1, 41):
+        rows += [
+            ("d1", _sent(A, sequence, Service.RELIABLE)),
+            ("d1", _delivered((A,), A, sequence, Service.RELIABLE, sequence)),
+        ]
+    late = ("d2", _delivered((B,), A, 1, Service.RELIABLE, 1))
+    checker = Checker(linger=4)
+    checker.feed_many(_rows(*rows, late))
+    report = checker.finish()
+    assert report.violations == {}
+    assert {report.verdicts[label].state for label in ("EVS-2.5", "EVS-2.6", "EVS-2.18")} == {State.NOT_JUDGED}
+    assert check(_rows(*rows, late)).verdicts["EVS-2.6"].state is State.HOLDS
+
+
+def test_what_waits_is_as_much_as_the_nodes_are_apart() -> None:
+    rows = list(Synthetic(Shape(bundles=300)))
+    checker = Checker()
+    for row in sorted(rows, key=lambda row: (row.node != "d1", row.node)):
+        checker.feed(row)
+        if row.node != "d1":
+            break
+    assert checker.retained() > 100
+    mixed = Checker(linger=16)
+    peak = 0
+    for row in rows:
+        mixed.feed(row)
+        peak = max(peak, mixed.retained())
+    assert peak < 700
+
+
+# --- work ----------------------------------------------------------------------------------------------------------
+
+
+def _work_per_row(bundles: int) -> float:
+    checker = Checker()
+    checker.feed_many(Synthetic(Shape(bundles=bundles, messages_max=2, messages_min=1)))
+    checker.finish()
+    return checker.work() / checker.rows
+
+
+def test_work_grows_with_the_rows_and_not_faster() -> None:
+    assert _work_per_row(4_000) < 1.3 * _work_per_row(400) + 5
+
+
+def test_work_does_not_depend_on_the_size_of_bundles() -> None:
+    small, big = Checker(), Checker()
+    small.feed_many(Synthetic(Shape(bundles=300, messages_min=1, messages_max=1)))
+    big.feed_many(Synthetic(Shape(bundles=300, messages_min=50, messages_max=50)))
+    assert small.rows == big.rows
+    assert big.work() <= small.work()  # more, only until causal order was exercised once
+    assert big.events > 40 * small.events
+
+
+def test_long_runs_are_judged_alike_in_any_interleaving() -> None:
+    rows = list(Synthetic(Shape(seed=7, bundles=1500, messages_max=3, messages_min=1, daemons=True)))
+    verdicts = check(rows).verdicts
+    for seed in range(3):
+        assert check(interleaved(rows, Choice(seed))).verdicts == verdicts
