@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from isotone.spec.bounds import ORACLE_SETTLES, Bound, BoundReport, largest_ratios
+from isotone.spec.bounds import ORACLE_SETTLES, Bound, BoundReport
 from isotone.spec.oracle.settings import OracleSettings
 
 TWICE: Bound[int] = Bound("twice", "a thing is done twice", lambda once_us: 2 * once_us)
@@ -21,12 +21,6 @@ def test_a_report_says_whether_the_promise_was_kept(observed_us: int, kept: bool
 def test_a_bound_of_no_time_is_our_bug() -> None:
     with pytest.raises(AssertionError, match="positive"):
         TWICE.report(0, observed_us=0)
-
-
-def test_of_many_reports_the_largest_ratio_counts() -> None:
-    reports = [BoundReport("b", 1, 10), BoundReport("a", 5, 10), BoundReport("b", 30, 10)]
-    assert largest_ratios(reports) == {"a": 0.5, "b": 3.0}
-    assert list(largest_ratios(reports)) == ["a", "b"]
 
 
 def test_the_oracle_settles_later_where_its_steps_or_its_forming_take_longer() -> None:

@@ -33,6 +33,7 @@ from isotone.sim.transport_system import (
 )
 from isotone.sim.workload import ClientStep, draw_workload
 from isotone.sim.world import World
+from isotone.spec.bounds import ORACLE_SETTLES
 from isotone.spec.oracle import (
     ConnectivityChanged,
     DaemonCrashed,
@@ -92,7 +93,7 @@ class EvsSystem:
         """The oracle's own bound for settling, which its settings give; the transport's, which its links give."""
         if plan.stack == TRANSPORT:
             return LIVE_WITHIN_US
-        return OracleSettings().settle_within_us
+        return ORACLE_SETTLES.function(OracleSettings())
 
 
 def client_labels() -> tuple[str, ...]:

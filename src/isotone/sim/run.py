@@ -23,6 +23,7 @@ from isotone.sim.faults import apply_fault
 from isotone.sim.plan import Plan, Step
 from isotone.sim.system import RUN_ASSERT, RUN_LIVE, BuiltSystem, System
 from isotone.sim.world import World
+from isotone.spec.bounds import BoundReport
 from isotone.spec.check import check
 from isotone.spec.verdicts import EventId, Report, State
 from isotone.trace.events import DaemonSent, Ended, Row, Sent, Stabilised, ViewDelivered
@@ -130,8 +131,9 @@ def _drive(world: World, system: System, plan: Plan, course: _Course) -> None:
     bound = system.live_within_us(plan)
     calm = world.now
     quiet = world.run_until_quiet(bound)
-    course.bounds["live"] = (world.now - calm) / bound
+    course.bounds["live"] = BoundReport("live", world.now - calm, bound).ratio
     course.missing = built.live() if quiet else [f"still busy {bound} us after the last step", *built.live()]
+    assert not world.refused, f"{world.refused} inputs were refused as malformed, and nobody here sends such"
     course.judged_live = True
     world.record("", Ended(quiet and built.owes_progress()))
 

@@ -7,7 +7,7 @@ Implements: [DESIGN 1], "Time bounds that we promise". Deviations: none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -49,14 +49,6 @@ class Bound(Generic[Parameters]):
         bound_us = self.function(parameters)
         assert bound_us > 0, f"{self.name}: a bound is a positive time"
         return BoundReport(self.name, observed_us, bound_us)
-
-
-def largest_ratios(reports: Iterable[BoundReport]) -> dict[str, float]:
-    """For each name the largest observed/bound, sorted by name: the ``bounds`` of a swarm's or a check's JSON."""
-    found: dict[str, float] = {}
-    for report in reports:
-        found[report.name] = max(report.ratio, found.get(report.name, 0.0))
-    return dict(sorted(found.items()))
 
 
 def _oracle_settles(settings: OracleSettings) -> int:

@@ -229,23 +229,23 @@ def _claim(sender: Sender, first: int, last: int) -> bool:
 
 
 def _unlink(bundle: Bundle) -> None:
-    """Take the bundle out of its sender's chain; what it knew passes to the one behind it."""
-    sender = bundle.sender
-    heir: dict[Sender, int] | None = None
+    """Take the bundle out of its sender's chain; what it knew passes to the one behind it, whose news are newer."""
+    sender, past = bundle.sender, bundle.increment
+    if bundle.ordinal % WHOLE_EVERY == 0:
+        past = {other: sequence for other, sequence in past.items() if not other.gone}
     if bundle.after is not None:
         bundle.after.before = bundle.before
-        heir = bundle.after.increment
+        past.update(bundle.after.increment)
+        bundle.after.increment = past
     else:
         sender.last = bundle.before
-        heir = sender.process.pending if sender.process is not None else None
+        if sender.process is not None and not sender.process.ended:
+            past.update(sender.process.pending)
+            sender.process.pending = past
     if bundle.before is not None:
         bundle.before.after = bundle.after
-    if heir is not None:
-        for other, sequence in bundle.increment.items():
-            if sequence > heir.get(other, 0) and not other.gone:
-                heir[other] = sequence
     bundle.before = bundle.after = None
-    bundle.increment = {}
+    bundle.increment, bundle.whole_past = {}, None
 
 
 def _share_places(piece: Piece, rest: Piece) -> None:
