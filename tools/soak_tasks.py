@@ -51,12 +51,29 @@ def codec_command(chunk: Chunk) -> list[str]:
     return [sys.executable, "-m", "tests.core.codec_fuzz", "--count", count, "--seed", str(chunk.first)]
 
 
-def read_codec(chunk: Chunk, code: int, output: str) -> Result:
+def by_exit_code(name: str, command: Callable[[Chunk], list[str]]) -> Callable[[Chunk, int, str], Result]:
     """The exit code says all; the failure's command repeats it."""
-    if code == 0:
-        return {"CODEC": {"holds": chunk.count}}, []
-    replay = " ".join(["python", *codec_command(chunk)[1:]])
-    return {"CODEC": {"violated": 1}}, [Failure(chunk.task, chunk.first, "CODEC", replay)]
+
+    def read(chunk: Chunk, code: int, output: str) -> Result:
+        if code == 0:
+            return {name: {"holds": chunk.count}}, []
+        replay = " ".join(["python", *command(chunk)[1:]])
+        return {name: {"violated": 1}}, [Failure(chunk.task, chunk.first, name, replay)]
+
+    return read
 
 
-TASKS = {task.name: task for task in (swarm("evs", "oracle"), Task("codec", codec_command, read_codec))}
+def mutation_command(chunk: Chunk) -> list[str]:
+    """Good runs, spoilt in every way: the checkers must notice."""
+    seeds = f"{chunk.first}..{chunk.first + chunk.count - 1}"
+    return [sys.executable, "-m", "tests.spec.mutation", "--seeds", seeds, "--workers", "1"]
+
+
+TASKS = {
+    task.name: task
+    for task in (
+        swarm("evs", "oracle"),
+        Task("codec", codec_command, by_exit_code("CODEC", codec_command)),
+        Task("mutation", mutation_command, by_exit_code("MUTATION", mutation_command)),
+    )
+}

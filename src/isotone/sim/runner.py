@@ -90,11 +90,11 @@ class Runner:
             if process.phase is Phase.PAUSED:
                 process.inbox.append((self._post_held, (lane, event)))
             return
-        if isinstance(event, TimerFired):
+        if type(event) is TimerFired:
             if event.key not in lane.firing:
                 return  # replaced or cancelled in this very instant
             lane.firing.discard(event.key)
-        elif isinstance(event, Requested) and not self.effects.take_request(event):
+        elif type(event) is Requested and not self.effects.take_request(event):
             return
         self.handled += 1
         try:
