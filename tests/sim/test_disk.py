@@ -130,10 +130,12 @@ def test_what_is_durable_is_found_at_the_next_start_by_its_own_automaton() -> No
 def test_a_log_cut_to_nothing_keeps_its_numbers() -> None:
     disk = Disk(STEADY, Choice(1))
     disk.submit(Submission("x", 1, [*append(b"1"), *append(b"2"), CutHead("log", 3)]))
-    disk.settle()
+    disk.begin_sync()
+    disk.end_sync()
     assert disk.storage("x").logs["log"] == StoredLog(3, ())
     disk.submit(Submission("x", 2, append(b"3")))
-    disk.settle()
+    disk.begin_sync()
+    disk.end_sync()
     assert disk.storage("x").logs["log"] == StoredLog(3, (b"3",))
 
 

@@ -6,7 +6,7 @@ import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 import pytest
@@ -33,6 +33,8 @@ from isotone.core.contract import (
     DatagramsReceived,
     Event,
     MulticastDatagrams,
+    Persist,
+    Put,
     Record,
     SendDatagrams,
     SetTimer,
@@ -44,7 +46,7 @@ from isotone.core.contract import (
 from isotone.core.errors import LocalProtocolError, RemoteProtocolError
 from isotone.core.ids import ClientId, DaemonId
 from isotone.core.services import Service
-from isotone.sim import Boot, ClockSettings, LinkSettings, NetworkSettings, Observer, RunFailed, World
+from isotone.sim import Boot, ClockSettings, DiskSettings, LinkSettings, NetworkSettings, Observer, RunFailed, World
 from isotone.trace.events import Crashed, Gap, Recovered, Row
 from isotone.trace.events import Disconnected as DisconnectedEntry
 from tests.sim.automata import Echo, Scripted, Told, obedient, obey, one
@@ -479,7 +481,7 @@ def test_what_a_peer_did_wrong_is_dropped_and_counted() -> None:
     world.add_process("a", one(refuse))
     tell(world, "a")
     world.run_until(1)
-    assert world.refused == 1
+    assert world.refused.total() == 1
 
 
 def test_drivers_calls_happen_in_virtual_time() -> None:
@@ -560,3 +562,53 @@ def test_a_timer_that_is_cancelled_in_the_instant_it_runs_out_never_fires() -> N
     world.add_process("a", lambda boot: {"main": automaton})
     world.run_until(1_000)
     assert automaton.fired == ["first"]
+
+
+def test_virtual_time_never_goes_back() -> None:
+    world = World(seed=1, clock=EXACT)
+    with pytest.raises(AssertionError, match="go back"):
+        world.after(-1, lambda: None)
+    world.add_process("a", obedient)
+    world.tell("a", "main", Told(0, [SetTimer("early", -1)]))
+    with pytest.raises(RunFailed, match="-1 us ahead"):
+        world.run_until(10)
+
+
+def test_a_stop_waits_for_what_others_of_the_process_have_on_their_way_to_disk() -> None:
+    """Reference: docs/contracts.md, "A clean end still carries out what was returned"."""
+    world = World(seed=1, clock=EXACT, disk=DiskSettings(sync_us=500, jitter_us=0, tail_probability=0))
+    world.add_process("a", lambda boot: {"main": Scripted(obey), "other": Scripted(obey)})
+    world.add_process("b", obedient)
+    world.run_until(10)
+    send = SendDatagrams(Address("b.1"), [[b"held back"]])
+    world.tell("a", "main", Told(0, [Persist(1, [Put("cell", b"v")]), send]))
+    world.tell("a", "other", Told(0, [Stop("done"), SetTimer("never", 5)]))
+    world.run_until(100)
+    assert world.is_up("a")
+    world.run_until(10_000)
+    assert not world.is_up("a")
+    heard = main(world, "b").heard
+    assert [bytes(event.data) for event in heard if isinstance(event, DatagramsReceived)] == [b"held back"]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: LinkSettings(loss=2.0),
+        lambda: LinkSettings(latency_us=-1),
+        lambda: DiskSettings(failure=-0.1),
+        lambda: DiskSettings(sync_us=-1),
+    ],
+)
+def test_settings_out_of_range_are_refused(make: Callable[[], object]) -> None:
+    with pytest.raises(LocalProtocolError, match=r"probability|negative"):
+        make()
+
+
+def test_a_datagram_over_the_limit_is_the_senders_bug() -> None:
+    world = World(seed=1, clock=EXACT)
+    for name in ("a", "b"):
+        world.add_process(name, obedient)
+    world.tell("a", "main", Told(0, [SendDatagrams(Address("b.1"), [[bytes(65_508)]])]))
+    with pytest.raises(RunFailed, match="65508 bytes"):
+        world.run_until(10)

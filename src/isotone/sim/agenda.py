@@ -23,11 +23,13 @@ class Agenda:
 
     def push(self, when: int, call: Call, argument: Any) -> None:
         """Call then; work that keeps the world from being quiet."""
+        assert when >= self.now, "virtual time does not go back"
         self.sequence = sequence = self.sequence + 1
         heappush(self.heap, (when, sequence, call, argument))
 
     def push_timer(self, when: int, call: Call, argument: Any) -> None:
         """Call then; the call itself must lower ``timers``."""
+        assert when >= self.now, "virtual time does not go back"
         self.timers += 1
         self.sequence = sequence = self.sequence + 1
         heappush(self.heap, (when, sequence, call, argument))

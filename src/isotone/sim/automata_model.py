@@ -231,8 +231,10 @@ class AutomataModel:
     def _start(self, state: SystemState, name: str, incarnation: int) -> SystemState:
         before = state.processes[name]
         disk = Disk(DiskSettings(), Choice(0))
-        disk.submit(Submission("", 0, before.durable))
-        disk.settle()
+        if before.durable:
+            disk.submit(Submission("", 0, before.durable))
+            disk.begin_sync()
+            disk.end_sync()
         born = ProcessState(self.programs[name](), durable=before.durable, incarnation=incarnation, told=before.told)
         return self._hand(_put(state, name, born), name, Started(0, disk.storage("")))
 

@@ -16,6 +16,7 @@ import msgspec
 
 from isotone.core.choice import Choice
 from isotone.core.contract import Append, CutHead, CutTail, Put, Storage, StoredLog, Write
+from isotone.sim.ranges import check_ranges
 
 FIRST_RECORD = 1
 DISK_FULL = "disk full"
@@ -32,6 +33,9 @@ class DiskSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The probability that a sync fails and all it covers with it."""
     capacity_bytes: int | None = None
     """A sync that would take more than this is refused, as by a full disk."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self, probabilities=("tail_probability", "failure"), amounts=("sync_us", "jitter_us", "tail_us"))
 
     def delay_us(self, choice: Choice) -> int:
         """How long one sync takes."""
@@ -127,10 +131,10 @@ class Disk:
         """Drop the waiting writes of one automaton, since they stand behind a failure and never happen."""
         self._waiting = [submission for submission in self._waiting if submission.label != label]
 
-    def settle(self) -> None:
-        """The process ended in order: the system still writes all that it was given."""
-        self._apply(_flat(self._covered + self._waiting))
-        self._reset()
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is on its way."""
+        return not (self._waiting or self._covered)
 
     def crash(self) -> None:
         """Resolve what was not synced: prefixes of logs, old or new cells."""

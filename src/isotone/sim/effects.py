@@ -81,6 +81,8 @@ class Effects:
             if lane.held:
                 self._hold(lane, actions[position + 1 :])
                 return
+            if lane.stopped:
+                return
 
     def _hold(self, lane: Lane, actions: Sequence[Action]) -> None:
         if lane.process.phase is Phase.ENDED:
@@ -103,6 +105,7 @@ class Effects:
     # --- timers --------------------------------------------------------------------------------------------------
 
     def _set_timer(self, lane: Lane, action: SetTimer) -> None:
+        assert action.after_us >= 0, f"a timer {action.after_us} us ahead"
         clock = lane.process.clock
         due = clock.when(clock.read(self._agenda.now) + action.after_us)
         timer = lane.timers.get(action.key)
@@ -200,7 +203,7 @@ class Effects:
         head = cast(Persist, held.popleft())
         assert type(head) is Persist and head.ticket == ticket
         self._world.post(lane, Persisted(lane.process.clock.read(self._agenda.now), ticket))
-        while held and type(held[0]) is not Persist and held[0] is not NEVER:
+        while held and type(held[0]) is not Persist and held[0] is not NEVER and not lane.stopped:
             action = held.popleft()
             performer = self._performers.get(type(action))
             if performer is None:
@@ -300,4 +303,8 @@ class Effects:
         self._world.record(lane.process.node.name, cast(Entry, action.entry))
 
     def _stop(self, lane: Lane, action: Stop) -> None:
-        self._world.end_in_order(lane.process)
+        """This automaton is done; the process ends when nothing of the others waits for the disk any more."""
+        lane.stopped = True
+        lane.held.clear()
+        lane.process.stopping = True
+        self._world.end_when_done(lane.process)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from isotone.core.choice import Choice
+from isotone.sim.ranges import check_ranges
 
 MICROSECONDS = 1_000_000
 
@@ -35,6 +36,28 @@ class LinkSettings(msgspec.Struct, frozen=True, kw_only=True):
     reorder_us: int = 2_000
     """A reordered packet arrives up to this much later, and others overtake it."""
     duplicate: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_ranges(
+            self,
+            probabilities=(
+                "tail_probability",
+                "loss",
+                "burst_begin",
+                "burst_end",
+                "burst_loss",
+                "reorder",
+                "duplicate",
+            ),
+            amounts=(
+                "latency_us",
+                "jitter_us",
+                "tail_us",
+                "bandwidth_bytes_per_second",
+                "queue_bytes_max",
+                "reorder_us",
+            ),
+        )
 
 
 class Link:

@@ -199,7 +199,7 @@ class Network:
         """Send datagrams to one address."""
         target = self._doors.get(destination)
         if target is not None:
-            self._transmit(lane, target, [b"".join(parts) for parts in datagrams])
+            self._transmit(lane, target, _joined(datagrams))
         elif self.settings.refuses:
             self._refuse(lane, destination)
 
@@ -225,7 +225,7 @@ class Network:
         me = lane.process
         if me.node.site != site:
             return
-        packets = [b"".join(parts) for parts in datagrams]
+        packets = _joined(datagrams)
         for target in list(self._doors.values()):
             if target.label == lane.label and target.process is not me and target.process.node.site == site:
                 self._transmit(lane, target, packets)
@@ -253,7 +253,6 @@ class Network:
         train: list[bytes] = []
         left_at = now
         for packet in packets:
-            assert len(packet) <= DATAGRAM_BYTES_MAX, f"a datagram of {len(packet)} bytes"
             departure = -1 if link.loses() else link.departure(now, len(packet))
             if departure < 0:
                 continue
@@ -286,6 +285,13 @@ class Network:
         self.datagrams_received += count
         at = process.clock.read(self.agenda.now)
         self._post(target, DatagramsReceived(at, source, data, segment_size))
+
+
+def _joined(datagrams: Sequence[Parts]) -> list[bytes]:
+    packets = [b"".join(parts) for parts in datagrams]
+    for packet in packets:
+        assert len(packet) <= DATAGRAM_BYTES_MAX, f"a datagram of {len(packet)} bytes"
+    return packets
 
 
 def _fits(train: Sequence[bytes], packet: bytes) -> bool:

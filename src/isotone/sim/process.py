@@ -102,7 +102,7 @@ class Timer:
 class Lane:
     """One automaton of a process, with the stream of its effects."""
 
-    __slots__ = ("automaton", "firing", "handle", "held", "label", "periodic", "process", "timers")
+    __slots__ = ("automaton", "firing", "handle", "held", "label", "periodic", "process", "stopped", "timers")
 
     def __init__(self, process: Process, label: str, automaton: Automaton) -> None:
         self.process = process
@@ -112,6 +112,7 @@ class Lane:
         self.held: deque[Action] = deque()  # begins with an unfinished Persist, or is empty
         self.timers: dict[TimerKey, Timer] = {}
         self.firing: set[TimerKey] = set()  # ran out in this instant, neither replaced nor cancelled since
+        self.stopped = False  # it returned `Stop` and hears nothing more
         self.periodic: frozenset[str] = frozenset(getattr(automaton, "periodic_timers", ()))
 
     def is_periodic(self, key: TimerKey) -> bool:

@@ -133,7 +133,7 @@ def _drive(world: World, system: System, plan: Plan, course: _Course) -> None:
     quiet = world.run_until_quiet(bound)
     course.bounds["live"] = BoundReport("live", world.now - calm, bound).ratio
     course.missing = built.live() if quiet else [f"still busy {bound} us after the last step", *built.live()]
-    assert not world.refused, f"{world.refused} inputs were refused as malformed, and nobody here sends such"
+    assert not world.refused, f"refused as malformed, though nobody here sends such: {dict(world.refused)}"
     course.judged_live = True
     world.record("", Ended(quiet and built.owes_progress()))
 

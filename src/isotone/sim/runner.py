@@ -6,7 +6,7 @@ and what they cause within the process comes behind all that is already posted, 
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from heapq import heappop
 from typing import TYPE_CHECKING
@@ -34,7 +34,7 @@ class Runner:
     def __init__(self) -> None:
         self.agenda = Agenda()
         self.handled = 0
-        self.refused = 0  # inputs that an automaton refused with RemoteProtocolError; dropped, as the contract says
+        self.refused: Counter[str] = Counter()  # inputs refused with RemoteProtocolError, by reason, and dropped
         self._ready: deque[tuple[Lane, Event]] = deque()
 
     def post(self, lane: Lane, event: Event) -> None:
@@ -90,6 +90,8 @@ class Runner:
             if process.phase is Phase.PAUSED:
                 process.inbox.append((self._post_held, (lane, event)))
             return
+        if lane.stopped:
+            return
         if type(event) is TimerFired:
             if event.key not in lane.firing:
                 return  # replaced or cancelled in this very instant
@@ -103,8 +105,8 @@ class Runner:
                 self.effects.perform(lane, actions)
         except RunFailed:
             raise
-        except RemoteProtocolError:
-            self.refused += 1
+        except RemoteProtocolError as error:
+            self.refused[str(error)] += 1
         except Exception as error:
             raise self.failure(lane, event, f"{type(error).__name__}: {error}") from error
 

@@ -13,7 +13,7 @@ Implements: the shell's half of the automaton contract (`isotone.core.contract`)
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -130,12 +130,8 @@ class World:
 
     def _end_if_done(self, process: Process) -> None:
         if process.running and not any(lane.held for lane in process.lanes.values()):
-            self.end_in_order(process)
-
-    def end_in_order(self, process: Process) -> None:
-        """End a process that asked for it."""
-        process.node.disk.settle()
-        self._end(process)
+            assert process.node.disk.is_settled
+            self._end(process)
 
     def pause(self, name: str) -> None:
         """Let a process stand still; what reaches it waits, as far as there is room."""
@@ -269,8 +265,8 @@ class World:
         return self._runner.handled
 
     @property
-    def refused(self) -> int:
-        """How many inputs automata refused with `RemoteProtocolError`; they are dropped, as the contract says."""
+    def refused(self) -> Counter[str]:
+        """Inputs that automata refused with `RemoteProtocolError`, by reason; dropped, as the contract says."""
         return self._runner.refused
 
     def run_until(self, when: int) -> None:
