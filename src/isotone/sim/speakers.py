@@ -8,6 +8,7 @@ Implements: [Spread 2.2.6], the external signature of EVS-S without changes of t
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 
 from isotone.core.contract import Action, Event, Record
 from isotone.core.ids import DaemonId
@@ -33,8 +34,15 @@ class SpeakDue(Event, frozen=True, gc=False):
 class Speaker:
     """One daemon: a transport, and above it somebody who talks."""
 
-    def __init__(self, daemon: DaemonId, transport: Transport, members: tuple[DaemonId, ...]) -> None:
+    def __init__(
+        self,
+        daemon: DaemonId,
+        transport: Transport,
+        members: tuple[DaemonId, ...],
+        witness: Callable[[Unit], None] = lambda unit: None,
+    ) -> None:
         self.transport = transport
+        self._witness = witness  # looks at every unit when it is delivered
         self.failed = ""
         self.sent = 0  # messages
         self.heard: list[Unit] = []
@@ -65,6 +73,8 @@ class Speaker:
         for action in actions:
             if isinstance(action, DeliverUnits):
                 self.heard += action.units
+                for unit in action.units:
+                    self._witness(unit)
                 out += [Record(self._delivered(unit)) for unit in action.units]
             elif isinstance(action, DeclareFailed):
                 self.failed = action.reason

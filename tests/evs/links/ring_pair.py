@@ -20,7 +20,7 @@ from isotone.core.contract import (
 )
 from isotone.evs.links.contract import DeclareFailed, Frame, FramesArrived, LinkRoomy, frame_of
 from isotone.evs.links.ring import Origination, Ring, RingSettings
-from isotone.evs.links.ring.ring import SiteLineRose, TokenWanted
+from isotone.evs.links.ring.events import SiteLineRose, TokenWanted
 
 DATA = 7
 Stamp = tuple[int, int, int]  # site sequence, Lamport time, member

@@ -79,12 +79,13 @@ class Delivery:
         stream = self._streams[unit.site]
         if not stream.has_received(unit.sequence):
             return self.take([unit])
-        if unit.sequence in stream.ahead:
+        place = unit.sequence - stream.queue[0].sequence if stream.queue else -1
+        if unit.sequence in stream.ahead and stream.ahead[unit.sequence].kind is UnitKind.PRUNED:
             stream.ahead[unit.sequence] = unit
-        elif stream.queue and unit.sequence >= stream.queue[0].sequence:
-            stream.queue[unit.sequence - stream.queue[0].sequence] = unit
+        elif 0 <= place < len(stream.queue) and stream.queue[place].kind is UnitKind.PRUNED:
+            stream.queue[place] = unit
         else:
-            return []  # passed already: it was not owed
+            return []  # it was here, or it was passed: then it was not owed
         self.kept_bytes += len(unit.body)
         stream.line.filled(unit.sequence)
         return self.lines_moved()

@@ -3,17 +3,16 @@
 The gateway of the source's site decides alone, by the interest that it knows, and says so in the unit's frame; sites on
 the way follow. It keeps content until it is stable. A join that it sees later makes it send what the joiner is owed.
 Where only metadata of an AGREED or SAFE unit came, the line of its site stands below it until the source has *cleared*
-it: the source has heard everything up to that time, so every join that could have an earlier place, and it names what it
-sent in addition. RELIABLE, FIFO and CAUSAL units are not owed to members that the sender did not know of.
+it: the source has heard everything up to that time, so every join that could have an earlier place, and it names what
+it sent in addition. RELIABLE, FIFO and CAUSAL units are not owed to members that the sender did not know of.
 
 Implements: [Spread 3.4.2]. Deviations: D-clear as above, because the thesis' rule, to add a site as soon as its join is
-seen, lets a receiver pass content that it is owed while the sender has not seen the join; see docs/protocols/pruning.md.
+seen, lets a receiver pass content that it is owed while the sender has not seen the join: docs/protocols/pruning.md.
 """
 
 from __future__ import annotations
 
 import struct
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -89,20 +88,21 @@ class Pruner:
     """The memory of one source's gateway; what is stable is forgotten."""
 
     site: int
-    _pruned: deque[_Pruned] = field(default_factory=deque)  # AGREED and SAFE, ascending
+    _pruned: dict[int, _Pruned] = field(default_factory=dict)  # AGREED and SAFE, by sequence, as they came
     _owed: dict[int, int] = field(default_factory=dict)  # sequence to the sites that were sent content late
-    _top: int = 0  # time of the last unit that was pruned
+    _top: int = 0  # the highest time of a unit that was pruned
     _cleared: int = 0
+    _stable: int = 0
 
     def pruned(self, unit: Unit, groups: tuple[str, ...], mask: int) -> None:
         """A unit left with content for these sites only."""
         if unit.service.is_agreed:
-            self._pruned.append(_Pruned(unit, groups, mask))
-            self._top = unit.lamport
+            self._pruned[unit.sequence] = _Pruned(unit, groups, mask)
+            self._top = max(self._top, unit.lamport)  # those of other daemons of the site may come late
 
     def joined(self, site: int, group: str) -> list[Unit]:
         """A site has a member of the group: what it may be owed, and is sent now."""
-        found = [each for each in self._pruned if group in each.groups and not each.sent_to >> site & 1]
+        found = [each for each in self._pruned.values() if group in each.groups and not each.sent_to >> site & 1]
         for each in found:
             each.sent_to |= 1 << site
             self._owed[each.unit.sequence] = self._owed.get(each.unit.sequence, 0) | 1 << site
@@ -110,8 +110,12 @@ class Pruner:
 
     def stable_through(self, line: int) -> None:
         """Everybody has everything up to here: nothing of it is owed any more."""
-        while self._pruned and self._pruned[0].unit.lamport <= line:
-            self._owed.pop(self._pruned.popleft().unit.sequence, None)
+        if line <= self._stable:
+            return
+        self._stable = line
+        for sequence in [sequence for sequence, each in self._pruned.items() if each.unit.lamport <= line]:
+            del self._pruned[sequence]
+            self._owed.pop(sequence, None)
 
     def is_due(self, heard: int) -> bool:
         """Whether more can be cleared; ``heard``: everything up to this time was heard here."""

@@ -23,6 +23,9 @@ from isotone.core.errors import RemoteProtocolError
 from isotone.core.services import Service
 
 HEADER = struct.Struct(">BBHHHQQQ")  # kind, service, site, daemon, number of dependencies, sequence, lamport, previous
+METADATA = struct.Struct(">BBHHQQH")  # kind, service, site, daemon, sequence, lamport, how far back the previous is
+FAR_BACK = struct.Struct(">Q")
+FAR = 0xFFFF  # the previous is farther back than a distance can say; it follows in full
 DEPENDENCY = struct.Struct(">QH")  # the agreed position in the past: Lamport time and daemon
 
 Position = tuple[int, int]
@@ -70,6 +73,8 @@ class Unit(msgspec.Struct, frozen=True, gc=False):
 
 def encode_unit(unit: Unit) -> tuple[bytes, bytes | memoryview]:
     """Header and body; the body is not copied."""
+    if unit.kind is UnitKind.PRUNED:
+        return _encode_metadata(unit), b""
     header = HEADER.pack(
         unit.kind,
         unit.service,
@@ -86,32 +91,65 @@ def encode_unit(unit: Unit) -> tuple[bytes, bytes | memoryview]:
     return header, unit.body
 
 
+def _encode_metadata(unit: Unit) -> bytes:
+    """Small, because it is sent in place of what is to be saved."""
+    back = unit.sequence - unit.previous if unit.previous else 0
+    far = back >= FAR
+    fixed = METADATA.pack(
+        unit.kind, unit.service, unit.site, unit.daemon, unit.sequence, unit.lamport, FAR if far else back
+    )
+    return fixed + FAR_BACK.pack(unit.previous) if far else fixed
+
+
+def _decode_metadata(frame: memoryview) -> Unit:
+    kind, service, site, daemon, sequence, lamport, back = METADATA.unpack_from(frame)
+    expected = METADATA.size + FAR_BACK.size * (back == FAR)
+    if len(frame) != expected or (back != FAR and back > sequence):
+        raise RemoteProtocolError("metadata that contradicts itself")
+    previous = FAR_BACK.unpack_from(frame, METADATA.size)[0] if back == FAR else sequence - back if back else 0
+    return Unit(UnitKind(kind), Service(service), site, daemon, sequence, lamport, previous)
+
+
 def decode_unit(frame: memoryview, *, sites: int, daemons: int) -> Unit:
     """The inverse of `encode_unit` for a daemon view of this many sites and daemons."""
     try:
-        kind, service, site, daemon, count, sequence, lamport, previous = HEADER.unpack_from(frame)
-        offset = HEADER.size
-        weak_before: tuple[int, ...] = ()
-        agreed_before = BEFORE_ALL
-        if count:
-            if count != sites:
-                raise RemoteProtocolError(f"a unit with {count} dependencies in a view of {sites} sites")
-            agreed_before = DEPENDENCY.unpack_from(frame, offset)
-            weak_before = struct.unpack_from(f">{count}Q", frame, offset + DEPENDENCY.size)
-            offset += DEPENDENCY.size + 8 * count
-        known_kind, known_service = UnitKind(kind), Service(service)
+        metadata = len(frame) > 0 and frame[0] == UnitKind.PRUNED
+        unit = _decode_metadata(frame) if metadata else _decode_whole(frame, sites)
     except (struct.error, ValueError) as error:
         raise RemoteProtocolError(f"not a unit: {error}") from None
-    if site >= sites or daemon >= daemons:
-        raise RemoteProtocolError(f"site {site} or daemon {daemon} is not in this view")
-    has_past = bool(count) or known_kind is UnitKind.PRUNED and not known_service.is_agreed
-    _check_service(known_service, sequence=sequence, previous=previous, has_past=has_past)
+    if unit.site >= sites or unit.daemon >= daemons:
+        raise RemoteProtocolError(f"site {unit.site} or daemon {unit.daemon} is not in this view")
+    _check_service(unit, has_past=bool(unit.weak_before) or (metadata and not unit.service.is_agreed))
+    return unit
+
+
+def _decode_whole(frame: memoryview, sites: int) -> Unit:
+    kind, service, site, daemon, count, sequence, lamport, previous = HEADER.unpack_from(frame)
+    offset = HEADER.size
+    weak_before: tuple[int, ...] = ()
+    agreed_before = BEFORE_ALL
+    if count:
+        if count != sites:
+            raise RemoteProtocolError(f"a unit with {count} dependencies in a view of {sites} sites")
+        agreed_before = DEPENDENCY.unpack_from(frame, offset)
+        weak_before = struct.unpack_from(f">{count}Q", frame, offset + DEPENDENCY.size)
+        offset += DEPENDENCY.size + 8 * count
     return Unit(
-        known_kind, known_service, site, daemon, sequence, lamport, previous, frame[offset:], weak_before, agreed_before
+        UnitKind(kind),
+        Service(service),
+        site,
+        daemon,
+        sequence,
+        lamport,
+        previous,
+        frame[offset:],
+        weak_before,
+        agreed_before,
     )
 
 
-def _check_service(service: Service, *, sequence: int, previous: int, has_past: bool) -> None:
+def _check_service(unit: Unit, *, has_past: bool) -> None:
+    service, sequence, previous = unit.service, unit.sequence, unit.previous
     if (sequence == 0) != (service is Service.UNRELIABLE) or previous >= max(sequence, 1):
         raise RemoteProtocolError(f"sequence {sequence} after {previous} does not fit the service {service.name}")
     if has_past == service.is_agreed:

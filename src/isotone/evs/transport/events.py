@@ -15,7 +15,14 @@ class Submitted(Event, frozen=True, gc=False):
     drafts: Sequence[Draft]
 
 
+class InterestStated(Event, frozen=True, gc=False):
+    """All groups in which a site is interested; until then it gets all content."""
+
+    site: str
+    groups: tuple[str, ...]
+
+
 class DeliverUnits(Action, frozen=True, gc=False):
-    """These units may be delivered now, in this order."""
+    """These units may be delivered now, in this order; pruned ones hold their places, and nobody here wants them."""
 
     units: Sequence[Unit]

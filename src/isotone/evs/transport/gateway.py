@@ -1,7 +1,9 @@
 """The gateway of a site: forwards along the trees of all sources, and publishes the site's own lines.
 
 Units leave as soon as they come, whatever is missing before them; each source has its own tree, in which every site has
-one parent, so nothing comes twice. Implements: [Spread 3.3, 4.3 (non-blocking)]. Deviations: none.
+one parent, so nothing comes twice. Content of units of the site itself goes only where somebody needs it.
+
+Implements: [Spread 3.3, 3.4.2, 4.3 (non-blocking)]. Deviations: those of `isotone.evs.ordering.pruning`.
 """
 
 from __future__ import annotations
@@ -10,20 +12,30 @@ from collections.abc import Sequence
 
 from isotone.core.contract import Action
 from isotone.core.services import Service
-from isotone.evs.links.contract import Frame, frame_of
+from isotone.evs.links.contract import frame_of
 from isotone.evs.links.hop import Hop
 from isotone.evs.links.tcp import Hello, TcpLink
-from isotone.evs.ordering.stamper import UNLIMITED, frame_kind
+from isotone.evs.ordering.lines import Lines
+from isotone.evs.ordering.pruning import (
+    CONTENT_FRAME,
+    DIRECTED_FRAME,
+    SITES_MAX,
+    Cleared,
+    Pruner,
+    encode_cleared,
+    encode_masked,
+    mask_of,
+)
+from isotone.evs.ordering.stamper import UNIT_FRAME, UNLIMITED, frame_kind
 from isotone.evs.ordering.units import Unit, encode_unit
 from isotone.evs.ordering.updates import Publisher, Update, delta_us, encode_update
+from isotone.evs.overlay.interest import Interest, InterestChanged
 from isotone.evs.overlay.routes import Routes
-from isotone.evs.overlay.topology import Link as OverlayLink
-from isotone.evs.overlay.topology import LinkProtocol
-from isotone.evs.transport.settings import TransportSettings
+from isotone.evs.overlay.topology import Link, LinkProtocol
+from isotone.evs.transport.incoming import Arrival
+from isotone.evs.transport.settings import TransportSettings, everybody
 from isotone.evs.transport.trunk import Trunk
 from isotone.evs.transport.view import TransportView
-
-Arrival = tuple[Unit, Frame]
 
 
 class Gateway:
@@ -34,11 +46,26 @@ class Gateway:
         names = [each.name for each in view.topology.sites]
         self.site = names.index(site.name)
         links = routes.links_used(site.name)
-        self.trunks = [make_trunk(me, link, number, view, settings) for number, link in enumerate(links, start=1)]
+        delta = settings.delta_us or delta_us(sites=len(names), rate_bytes_per_second=view.slowest_rate())
+        self.trunks = [
+            make_trunk(me, link, view, settings, stream=number, metadata_hold_us=delta)
+            for number, link in enumerate(links, start=1)
+        ]
         by_name = {names[trunk.site]: trunk for trunk in self.trunks}
         self._children = [tuple(by_name[child] for child in routes.children(source, site.name)) for source in names]
         self._parents = [by_name.get(routes.parent(source, site.name) or "") for source in names]
-        delta = settings.delta_us or delta_us(sites=len(names), rate_bytes_per_second=view.slowest_rate())
+        self._below = [
+            {child: mask_of([names.index(each) for each in routes.below(source, child)]) for child in names}
+            for source in names
+        ]
+        self._names = names
+        self._everybody = (1 << len(names)) - 1
+        self.interest = Interest(routes, site.name)
+        for name in names:
+            self.interest.forget(name)
+        self._peek = settings.peek if len(names) <= SITES_MAX else everybody
+        self.pruner = Pruner(self.site)
+        self._cleared_at: int | None = None
         self.publisher = Publisher(self.site, delta)
         self._riding = False  # units of the site leave in this moment
 
@@ -54,16 +81,18 @@ class Gateway:
         bulk = quantum if all(trunk.is_open_for_bulk(self.site) for trunk in own) else 0
         return room, bulk
 
+    # --- units -----------------------------------------------------------------------------------------------------
+
     def forward(self, arrivals: Sequence[Arrival]) -> None:
-        """Units that came, or were stamped here, go on to the children in the tree of their source."""
-        for unit, frame in arrivals:
-            for trunk in self._children[unit.site]:
-                if unit.service is Service.UNRELIABLE:
-                    trunk.queue_unreliable(unit.site, frame)
-                else:
-                    trunk.queue(unit.site, frame)
+        """Units that came go on to the children in the tree of their source."""
+        for arrival in arrivals:
+            unit = arrival.unit
+            if unit.site == self.site:
+                arrival = self._pruned(arrival)
             if unit.service is Service.UNRELIABLE:
+                self._forward_unreliable(arrival)
                 continue
+            self._forward_reliable(arrival)
             if unit.site == self.site:
                 self._riding = True
                 self.publisher.left(unit)
@@ -72,24 +101,89 @@ class Gateway:
 
     def forward_born(self, units: Sequence[Unit]) -> None:
         """Units that this daemon itself stamped."""
-        self.forward([(unit, frame_of(frame_kind(unit), *encode_unit(unit))) for unit in units])
+        self.forward([Arrival(unit, frame_of(frame_kind(unit), *encode_unit(unit))) for unit in units])
 
-    def forward_update(self, update: Update) -> None:
-        """A line update goes on as units do."""
-        frame = encode_update(update)
+    def _forward_unreliable(self, arrival: Arrival) -> None:
+        for trunk in self._children[arrival.unit.site]:
+            if arrival.mask is None or arrival.mask & self._sites_below(arrival.unit.site, trunk):
+                trunk.queue_unreliable(arrival.unit.site, arrival.frame)
+
+    def _forward_reliable(self, arrival: Arrival) -> None:
+        source = arrival.unit.site
+        for trunk in self._children[source]:
+            if arrival.mask is None or arrival.mask & self._sites_below(source, trunk):
+                trunk.queue(source, arrival.frame)
+            else:
+                trunk.queue_metadata(source, frame_of(UNIT_FRAME, *encode_unit(arrival.unit.pruned())))
+
+    def _sites_below(self, source: int, trunk: Trunk) -> int:
+        return self._below[source][self._names[trunk.site]]
+
+    # --- pruning ---------------------------------------------------------------------------------------------------
+
+    def _pruned(self, arrival: Arrival) -> Arrival:
+        """A unit of our own site: for whom is its content? For those who need it, and for all on the way to them."""
+        groups = self._peek(arrival.unit).groups
+        if groups is None:
+            return arrival
+        holders = self.interest.sites_with_content(self._names[self.site], groups)
+        mask = mask_of([self._names.index(site) for site in holders])
+        if mask == self._everybody:
+            return arrival
+        self.pruner.pruned(arrival.unit, groups, mask)
+        return Arrival(arrival.unit, encode_masked(DIRECTED_FRAME, mask, arrival.unit), mask)
+
+    def note_joins(self, units: Sequence[Unit], at: int) -> None:
+        """Units were received: a join among them counts at once, long before it is delivered."""
+        for unit in units:
+            for group in self._peek(unit).joins:
+                self.interest_changed(InterestChanged(at, self._names[unit.site], group, interested=True))
+
+    def interest_changed(self, event: InterestChanged) -> None:
+        """A site got its first member of a group, or lost its last."""
+        if not self.interest.change(event) or not event.interested:
+            return
+        site = self._names.index(event.site)
+        for unit in self.pruner.joined(site, event.group):
+            mask = 1 << site
+            self.forward_content(Arrival(unit, encode_masked(CONTENT_FRAME, mask, unit), mask))
+
+    def forward_content(self, arrival: Arrival) -> None:
+        """Content that is owed after all goes to those sites only."""
+        assert arrival.mask is not None
+        for trunk in self._children[arrival.unit.site]:
+            if arrival.mask & self._sites_below(arrival.unit.site, trunk):
+                trunk.queue(arrival.unit.site, arrival.frame)
+
+    # --- lines -----------------------------------------------------------------------------------------------------
+
+    def forward_update(self, update: Update | Cleared) -> None:
+        """A line update or a clearance goes on as units do."""
+        frame = encode_update(update) if isinstance(update, Update) else encode_cleared(update)
         for trunk in self._children[update.site]:
             trunk.queue_update(update.site, frame)
 
-    def publish(self, at: int, *, promise: tuple[int, int], line: int) -> None:
+    def publish(self, at: int, *, promise: tuple[int, int], line: int, lines: Lines) -> None:
         """Tell the other sites how far this one is, if it is time."""
         self.publisher.promise, self.publisher.line = promise, line
         riding, self._riding = self._riding, False
         if self._children[self.site] and (update := self.publisher.due(at, riding=riding)) is not None:
             self.forward_update(update)
+        self.pruner.stable_through(lines.stable)
+        if self._clear_wait_us(at, lines.heard) == 0:
+            self._cleared_at = at
+            self.forward_update(self.pruner.clear(lines.heard))
 
-    def update_wait_us(self, at: int) -> int | None:
-        """When to look again whether an update is due."""
-        return self.publisher.wait_us(at) if self._children[self.site] else None
+    def _clear_wait_us(self, at: int, heard: int) -> int | None:
+        if not self.pruner.is_due(heard):
+            return None
+        return 0 if self._cleared_at is None else max(0, self._cleared_at + self.publisher.delta_us - at)
+
+    def update_wait_us(self, at: int, heard: int) -> int | None:
+        """When to look again whether an update, a clearance or metadata is due."""
+        waits = [self.publisher.wait_us(at), self._clear_wait_us(at, heard)] if self._children[self.site] else []
+        waits += [trunk.metadata_wait_us(at) for trunk in self.trunks]
+        return min((wait for wait in waits if wait is not None), default=None)
 
     def lacks_promise(self) -> bool:
         """Whether the token is needed for an update."""
@@ -100,14 +194,22 @@ class Gateway:
         return [(trunk, actions) for trunk in self.trunks if (actions := trunk.pump(at))]
 
 
-def make_trunk(me: str, link: OverlayLink, number: int, view: TransportView, settings: TransportSettings) -> Trunk:
-    """The link automaton towards the other gateway; ``number`` names its byte stream, if it is one."""
+def make_trunk(
+    me: str, link: Link, view: TransportView, settings: TransportSettings, *, stream: int, metadata_hold_us: int
+) -> Trunk:
+    """The link automaton towards the other gateway; ``stream`` is its byte stream, if it is one."""
     site = link.other(view.site_of(me).name)
     peer = view.topology.site(site).gateway
-    address, link_number = view.addresses[peer], view.link_number(link)
+    address, number = view.addresses[peer], view.link_number(link)
     automaton: Hop | TcpLink
     if link.protocol is LinkProtocol.TCP:
-        automaton = TcpLink(me=me, peer=peer, address=address, link=link_number, stream=number, settings=settings.tcp)
+        automaton = TcpLink(me=me, peer=peer, address=address, link=number, stream=stream, settings=settings.tcp)
     else:
-        automaton = Hop(peer=peer, address=address, link=link_number, settings=settings.hop_for(link.limits))
-    return Trunk(name=link.name, site=view.site_index(site), link=automaton, caller=Hello(peer, link_number))
+        automaton = Hop(peer=peer, address=address, link=number, settings=settings.hop_for(link.limits))
+    return Trunk(
+        name=link.name,
+        site=view.site_index(site),
+        link=automaton,
+        caller=Hello(peer, number),
+        metadata_hold_us=metadata_hold_us,
+    )

@@ -5,27 +5,17 @@ Memory: what waits here is not stable, so the flow windows of all sites bound it
 
 from __future__ import annotations
 
-import struct
 from collections import deque
 from collections.abc import Sequence
 
 from isotone.core.contract import Action
-from isotone.core.errors import RemoteProtocolError
-from isotone.evs.links.contract import FRAME_HEADER_BYTES, Frame, FramesOffered, frame_of
+from isotone.evs.links.contract import FRAME_HEADER_BYTES, Frame, FramesOffered
 from isotone.evs.links.ring import Ring
+from isotone.evs.ordering.pruning import encode_cleared
 from isotone.evs.ordering.stamper import UNLIMITED
-
-PRESSURE_FRAME = 3
-_PRESSURE = struct.Struct(">I??")  # how often it changed, whether there is room, whether for fragments
-Open = tuple[bool, bool]
-
-
-def decode_pressure(body: memoryview) -> tuple[int, Open]:
-    """How often the pressure changed, and what it is."""
-    if len(body) != _PRESSURE.size:
-        raise RemoteProtocolError("a pressure frame of the wrong length")
-    count, units, bulk = _PRESSURE.unpack(body)
-    return count, (units, bulk)
+from isotone.evs.ordering.updates import encode_update
+from isotone.evs.transport.incoming import Incoming
+from isotone.evs.transport.pressure import Open, encode_pressure
 
 
 class Injection:
@@ -49,12 +39,19 @@ class Injection:
         self._queue.extend(frames)
         self.waiting_bytes += sum(frame.size for frame in frames)
 
+    def bring(self, incoming: Incoming) -> None:
+        """What came from other sites."""
+        self.queue([arrival.plain() for arrival in incoming.units])
+        self.queue([content.frame for content in incoming.contents])
+        self.queue([encode_update(update) for update in incoming.updates])
+        self.queue([encode_cleared(cleared) for cleared in incoming.cleared])
+
     def press(self, room: int, bulk_room: int) -> None:
         """The gateway's links have no room for units of the site, or have it again."""
         now_open = (room > 0, bulk_room > 0)
         if now_open != self._open:
             self.pressed(self._count + 1, now_open)
-            self.queue([frame_of(PRESSURE_FRAME, _PRESSURE.pack(self._count & 0xFFFFFFFF, *now_open))])
+            self.queue([encode_pressure(self._count, now_open)])
 
     def pressed(self, count: int, now_open: Open) -> None:
         """The gateway said so."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from isotone.core.contract import Action, Record
 from isotone.core.services import Service
-from isotone.evs.ordering.units import Unit
+from isotone.evs.ordering.units import Unit, UnitKind
 from isotone.evs.transport.view import TransportView
 from isotone.trace.boundary import message_digest
 from isotone.trace.events import DaemonViewDelivered, LinkFailed, NetworkReceived, NetworkSent, NetworkStarted
@@ -60,4 +60,7 @@ class NetworkRecord:
         return [Record(LinkFailed(self._me, self._network, link, reason))]
 
     def _reliable(self, units: Sequence[Unit]) -> list[Unit]:
-        return [unit for unit in units if unit.service is not Service.UNRELIABLE] if self._enabled else []
+        """Metadata of pruned units is none: with pruning the network does not promise content to all."""
+        if not self._enabled:
+            return []
+        return [unit for unit in units if unit.service is not Service.UNRELIABLE and unit.kind is not UnitKind.PRUNED]

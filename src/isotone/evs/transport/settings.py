@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from isotone.evs.links.hop.settings import HopSettings
 from isotone.evs.links.ring import RingSettings
 from isotone.evs.links.tcp import TcpSettings
+from isotone.evs.ordering.pruning import Peeked
 from isotone.evs.ordering.stamper import UNIT_OVERHEAD_BYTES
+from isotone.evs.ordering.units import Unit
 from isotone.evs.overlay.topology import LinkLimits
 
 UNIT_BYTES_MAX = 64 * 1024 + UNIT_OVERHEAD_BYTES
+
+
+Peek = Callable[[Unit], Peeked]
+
+
+def everybody(unit: Unit) -> Peeked:
+    """The peek of who knows no groups: every site needs everything."""
+    del unit
+    return Peeked()
 
 
 class TransportSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,6 +36,7 @@ class TransportSettings(msgspec.Struct, frozen=True, kw_only=True):
     waiting_bytes_max: int = 4 * 1024 * 1024  # of drafts that wait at one daemon for the token or the window
     delta_us: int = 0  # the longest wait of a line update; 0: from the limits of the links
     stall_us: int = 30_000_000  # lines that stand still for so long while somebody waits end everything
+    peek: Peek = everybody  # what a unit's body says about groups; what it does not say is not pruned
     record_network: bool = False  # also record what the network does, unit by unit
 
     def hop_for(self, limits: LinkLimits) -> HopSettings:

@@ -24,6 +24,7 @@ from isotone.core.contract import (
     Record,
     SetTimer,
     Started,
+    Stopping,
     StreamClosed,
     StreamOpened,
     StreamReceived,
@@ -35,17 +36,18 @@ from isotone.core.errors import LocalProtocolError, RemoteProtocolError
 from isotone.core.services import Service
 from isotone.evs.links.contract import DeclareFailed, Frame, FramesArrived, LinkRoomy
 from isotone.evs.links.ring import Ring
-from isotone.evs.links.ring.ring import SiteLineRose, TokenWanted
+from isotone.evs.links.ring.events import SiteLineRose, TokenWanted
 from isotone.evs.ordering.delivery import Delivery
 from isotone.evs.ordering.lines import Lines
-from isotone.evs.ordering.stamper import BULK_FRAME, UNIT_FRAME, Draft, Stamper
-from isotone.evs.ordering.units import Unit, decode_unit
-from isotone.evs.ordering.updates import LINE_FRAME, Update, decode_update, encode_update
+from isotone.evs.ordering.stamper import Draft, Stamper
+from isotone.evs.ordering.units import Unit, UnitKind
+from isotone.evs.overlay.interest import InterestChanged
 from isotone.evs.overlay.routes import Routes
 from isotone.evs.transport.callers import Callers
-from isotone.evs.transport.events import DeliverUnits, Submitted
-from isotone.evs.transport.gateway import Arrival, Gateway
-from isotone.evs.transport.injection import PRESSURE_FRAME, Injection, decode_pressure
+from isotone.evs.transport.events import DeliverUnits, InterestStated, Submitted
+from isotone.evs.transport.gateway import Gateway
+from isotone.evs.transport.incoming import Incoming, sort_frames
+from isotone.evs.transport.injection import Injection
 from isotone.evs.transport.patience import PATIENCE_TIMER, Patience
 from isotone.evs.transport.record import NetworkRecord
 from isotone.evs.transport.settings import UNIT_BYTES_MAX, TransportSettings
@@ -119,6 +121,12 @@ class Transport:
                 self._on_stream(event)
             case Started():
                 self._on_started(event)
+            case InterestChanged() if self.gateway is not None:
+                self.gateway.interest_changed(event)
+            case InterestStated(site=site, groups=groups) if self.gateway is not None:
+                self.gateway.interest.state(site, groups)
+            case InterestChanged() | InterestStated() | Stopping():
+                pass  # the gateway alone decides where content goes; a transport has nothing to say at the end
             case _:
                 raise AssertionError(f"a transport knows no {type(event).__name__}")
         self._conclude(event.at)
@@ -128,9 +136,9 @@ class Transport:
 
     def _on_started(self, event: Started) -> None:
         self._out += self._record.started()
-        self._from_ring(self.ring.handle(event))
+        self._from_ring(self.ring.handle(event), event.at)
         for trunk in self._trunks.values():
-            self._from_trunk(trunk, trunk.handle(event))
+            self._from_trunk(trunk, trunk.handle(event), event.at)
 
     def _on_submitted(self, drafts: Sequence[Draft]) -> None:
         if any(len(draft.body) > UNIT_BYTES_MAX for draft in drafts):
@@ -140,9 +148,9 @@ class Transport:
     def _on_datagrams(self, event: DatagramsReceived) -> None:
         """A source in our own site speaks the ring's language, a gateway of another site that of its link."""
         if event.source in self._near:
-            self._from_ring(self.ring.handle(event))
+            self._from_ring(self.ring.handle(event), event.at)
         elif (trunk := self._far.get(event.source)) is not None:
-            self._from_trunk(trunk, trunk.handle(event))
+            self._from_trunk(trunk, trunk.handle(event), event.at)
         else:
             raise RemoteProtocolError(f"datagrams from {event.source}, which is nobody's address in this view")
 
@@ -152,9 +160,9 @@ class Transport:
         elif key == PATIENCE_TIMER:
             self._on_patience(event.at)
         elif (trunk := self._timers.get(key)) is not None:
-            self._from_trunk(trunk, trunk.handle(event))
+            self._from_trunk(trunk, trunk.handle(event), event.at)
         else:
-            self._from_ring(self.ring.handle(event))
+            self._from_ring(self.ring.handle(event), event.at)
 
     def _on_patience(self, at: int) -> None:
         reason = self._patience.fired(at)
@@ -168,7 +176,7 @@ class Transport:
         if trunk is None and 0 < event.stream <= len(self._trunks):
             trunk = self._streams[event.stream] = list(self._trunks.values())[event.stream - 1]
         if trunk is not None:
-            self._from_trunk(trunk, trunk.handle(event))
+            self._from_trunk(trunk, trunk.handle(event), event.at)
         elif isinstance(event, StreamOpened):
             self._out += self._callers.opened(event)
         elif isinstance(event, StreamClosed):
@@ -185,17 +193,17 @@ class Transport:
             if trunk.answers(hello):
                 self._streams[event.stream] = trunk
                 for each in events:
-                    self._from_trunk(trunk, trunk.handle(each))
+                    self._from_trunk(trunk, trunk.handle(each), event.at)
                 return
         self._out.append(CloseStream(event.stream))
 
     # --- what links say --------------------------------------------------------------------------------------------
 
-    def _from_ring(self, actions: Sequence[Action]) -> None:
+    def _from_ring(self, actions: Sequence[Action], at: int) -> None:
         for action in actions:
             match action:
                 case FramesArrived(frames=frames):
-                    self._take_near(frames)
+                    self._take_near(frames, at)
                 case SiteLineRose(line=line):
                     self.delivery.lines.report(self._site, line)
                 case LinkRoomy():
@@ -205,11 +213,11 @@ class Transport:
                 case _:
                     self._out.append(action)
 
-    def _from_trunk(self, trunk: Trunk, actions: Sequence[Action]) -> None:
+    def _from_trunk(self, trunk: Trunk, actions: Sequence[Action], at: int) -> None:
         for action in actions:
             match action:
                 case FramesArrived(frames=frames):
-                    self._take_far(trunk, frames)
+                    self._take_far(trunk, frames, at)
                 case LinkRoomy():
                     pass
                 case DeclareFailed(reason=reason):
@@ -224,68 +232,74 @@ class Transport:
 
     # --- units and lines -------------------------------------------------------------------------------------------
 
-    def _take_near(self, frames: Sequence[Frame]) -> None:
+    def _take_near(self, frames: Sequence[Frame], at: int) -> None:
         """From the ring: units of our own site go out into the world if we are the gateway."""
-        arrivals, updates = self._decode(frames)
+        incoming = self._sorted(frames)
         if self.gateway is not None:
-            assert all(unit.site == self._site for unit, _ in arrivals), "only the gateway brings in what is foreign"
-            self.gateway.forward(arrivals)
-        self._take(arrivals, updates)
+            assert incoming.sources() <= {self._site}, "only the gateway brings in what is foreign"
+            self.gateway.forward(incoming.units)
+        for pressure in incoming.pressure:
+            self.injection.pressed(*pressure)
+        self._take(incoming, at)
 
-    def _take_far(self, trunk: Trunk, frames: Sequence[Frame]) -> None:
+    def _take_far(self, trunk: Trunk, frames: Sequence[Frame], at: int) -> None:
         """From another site: on to the children of the source's tree, and into our own ring."""
         gateway = self.gateway
         assert gateway is not None
-        arrivals, updates = self._decode(frames)
-        for site in [*(unit.site for unit, _ in arrivals), *(update.site for update in updates)]:
+        incoming = self._sorted(frames)
+        for site in sorted(incoming.sources()):
             if not gateway.is_parent(trunk, site):
                 raise RemoteProtocolError(f"site {site} does not send over {trunk.name}")
-        gateway.forward(arrivals)
-        for update in updates:
+        gateway.forward(incoming.units)
+        for content in incoming.contents:
+            gateway.forward_content(content)
+        incoming.keep_contents_for(self._site)
+        for update in incoming.updates:
             gateway.forward_update(update)
+        for cleared in incoming.cleared:
+            gateway.forward_update(cleared)
         if not self._lone:
-            self.injection.queue([frame for _, frame in arrivals])
-            self.injection.queue([encode_update(update) for update in updates])
-        self._take(arrivals, updates)
+            self.injection.bring(incoming)
+        self._take(incoming, at)
 
-    def _decode(self, frames: Sequence[Frame]) -> tuple[list[Arrival], list[Update]]:
-        arrivals: list[Arrival] = []
-        updates: list[Update] = []
-        for frame in frames:
-            try:
-                if frame.kind in (UNIT_FRAME, BULK_FRAME):
-                    unit = decode_unit(frame.body(), sites=self._sites, daemons=self._daemons)
-                    arrivals.append((unit, frame))
-                elif frame.kind == LINE_FRAME:
-                    updates.append(decode_update(frame.body(), sites=self._sites))
-                elif frame.kind == PRESSURE_FRAME:
-                    self.injection.pressed(*decode_pressure(frame.body()))
-                else:
-                    raise RemoteProtocolError(f"a frame of unknown kind {frame.kind}")
-            except RemoteProtocolError:
-                self.malformed += 1
-        return arrivals, updates
+    def _sorted(self, frames: Sequence[Frame]) -> Incoming:
+        incoming = sort_frames(frames, sites=self._sites, daemons=self._daemons)
+        self.malformed += incoming.malformed
+        return incoming
 
-    def _take(self, arrivals: Sequence[Arrival], updates: Sequence[Update]) -> None:
-        units = [unit for unit, _ in arrivals]
-        self._note(units)
+    def _take(self, incoming: Incoming, at: int) -> None:
+        received = self.delivery.has_received
+        units = [arrival.unit for arrival in incoming.units]
+        units = [unit for unit in units if unit.kind is not UnitKind.PRUNED or not received(unit)]
+        self._note(units, at)
         self._out += self._record.received(units)
+        self._delivered += self.delivery.take(units)
+        for content in incoming.contents:
+            self._delivered += self.delivery.fill(content.unit)
+        self._take_lines(incoming)
+
+    def _take_lines(self, incoming: Incoming) -> None:
+        """`_conclude` walks on."""
         lines = self.delivery.lines
-        for update in updates:
+        for update in incoming.updates:
             lines.sites[update.site].promise(update.sequence, update.lamport)
             lines.report(update.site, update.line)
-        self._delivered += self.delivery.take(units)
+        for cleared in incoming.cleared:
+            owed = [sequence for sequence, mask in cleared.owed if mask >> self._site & 1]
+            lines.sites[cleared.site].clear(cleared.lamport, owed)
 
-    def _take_born(self, units: Sequence[Unit]) -> None:
-        self._note(units)
+    def _take_born(self, units: Sequence[Unit], at: int) -> None:
+        self._note(units, at)
         self._out += self._record.sent(units)
         if self.gateway is not None:
             self.gateway.forward_born(units)
         self._delivered += self.delivery.take(list(units))
 
-    def _note(self, units: Sequence[Unit]) -> None:
+    def _note(self, units: Sequence[Unit], at: int) -> None:
         """Each unit comes once: one tree per source, one parent per site, one ring per site, reliable links."""
         self.stamper.seen(units)
+        if self.gateway is not None:
+            self.gateway.note_joins(units, at)
         for unit in units:
             if unit.service is not Service.UNRELIABLE:
                 assert not self.delivery.has_received(unit), f"unit {unit.sequence} of site {unit.site} came twice"
@@ -302,10 +316,10 @@ class Transport:
             self.stamper.stable_through(lines.stable)
             self.stamper.room, self.stamper.bulk_room = self._stamping_room()
             if self._wants_token():
-                self._from_ring(self.ring.handle(TokenWanted(at)))
+                self._from_ring(self.ring.handle(TokenWanted(at)), at)
             born = self.stamper.take_born()
             if born:
-                self._take_born(born)
+                self._take_born(born, at)
             lines.sites[self._site].promise(*self.stamper.promise)
             self._delivered += self.delivery.lines_moved()
             self._send(at)
@@ -332,16 +346,16 @@ class Transport:
     def _send(self, at: int) -> None:
         gateway = self.gateway
         if gateway is not None:
-            gateway.publish(at, promise=self.stamper.promise, line=self.ring.site_line)
+            gateway.publish(at, promise=self.stamper.promise, line=self.ring.site_line, lines=self.delivery.lines)
             for trunk, actions in gateway.pump(at):
-                self._from_trunk(trunk, actions)
+                self._from_trunk(trunk, actions, at)
             if not self._lone:
                 self.injection.press(*gateway.stamping_room())
         if not self._lone:
-            self._from_ring(self.injection.pump(at))
+            self._from_ring(self.injection.pump(at), at)
 
     def _arm(self, at: int) -> None:
-        wait = None if self.gateway is None else self.gateway.update_wait_us(at)
+        wait = None if self.gateway is None else self.gateway.update_wait_us(at, self.delivery.lines.heard)
         due_at = None if wait is None else at + wait
         if due_at != self._update_at:
             self._update_at = due_at

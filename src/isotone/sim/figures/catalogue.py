@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 
 from isotone.core.errors import InputError
+from isotone.sim.figures.latency_by_protocol import chain_under_load, one_link
 from isotone.sim.figures.latency_by_service import latency_by_service
+from isotone.sim.figures.throughput_by_routing import throughput_by_routing
 
 Rows = list[dict[str, Any]]
 
@@ -30,9 +32,15 @@ class Recipe(msgspec.Struct, frozen=True):
     curves: tuple[str, ...]
 
 
+_ROUTING = Recipe(throughput_by_routing, "source", "tree_kbit_per_second", ())
+_ONE_LINK = Recipe(one_link, "load", "median_ms", ("protocol",))
+_CHAIN = Recipe(chain_under_load, "load", "median_ms", ("protocol",))
 _BY_SERVICE = Recipe(latency_by_service, "load", "latency_over_diameter", ("service", "senders"))
 
 FIGURES: Mapping[str, Recipe] = {
+    "spread-table-4.1": _ROUTING,
+    "spread-table-4.2": _ONE_LINK,
+    "spread-figure-4.5": _CHAIN,
     "spread-table-5.1": _BY_SERVICE,
     "spread-figure-5.4": _BY_SERVICE,
 }

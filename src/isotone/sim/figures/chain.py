@@ -50,8 +50,9 @@ class Listener:
         for action in self.transport.handle(event):
             if isinstance(action, DeliverUnits):
                 for unit in action.units:
-                    (number,) = _NUMBER.unpack_from(unit.body)
-                    self._chain.heard[number][self._site] = self._chain.world.now
+                    if unit.kind is UnitKind.BUNDLE:
+                        (number,) = _NUMBER.unpack_from(unit.body)
+                        self._chain.heard[number][self._site] = self._chain.world.now
             elif isinstance(action, DeclareFailed):
                 raise AssertionError(f"a link of the chain failed: {action.reason}")
             else:
@@ -110,6 +111,11 @@ class Chain:
         body = _NUMBER.pack(number).ljust(self.settings.payload_bytes, b".")
         draft = Draft("prober", UnitKind.BUNDLE, service, body)
         self.world.tell(self._names[site], LABEL, Submitted(0, [draft]))
+
+    def send_bulk_at(self, at: int, site: int, size: int, *, fragment_bytes: int) -> None:
+        """Let a site send a large message then, as fragments; nobody waits for it."""
+        drafts = [Draft("bulk", UnitKind.FRAGMENT, Service.AGREED, bytes(fragment_bytes))] * (size // fragment_bytes)
+        self.world.at(at, lambda: self.world.tell(self._names[site], LABEL, Submitted(0, drafts)))
 
     def finish(self) -> None:
         """Let everything arrive."""

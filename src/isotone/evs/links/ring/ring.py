@@ -38,6 +38,7 @@ from isotone.evs.links.contract import (
     LinkRoomy,
 )
 from isotone.evs.links.packing import Packer, Unpacker
+from isotone.evs.links.ring.events import REQUEST_TIMER, RESTING, TOKEN_TIMER, SiteLineRose, TokenWanted
 from isotone.evs.links.ring.packets import Datagram, PacketStore
 from isotone.evs.links.ring.settings import RingSettings
 from isotone.evs.links.ring.token import (
@@ -51,20 +52,6 @@ from isotone.evs.links.ring.token import (
     encode_token,
     lower_or_raise,
 )
-
-TOKEN_TIMER = ("ring", "token")
-REQUEST_TIMER = ("ring", "request")
-RESTING = 1  # flag of SEEN: the token stays here
-
-
-class TokenWanted(Event, frozen=True, gc=False):
-    """The origin has something to stamp, or a line to spread."""
-
-
-class SiteLineRose(Action, frozen=True, gc=False):
-    """Every daemon of the site has received every unit with a time of at most this."""
-
-    line: int
 
 
 class Ring:
@@ -110,8 +97,9 @@ class Ring:
     @property
     def memory_max(self) -> int:
         """Queue, packets that not all have received, and frames of which parts are missing."""
-        window = self._settings.unsettled_max + self._settings.global_window
-        return self._settings.queue_bytes_max + 2 * window * (self._settings.body_bytes + PACKET.size)
+        return self._settings.queue_bytes_max + 2 * self._settings.window_max * (
+            self._settings.body_bytes + PACKET.size
+        )
 
     def handle(self, event: Event) -> list[Action]:
         """Take one event."""
@@ -198,9 +186,7 @@ class Ring:
     def _allowance(self, came: Token) -> int:
         """Packets for this visit: one's own window, what the ring's leaves, and what is not yet received by all."""
         others = max(0, came.flow - self._sent_last)
-        unsettled = came.link_sequence - came.received
-        limits = self._settings
-        return min(limits.personal_window, limits.global_window - others, limits.unsettled_max - unsettled)
+        return self._settings.allowance(others=others, unsettled=came.link_sequence - came.received)
 
     def _pack(self, sequence: int, count_max: int) -> list[Datagram]:
         """Queued frames as packets with the next sequences of the ring."""
@@ -235,8 +221,7 @@ class Ring:
         top = came.link_sequence + fresh
         promised = 0 if self._before is None else self._before.link_sequence
         missing = self._packets.missing(promised, self._settings.requests_max)
-        if missing:
-            self.counters.requests_sent += len(missing)
+        self.counters.requests_sent += len(missing)
         unserved = [sequence for sequence in came.missing if sequence not in set(resent)]
         received, modifier = lower_or_raise(
             came.received, came.received_modifier, mine=self._packets.through, top=top, me=self._me
@@ -390,7 +375,7 @@ class Ring:
         return [*self._stop_asking(), CancelTimer(TOKEN_TIMER), DeclareFailed(reason)]
 
     def _new_unpacker(self) -> Unpacker:
-        held_max = (self._settings.unsettled_max + self._settings.global_window) * self._settings.body_bytes
+        held_max = self._settings.window_max * self._settings.body_bytes
         return Unpacker(frame_bytes_max=self._settings.frame_bytes_max, held_bytes_max=held_max)
 
     # --- sending ---------------------------------------------------------------------------------------------------

@@ -22,6 +22,15 @@ class RingSettings(msgspec.Struct, frozen=True, kw_only=True):
     queue_bytes_max: int = 4 * 1024 * 1024  # of frames offered and not yet sent
     multicast: bool = True  # else each packet goes to each member on its own
 
+    @property
+    def window_max(self) -> int:
+        """Packets that are not received by all, at most."""
+        return self.unsettled_max + self.global_window
+
+    def allowance(self, *, others: int, unsettled: int) -> int:
+        """Packets for one visit: others sent so many in the last rotation, so many are not received by all."""
+        return min(self.personal_window, self.global_window - others, self.unsettled_max - unsettled)
+
     def failure_bound_us(self) -> int:
         """From the loss of a token to the declaration that the ring failed."""
         return self.token_retry_us * (self.token_retries_max + 1)

@@ -1,0 +1,19 @@
+"""What a ring takes and gives beside the contract of links."""
+
+from __future__ import annotations
+
+from isotone.core.contract import Action, Event
+
+TOKEN_TIMER = ("ring", "token")
+REQUEST_TIMER = ("ring", "request")
+RESTING = 1  # flag of SEEN: the token stays here
+
+
+class TokenWanted(Event, frozen=True, gc=False):
+    """The origin has something to stamp, or a line to spread."""
+
+
+class SiteLineRose(Action, frozen=True, gc=False):
+    """Every daemon of the site has received every unit with a time of at most this."""
+
+    line: int

@@ -1,0 +1,74 @@
+"""60 standard runs on the transport: no violation, everything that applies exercised, few failed links.
+
+The seeds come in chunks, so that they spread over the cores of the machine.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from isotone.core.choice import Choice
+from isotone.sim.evs_system import EvsSystem
+from isotone.sim.swarm import run_swarm, summarise_swarm
+from isotone.sim.system import Setting, draw_plan
+from isotone.sim.transport_system import TalkStep, draw_sites, transport_labels
+
+SETTING = Setting(stack="transport")
+CHUNK = 20
+RARE = {"EVS-2.23"}  # needs a link that fails
+
+
+@pytest.mark.parametrize("first", range(1, 61, CHUNK))
+def test_the_transport_keeps_every_promise(first: int) -> None:
+    summary = summarise_swarm(SETTING, run_swarm(SETTING, range(first, first + CHUNK), workers=1))
+    assert summary.failures == (), [f"{failure.property}: {failure.replay}" for failure in summary.failures]
+    never = [label for label in transport_labels() if not summary.properties[label]["holds"]]
+    assert set(never) <= RARE, "never exercised"
+    assert summary.choices["no link failed"] >= 0.8 * CHUNK
+    assert summary.bounds["live"] <= 1
+
+
+def test_runs_are_of_every_shape_and_service() -> None:
+    plans = [draw_plan(EvsSystem(), SETTING, seed) for seed in range(1, 61)]
+    sites = [[node.site for node in plan.topology.nodes] for plan in plans]
+    assert {len(set(each)) for each in sites} == set(range(1, 7))
+    assert max(each.count(site) for each in sites for site in each) >= 7
+    assert max(map(len, sites)) <= 12
+    for plan in plans:
+        services = {step.service for step in plan.steps if isinstance(step, TalkStep)}
+        assert len(services) == 6 and len(plan.steps) >= 2_000
+
+
+@pytest.mark.parametrize("nodes", [1, 7, 12, 30, 48])
+def test_a_given_number_of_nodes_is_dealt_out_to_sites(nodes: int) -> None:
+    assert len(draw_sites(Choice(nodes), nodes).nodes) == nodes
+
+
+PROGRAM = """
+from isotone.sim.plan import Size
+from isotone.sim.replay import plan_of, replay
+from isotone.sim.system import Setting
+from isotone.trace.jsonl import jsonl_lines
+import sys
+rows = []
+replay(plan_of("8", Setting(stack="transport", size=Size.SMALL)), sink=rows.append)
+for line in jsonl_lines("run", rows):
+    sys.stdout.buffer.write(line)
+"""
+
+
+def test_the_same_seed_gives_the_same_bytes() -> None:
+    traces = [
+        subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            env=os.environ | {"PYTHONHASHSEED": hash_seed},
+            check=True,
+            capture_output=True,
+        ).stdout
+        for hash_seed in ("0", "4242")
+    ]
+    assert traces[0] == traces[1] and len(traces[0].splitlines()) > 1_000
