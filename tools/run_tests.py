@@ -8,6 +8,7 @@ Arguments after `--` go to pytest: `python tools/run_tests.py --only tests -- -k
 from __future__ import annotations
 
 import argparse
+import shlex
 import subprocess
 import sys
 import time
@@ -54,12 +55,13 @@ def all_parts(pytest_arguments: list[str]) -> list[Part]:
         Part("lint", [python, "-m", "ruff", "check", "."]),
         Part("format", [python, "-m", "ruff", "format", "--check", "."]),
         Part("types", [python, "-m", "mypy", "src", "tools"]),  # strict, by pyproject.toml
+        Part("docs", [python, "tools/check_docs.py"]),
         Part("tests", [python, "-m", "pytest", "-n", str(PROCESSES), "--dist", "worksteal", *pytest_arguments]),
     ]
 
 
 def run_part(part: Part) -> Outcome:
-    shown = " ".join(["python", *part.command[1:]])
+    shown = shlex.join(["python", *part.command[1:]])
     print(f"\n== {part.name}: {shown}", flush=True)
     started = time.monotonic()
     try:

@@ -7,12 +7,14 @@ Each chunk of seeds is one process of one task (tools/soak_tasks.py); tasks take
 (violations); anything else is a broken chunk.
 
 State: soak/state.json. Report: soak/report.txt, renewed after each chunk.
-Exit codes: 0 no violation, 1 violations, 2 wrong usage or unreadable state, 3 the simulator cannot be run.
+Exit codes: 0 no violation, 1 violations, 2 wrong usage or unreadable state, 3 the simulator cannot be run or the
+state cannot be written.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import signal
 import subprocess
@@ -60,8 +62,17 @@ def main() -> int:
     parser.add_argument("--task", action="append", choices=sorted(TASKS), help="only this one; may be repeated")
     parser.add_argument("--fresh", action="store_true", help="forget the stored state and begin with the first seed")
     arguments = parser.parse_args()
-    if arguments.hours <= 0 or arguments.processes < 1:
-        parser.error("--hours and --processes must be positive")  # exits with 2
+    if not (math.isfinite(arguments.hours) and arguments.hours > 0) or arguments.processes < 1:
+        parser.error("--hours and --processes must be positive numbers")  # exits with 2
+    try:
+        return soak_into(arguments)
+    except OSError as error:
+        print(f"soak: cannot keep state in {arguments.directory}: {error.strerror or error}", file=sys.stderr)
+        return 3
+
+
+def soak_into(arguments: argparse.Namespace) -> int:
+    """Go on with the campaign of the directory; says how it ended."""
     state = arguments.directory / "state.json"
     if arguments.fresh:
         state.unlink(missing_ok=True)
@@ -70,6 +81,7 @@ def main() -> int:
     except ValueError as error:
         print(f"soak: {error}; --fresh begins anew", file=sys.stderr)
         return 2
+    soak_state.save(state, campaign)  # what cannot be written is found before the first chunk
     soak = Soak(campaign, state, arguments.hours, arguments.processes, arguments.task or sorted(TASKS))
     code = 0
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -57,7 +58,7 @@ def by_exit_code(name: str, command: Callable[[Chunk], list[str]]) -> Callable[[
     def read(chunk: Chunk, code: int, output: str) -> Result:
         if code == 0:
             return {name: {"holds": chunk.count}}, []
-        replay = " ".join(["python", *command(chunk)[1:]])
+        replay = shlex.join(["python", *command(chunk)[1:]])
         return {name: {"violated": 1}}, [Failure(chunk.task, chunk.first, name, replay)]
 
     return read

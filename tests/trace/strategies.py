@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from hypothesis import strategies as st
 
 from isotone.core.ids import DaemonId, DaemonViewId, GroupViewId, Stamp
@@ -41,7 +42,14 @@ _BY_TYPE: dict[Any, st.SearchStrategy[Any]] = {
 
 def entries_of(entry_type: type[Entry]) -> st.SearchStrategy[Entry]:
     """Entries of one type with any values that it allows."""
-    return st.builds(entry_type, **{name: _values(name, form) for name, form in fields_of(entry_type).items()})
+    built = st.builds(entry_type, **{name: _values(name, form) for name, form in fields_of(entry_type).items()})
+    return built.map(_paired) if {"lengths", "digests"} <= set(fields_of(entry_type)) else built
+
+
+def _paired(entry: Any) -> Any:
+    """As many digests as lengths."""
+    count = min(len(entry.lengths), len(entry.digests))
+    return msgspec.structs.replace(entry, lengths=entry.lengths[:count], digests=entry.digests[:count])
 
 
 def _values(name: str, form: Any) -> st.SearchStrategy[Any]:

@@ -18,7 +18,7 @@ from isotone.core.ids import ClientId, DaemonId
 from isotone.core.services import Service
 from isotone.trace.events import Recovered
 from isotone.trace.journal import MAGIC, JournalWriter, encode_actions, read_journal, register_events, replay
-from isotone.trace.records import frame, preamble
+from isotone.trace.records import END, frame, preamble
 from isotone.trace.tree import to_tree
 
 ALICE = ClientId(DaemonId("d1", 1), "alice", 1)
@@ -114,7 +114,8 @@ def test_torn_at_every_byte(tmp_path: Path) -> None:
         assert found == [("x", TimerFired(number, ("retry", number))) for number in range(len(found))]
         assert len(torn) == 1
         counts.append(len(found))
-        assert list(read_journal(path)) == found
+        with pytest.raises(InputError, match="the journal is not whole: "):
+            list(read_journal(path))
     assert counts == sorted(counts) and set(counts) == {0, 1, 2, 3}
 
 
@@ -132,11 +133,43 @@ def test_torn_at_every_byte(tmp_path: Path) -> None:
         (preamble(MAGIC, 1) + frame(msgspec.msgpack.encode(["x", []])), "an empty array"),
         (preamble(MAGIC, 1) + frame(msgspec.msgpack.encode(["x", [[1]]])), "not an event"),
         (preamble(MAGIC, 1) + frame(msgspec.msgpack.encode(["x", [5, "Service", 77]])), "not an event"),
+        (preamble(MAGIC, 1) + frame(END) + b"x", "the journal is not whole: bytes behind its end"),
+        (b"", "the journal is not whole: the file ends within its first bytes"),
         (preamble(MAGIC, 1) + frame(b"\x92\xa1x" + b"\x92\x00" * 100_000 + b"\x01"), "not an event"),
     ],
 )
 def test_what_is_not_a_journal(tmp_path: Path, data: bytes, said: str) -> None:
     (tmp_path / "j").write_bytes(data)
+    with pytest.raises(InputError, match=said):
+        list(read_journal(tmp_path / "j"))
+
+
+DAEMON = [4, "DaemonId", "d", 1]
+CLIENT = [4, "ClientId", DAEMON, "c", 1]
+
+
+@pytest.mark.parametrize(
+    ("tree", "said"),
+    [
+        ([4, "TimerFired", "notint", "k"], "TimerFired: 'notint' cannot stand in the field 'at'"),
+        ([4, "TimerFired", True, "k"], "the field 'at'"),
+        ([4, "TimerFired", 1, 5], "the field 'key'"),
+        ([4, "TimerFired", 1, [1, "k", None]], "the field 'key'"),
+        ([4, "TimerFired", 1, [0, "k"]], "the field 'key'"),
+        ([4, "DatagramsReceived", 1, 5, b"", 1], "the field 'source'"),
+        ([4, "DatagramsReceived", 1, "a", "text", 1], "the field 'data'"),
+        ([4, "Started", 1, DAEMON], "the field 'storage'"),
+        ([4, "Started", 1, [4, "Storage", 5, [3]]], "Storage: 5 cannot stand in the field 'cells'"),
+        ([4, "Started", 1, [4, "Storage", [3, ["a", "text"]], [3]]], "the field 'cells'"),
+        ([4, "Started", 1, [4, "Storage", [3], [3, ["a", [4, "StoredLog", 0, 5]]]]], "the field 'records'"),
+        ([4, "StreamOpened", 1, 2, "a", 1], "the field 'accepted'"),
+        ([4, "Requested", 1, DAEMON, [4, "Connect"]], "the field 'client'"),
+        ([4, "Requested", 1, CLIENT, [4, "Refused", "join", "no"]], "the field 'request'"),
+        ([4, "Indicated", 1, [1, DAEMON], [4, "SelfLeave", "g"]], "the field 'receivers'"),
+    ],
+)
+def test_fields_of_a_wrong_type_are_named(tmp_path: Path, tree: list[Any], said: str) -> None:
+    (tmp_path / "j").write_bytes(preamble(MAGIC, 1) + frame(msgspec.msgpack.encode(["x", tree])) + frame(END))
     with pytest.raises(InputError, match=said):
         list(read_journal(tmp_path / "j"))
 
@@ -199,7 +232,9 @@ def test_an_event_that_cannot_be_written_ends_it_too(tmp_path: Path) -> None:
         writer.append("x", TimerFired(1, key))
     writer.close()
     assert "surrogates" in writer.problem
-    assert list(read_journal(tmp_path / "j")) == [("x", TimerFired(1, "a"))]
+    torn: list[str] = []
+    assert list(read_journal(tmp_path / "j", on_torn=torn.append)) == [("x", TimerFired(1, "a"))]
+    assert torn == ["the writer did not close it"]
 
 
 class Echo:

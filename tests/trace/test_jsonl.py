@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from tests.trace.rows import sent
 from tests.trace.strategies import records
 
 HEADER = '{"isotone_trace": 1, "run": "r"}'
+SSEND = '{"node": "d1", "kind": "ssend", "daemon": "d", "first_sequence": 1, "service": "FIFO", %s}'
 
 
 @given(records(max_size=30))
@@ -58,6 +61,56 @@ def test_write_then_read(tmp_path: Path) -> None:
     assert (found.run, found.header["seed"], list(found.rows())) == ("r", 4, rows)
 
 
+CUT = Truncated("the file was cut")
+
+
+def test_cut_at_any_line_every_record_that_may_go_on_is_truncated() -> None:
+    rows = [sent("d1", 0), sent("d2", 0), Row("d1", 1, 1, 8, Crashed("d1#1")), sent("d1", 0, incarnation=2, at=9)]
+    *lines, end = jsonl_lines("r", rows)
+    assert end == b'{"end":4}\n'
+    assert list(JsonLines("x", lines).rows()) == [*rows, Row("d1", 2, 1, 9, CUT), Row("d2", 1, 1, 0, CUT)]
+    assert list(JsonLines("x", lines[:-1]).rows()) == [*rows[:3], Row("d2", 1, 1, 0, CUT)]
+    assert list(JsonLines("x", lines[:1]).rows()) == []
+
+
+def test_the_last_line_must_be_right() -> None:
+    *lines, end = jsonl_lines("r", [sent("d1", 0), sent("d2", 0)])
+    for odd in (b'{"end":3}', b'{"end":2.0}', b'{"end":"2"}'):
+        with pytest.raises(InputError, match="x:4: 2 rows, and the end says"):
+            list(JsonLines("x", [*lines, odd]).rows())
+    with pytest.raises(InputError, match="x:5: a line behind the end"):
+        list(JsonLines("x", [*lines, end, lines[1]]).rows())
+    with pytest.raises(InputError, match="x:2: a row needs 'node'"):
+        list(JsonLines("x", [HEADER, '{"end": 0}']).rows())
+
+
+def test_a_disk_that_fills_leaves_the_old_file_and_no_half(tmp_path: Path) -> None:
+    def failing() -> Iterator[Row]:
+        yield sent("d1", 0)
+        raise OSError(28, "No space left on device")
+
+    path = tmp_path / "x.jsonl"
+    for before in ([], [path]):
+        with pytest.raises(OSError, match="No space"):
+            write_jsonl(path, "r", failing())
+        assert list(tmp_path.iterdir()) == before
+        write_jsonl(path, "r", [sent("d1", 0)])
+        assert list(read_jsonl(path).rows()) == [sent("d1", 0)]
+
+
+def test_a_link_stays_and_a_device_is_written_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "link.jsonl").symlink_to(tmp_path / "x.jsonl")
+    write_jsonl(tmp_path / "link.jsonl", "r", [sent("d1", 0)])
+    assert (tmp_path / "link.jsonl").is_symlink()
+    assert list(read_jsonl(tmp_path / "x.jsonl").rows()) == [sent("d1", 0)]
+    os.mkfifo(tmp_path / "pipe")
+    reading = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    write_jsonl(tmp_path / "pipe", "r", [])
+    assert os.read(reading, 1000).endswith(b'{"end":0}\n')
+    os.close(reading)
+    assert (tmp_path / "pipe").is_fifo()
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -95,6 +148,9 @@ def test_wrong_headers(text: str, said: str) -> None:
         ('{"node": "d1", "kind": "stranssig", "daemon": "d", "view": "7"}', "'7' is not a daemon view id"),
         ('{"node": "d1", "kind": "stranssig", "daemon": "d", "view": 7}', "7 is not a daemon view id"),
         ('{"node": "d1", "kind": "transsig", "receivers": [], "group": "g", "view": "7!x"}', "not a group view id"),
+        ('{"node": "d1", "kind": "gap", "lost": -4}', "'lost' is below 0: -4"),
+        (SSEND % '"lengths": [1, 2], "digests": [3]', "lengths and digests are not of one number"),
+        (SSEND % '"lengths": [1, -2], "digests": [3, 4]', "'lengths' is below 0"),
         ('{"node": "d1", "kind": "ssend", "service": "BEST"}', "'BEST' is not a service"),
         ('{"node": "d1", "kind": "ssend", "service": ["FIFO"]}', "is not a service"),
     ],

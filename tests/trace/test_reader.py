@@ -155,7 +155,7 @@ def test_files_that_turn_out_unreadable_on_the_way(tmp_path: Path) -> None:
     rows = list(read([tmp_path], skip_unreadable=lambda path, error: skipped.append(path.name)))
     assert skipped == ["x.jsonl", "d2-1-000000.parquet"]
     assert [type(row.entry) for row in rows] == [Truncated]
-    with pytest.raises(InputError, match=r"x\.jsonl:4"):
+    with pytest.raises(InputError, match=r"x\.jsonl:5"):
         list(read([tmp_path]))
 
 
@@ -180,3 +180,22 @@ def test_parts_are_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     last.write_bytes(b"changed")
     with pytest.raises(InputError, match=last.name):
         list(rows)
+
+
+def test_a_file_of_json_lines_that_was_cut_ends_truncated(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    write_jsonl(path, "r", sends(3) + sends(2, "d2"))
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-2]))
+    rows = list(read([path]))
+    cut = [Row("d1", 1, 3, 2, Truncated("the file was cut")), Row("d2", 1, 1, 0, Truncated("the file was cut"))]
+    assert rows == [*sends(3), *sends(1, "d2"), *cut]
+
+
+def test_damaged_parquet_is_skipped_like_any_other(tmp_path: Path) -> None:
+    write_record(tmp_path, sends(2))
+    write_parquet(tmp_path / "r" / "bad.parquet", "r", sends(2, "d2"))
+    data = (tmp_path / "r" / "bad.parquet").read_bytes()
+    (tmp_path / "r" / "bad.parquet").write_bytes(data.replace(b"isotone_run\x18\x01r", b"isotone_run\x18\x01\xff"))
+    skipped: list[str] = []
+    assert list(read([tmp_path], skip_unreadable=lambda path, error: skipped.append(path.name))) == sends(2)
+    assert skipped == ["bad.parquet"]

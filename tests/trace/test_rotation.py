@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
+from isotone.core.errors import InputError
 from isotone.trace import rotation
+from isotone.trace.events import Truncated
 from isotone.trace.reader import read
 from isotone.trace.rotation import rotate
+from isotone.trace.spool import SpoolFile, SpoolPart, encode_row
 from isotone.trace.writer import Level, TraceWriter
 from tests.trace.rows import sends
 
@@ -99,3 +102,33 @@ def test_a_full_disk_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(OSError, match="No space"):
         rotate(spool)
     assert list((tmp_path / "r").iterdir()) == [spool]
+
+
+def test_rows_that_the_disk_refused_are_known_after_rotation_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At level full a later incarnation is no proof that nothing was lost."""
+    writer = TraceWriter(tmp_path, "r", "d1", 1, level=Level.FULL, rotate_bytes=100_000)
+    for row in sends(4):
+        writer.append(row)
+    with monkeypatch.context() as patch:
+        patch.setattr(SpoolFile, "_write_all", lambda *_: False)
+        for row in sends(3, first=4):
+            writer.append(row)
+        writer.close()
+    assert writer.lost == 3
+    assert suffixes(tmp_path) == ["parquet"]
+    later = TraceWriter(tmp_path, "r", "d1", 2, level=Level.FULL, rotate_bytes=None)
+    later.close()
+    *rows, last = read([tmp_path])
+    assert rows == sends(4)
+    assert isinstance(last.entry, Truncated) and "the disk refused" in last.entry.reason
+
+
+def test_a_spool_that_cannot_be_read_leaves_no_half_file(tmp_path: Path) -> None:
+    spool = finished_spool(tmp_path)
+    spool.write_bytes(spool.read_bytes()[:-9] + encode_row(sends(1)[0]))
+    with pytest.raises(InputError, match="row 0 stands behind row 19"):
+        rotate(spool)
+    assert list((tmp_path / "r").iterdir()) == [spool]
+    assert SpoolPart(spool).header.node == "d1"

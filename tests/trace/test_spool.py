@@ -2,11 +2,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 
 from isotone.core.errors import InputError
-from isotone.trace.events import Row
+from isotone.core.services import Service
+from isotone.trace.events import Crashed, DaemonSent, Gap, Row
 from isotone.trace.layout import PartHeader, Tail, part_path
 from isotone.trace.records import END, frame
 from isotone.trace.spool import MAGIC, SpoolFile, SpoolPart, begin_spool, encode_row
@@ -93,6 +95,49 @@ def test_rows_of_another_vocabulary(tmp_path: Path) -> None:
 def test_a_header_that_is_not_one(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the header of the spool is wrong"):
         spool_of(tmp_path, begin_spool(HEADER)[:11] + frame(b"\x80"))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [({"version": 9}, "trace version 9 is unknown"), ({"incarnation": -1}, "header"), ({"part": -1}, "header")],
+)
+def test_a_header_with_wrong_numbers(tmp_path: Path, change: dict[str, int], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        spool_of(tmp_path, begin_spool(msgspec.structs.replace(HEADER, **change)))
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"\x93\x00\x00" + b"\x91" * 3000, "not of the vocabulary"),
+        (b"\x93\x00\x00\x81\xa4kind\xa1\xff", "not of the vocabulary"),
+        (b"\x93\x00\x00\x82\xa4kind\xa5crash\xa6daemon\xa1\xff", "not of the vocabulary"),
+        (msgspec.msgpack.encode((-1, 0, Crashed("d"))), "not of the vocabulary"),
+        (msgspec.msgpack.encode((0, -1, Crashed("d"))), "not of the vocabulary"),
+        (msgspec.msgpack.encode((0, 0, Gap(-1))), "'lost' is below 0"),
+        (msgspec.msgpack.encode((0, 0, DaemonSent("d", 1, Service.FIFO, (1,), ()))), "not of one number"),
+    ],
+)
+def test_a_right_checksum_proves_nothing(tmp_path: Path, body: bytes, said: str) -> None:
+    part = spool_of(tmp_path, begin_spool(HEADER) + frame(body) + frame(END))
+    with pytest.raises(InputError, match=rf"\.spool: .*{said}"):
+        list(part.rows())
+    with pytest.raises(InputError, match="the header of the spool is wrong"):
+        spool_of(tmp_path, begin_spool(HEADER)[:11] + frame(body))
+
+
+def test_a_row_that_comes_twice_or_too_late(tmp_path: Path) -> None:
+    first, second = map(encode_row, sends(2))
+    for rows in (first + first, second + first):
+        with pytest.raises(InputError, match="row 0 stands behind row"):
+            list(spool_of(tmp_path, begin_spool(HEADER) + rows + frame(END)).rows())
+
+
+@pytest.mark.parametrize("behind", [encode_row(sends(2)[1]), bytes(1)])
+def test_what_stands_behind_the_end_is_said(tmp_path: Path, behind: bytes) -> None:
+    part = spool_of(tmp_path, begin_spool(HEADER) + encode_row(sends(1)[0]) + frame(END) + behind)
+    assert list(part.rows()) == sends(1)
+    assert part.tail == Tail(closed=False, problem="bytes behind its end")
 
 
 def test_a_spool_is_never_overwritten(tmp_path: Path) -> None:

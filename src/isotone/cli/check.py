@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import click
 
@@ -14,6 +16,8 @@ from isotone.sim.run import verdicts_and_violations
 from isotone.sim.summary import Failure, Summary, count_verdicts, failure_of
 from isotone.spec.check import check
 from isotone.trace.reader import read_runs
+
+_T = TypeVar("_T")
 
 
 @click.command("check")
@@ -43,10 +47,10 @@ def check_traces(traces: Sequence[Path]) -> Summary:
     """Check every run that the files hold."""
     verdicts: list[dict[str, str]] = []
     failures: list[Failure] = []
-    command = " ".join(["isotone check", *map(str, traces)])
+    command = shlex.join(["isotone", "check", *map(str, traces)])
     with progress_bar("runs checked", total=None) as advance:
-        for run, rows in read_runs(traces):
-            states, violations = verdicts_and_violations(check(rows))
+        for run, rows in readable(read_runs(traces)):
+            states, violations = verdicts_and_violations(check(readable(rows)))
             verdicts.append(states)
             failures += [failure_of(violation, seed=None, replay=command) for violation in violations]
             advance(run)
@@ -59,3 +63,16 @@ def check_traces(traces: Sequence[Path]) -> Summary:
         failures=tuple(failures),
         bounds={},
     )
+
+
+def readable(parts: Iterable[_T]) -> Iterator[_T]:
+    """The same; what a file makes its reader stumble over is the file's fault."""
+    iterator = iter(parts)
+    while True:
+        try:
+            part = next(iterator)
+        except StopIteration:
+            return
+        except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError) as error:
+            raise InputError(f"the traces cannot be read: {type(error).__name__}: {error}") from error
+        yield part

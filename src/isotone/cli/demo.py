@@ -12,7 +12,7 @@ from isotone.cli.output import json_option, print_json, results
 from isotone.cli.tables import print_failures, verdict_table
 from isotone.core.services import Service
 from isotone.sim.faults import Crash, Heal, Partition, Restart
-from isotone.sim.plan import PLAN_VERSION, NodePlan, Plan, Size, Step, Topology
+from isotone.sim.plan import PLAN_VERSION, NodePlan, Plan, Size, Step, Topology, parse_seed
 from isotone.sim.replay import replay
 from isotone.sim.summary import Summary, summarise
 from isotone.sim.workload import ConnectStep, JoinStep, SendStep
@@ -33,11 +33,9 @@ SENDS_EVERY_US = 150_000
 
 
 @click.command("demo")
-@click.option(
-    "--seed", type=click.IntRange(0), default=1, show_default=True, help="Another seed, another interleaving."
-)
+@click.option("--seed", default="1", show_default=True, metavar="N", help="Another seed, another interleaving.")
 @json_option
-def demo_command(seed: int, as_json: bool) -> int:
+def demo_command(seed: str, as_json: bool) -> int:
     """Show a simulated cluster through a partition, a crash and a merge.
 
     Five nodes run on the executable specification, the most adversarial network that the promises allow. The picture
@@ -49,7 +47,7 @@ def demo_command(seed: int, as_json: bool) -> int:
       isotone demo --seed 7
     """
     rows: list[Row] = []
-    result = replay(demo_plan(seed), sink=rows.append)
+    result = replay(demo_plan(parse_seed(seed)), sink=rows.append)
     summary = summarise([result], {})
     if as_json:
         print_json(summary)

@@ -9,14 +9,16 @@ from typing import NoReturn
 import click
 
 from isotone import __version__
-from isotone.cli.check import check_command
-from isotone.cli.demo import demo_command
-from isotone.cli.figure import figure_command
 from isotone.cli.group import CommandGroup
-from isotone.cli.sim import sim_commands
+
+COMMANDS = {
+    "check": "isotone.cli.check:check_command",
+    "demo": "isotone.cli.demo:demo_command",
+    "sim": "isotone.cli.sim:sim_commands",
+}
 
 
-@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=CommandGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="isotone", message="%(prog)s %(version)s")
 def commands() -> None:
     """Group communication and replication that can be checked.
@@ -31,12 +33,6 @@ def commands() -> None:
     Exit codes: 0 fine, 1 a property is violated, 2 wrong usage or input, 3 the machine lacks something, 130
     interrupted.
     """
-
-
-sim_commands.add_command(figure_command)
-commands.add_command(sim_commands)
-commands.add_command(check_command)
-commands.add_command(demo_command)
 
 
 def main() -> None:

@@ -2,29 +2,91 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import IO, cast
 
 import click
 import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from isotone.core.errors import MachineError
+
 PLAIN_WIDTH = 120
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 
 
+class ResultStream:
+    """Standard output. A reader that has gone is no error: the command ends with the code that it would have had."""
+
+    @property
+    def encoding(self) -> str:
+        """As rich asks for it."""
+        return _stdout().encoding or "utf-8"
+
+    def write(self, text: str) -> int:
+        """Write, or raise a `MachineError`."""
+        with _output_told():
+            _stdout().write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush, or raise a `MachineError`."""
+        with _output_told():
+            _stdout().flush()
+
+    def isatty(self) -> bool:
+        """Whether somebody looks at it."""
+        return _stdout().isatty()
+
+
 def results() -> Console:
     """Standard output, in colour on a terminal and as plain text elsewhere."""
-    terminal = sys.stdout.isatty()
-    return Console(file=sys.stdout, width=None if terminal else PLAIN_WIDTH, highlight=False, soft_wrap=not terminal)
+    stream = ResultStream()
+    terminal = stream.isatty()
+    width = None if terminal else PLAIN_WIDTH
+    return Console(file=cast("IO[str]", stream), width=width, highlight=False, soft_wrap=not terminal)
+
+
+def print_text(text: str) -> None:
+    """One line or more, as they are."""
+    stream = ResultStream()
+    stream.write(f"{text}\n")
+    stream.flush()
 
 
 def print_json(value: object) -> None:
     """Exactly one object, indented, with an end of line."""
-    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+    print_text(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def drop_output() -> None:
+    """Let what is still to be written to standard output go nowhere, at the end of the process too."""
+    with suppress(AttributeError, OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+def _stdout() -> IO[str]:
+    if sys.stdout is None or sys.stdout.closed:
+        raise MachineError("standard output is closed")
+    return sys.stdout
+
+
+@contextmanager
+def _output_told() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        drop_output()
+    except OSError as error:
+        drop_output()
+        raise MachineError(f"cannot write to standard output: {error.strerror}") from error
 
 
 @contextmanager

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,12 +11,12 @@ import click
 import msgspec
 
 from isotone.cli.group import CommandGroup
-from isotone.cli.output import json_option, print_json, progress_bar, results
+from isotone.cli.output import json_option, print_json, print_text, progress_bar, results
 from isotone.cli.tables import print_summary
 from isotone.core.errors import InputError, MachineError
 from isotone.sim.plan import Plan, Size
 from isotone.sim.registry import SYSTEMS, system_named
-from isotone.sim.replay import plan_of, replay, write_plan
+from isotone.sim.replay import is_seed, plan_of, replay, write_plan
 from isotone.sim.run import RunResult
 from isotone.sim.shrink import RUNS_MAX, ShrinkState, shrink
 from isotone.sim.summary import Summary, summarise
@@ -23,14 +24,20 @@ from isotone.sim.swarm import default_workers, parse_seeds, replay_command, run_
 from isotone.sim.system import Setting, draw_plan
 from isotone.trace.events import Row
 from isotone.trace.jsonl import write_jsonl
+from isotone.trace.layout import JSONL_SUFFIX, PARQUET_SUFFIX
+from isotone.trace.parquet import require_pyarrow, write_parquet
 
 SHRUNK_DIRECTORY = Path("shrunk")
 SHRUNK_SEEDS_MAX = 5
+TRACE_FORMATS: Mapping[str, Callable[[Path, str, Sequence[Row]], None]] = {
+    JSONL_SUFFIX: write_jsonl,
+    PARQUET_SUFFIX: write_parquet,
+}
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-@click.group("sim", cls=CommandGroup)
+@click.group("sim", cls=CommandGroup, lazy={"figure": "isotone.cli.figure:figure_command"})
 def sim_commands() -> None:
     """Run simulated clusters: many seeds at once, or one again."""
 
@@ -38,11 +45,12 @@ def sim_commands() -> None:
 def setting_options(command: Command) -> Command:
     """The options that shape a run besides its seed."""
     usual = Setting()
+    stacks = "; ".join(f"of {name}: {', '.join(system.stacks)}" for name, system in SYSTEMS.items())
     for option in (
         click.option("--size", type=click.Choice([size.value for size in Size]), help="How much happens in a run."),
         click.option("--faults", metavar="all|none|NAME,…", help="Which faults; all: every one that the stack bears."),
         click.option("--nodes", type=int, metavar="N", help="How many nodes; drawn from the seed when left out."),
-        click.option("--stack", metavar="NAME", help=f"What the system runs on (default: {usual.stack})."),
+        click.option("--stack", metavar="NAME", help=f"What it runs on, {stacks} (default: {usual.stack})."),
         click.option("--system", metavar="NAME", help=f"Which system: {', '.join(SYSTEMS)} (default: {usual.system})."),
     ):
         command = option(command)
@@ -144,7 +152,7 @@ def _shrink_failures(
     for result in [result for result in found if result.violations][:SHRUNK_SEEDS_MAX]:
         label = result.violations[0].property
         path = shrink_to_file(draw_plan(system, setting, result.seed), label, directory, runs_max)
-        replays[result.seed] = f"isotone sim replay {path}"
+        replays[result.seed] = replay_file_command(path)
     renamed = tuple(
         msgspec.structs.replace(failure, replay=replays.get(failure.seed, failure.replay))
         if failure.seed is not None
@@ -178,7 +186,9 @@ def shrink_to_file(plan: Plan, label: str, directory: Path, runs_max: int) -> Pa
 @sim_commands.command("replay")
 @click.argument("target", metavar="SEED|FILE")
 @setting_options
-@click.option("--trace", type=click.Path(path_type=Path, dir_okay=False), help="Write the trace here, as JSON lines.")
+@click.option(
+    "--trace", type=click.Path(path_type=Path, dir_okay=False), help="Write the trace here: .jsonl or .parquet."
+)
 @with_shrink_options
 @json_option
 def replay_run(
@@ -202,26 +212,41 @@ def replay_run(
       isotone sim replay shrunk/evs-oracle-17-EVS-2.7.json
     """
     setting = setting_from(chosen)
+    write = None if trace is None else trace_writer(trace)
     plan = plan_of(target, setting)
-    is_seed = target.isascii() and target.isdigit()
-    if not is_seed and any(value is not None for value in chosen.values()):
+    if not is_seed(target) and any(value is not None for value in chosen.values()):
         raise InputError(f"{target} holds the whole plan; leave out --system, --stack, --nodes, --faults and --size")
-    command = replay_command(setting, plan.seed) if is_seed else f"isotone sim replay {target}"
+    command = replay_command(setting, plan.seed) if is_seed(target) else replay_file_command(target)
     rows: list[Row] = []
     result = replay(plan, sink=rows.append)
-    if trace is not None:
-        _write_trace(plan, rows, trace)
+    if write is not None:
+        write(f"{plan.system}-{plan.stack}-{plan.seed}", rows)
     if shrinks and result.violations:
         path = shrink_to_file(plan, result.violations[0].property, shrink_to, shrink_runs)
-        command = f"isotone sim replay {path}"
+        command = replay_file_command(path)
     summary = summarise([result], {result.seed: command})
     if plan.violates and not as_json:
-        click.echo(f"the plan was shrunk for {plan.violates}\n")
+        print_text(f"the plan was shrunk for {plan.violates}\n")
     return _show(summary, as_json=as_json, rows=rows)
 
 
-def _write_trace(plan: Plan, rows: Sequence[Row], path: Path) -> None:
-    try:
-        write_jsonl(path, f"{plan.system}-{plan.stack}-{plan.seed}", rows)
-    except OSError as error:
-        raise MachineError(f"cannot write {path}: {error.strerror}") from error
+def trace_writer(path: Path) -> Callable[[str, Sequence[Row]], None]:
+    """Writes a run with its rows in the format that the file's name asks for, which this machine must be able to."""
+    if path.suffix not in TRACE_FORMATS:
+        known = " or ".join(TRACE_FORMATS)
+        raise click.BadParameter(f"{str(path)!r} must end in {known}.", param_hint="'--trace'")
+    if path.suffix == PARQUET_SUFFIX:
+        require_pyarrow()
+
+    def write(run: str, rows: Sequence[Row]) -> None:
+        try:
+            TRACE_FORMATS[path.suffix](path, run, rows)
+        except OSError as error:
+            raise MachineError(f"cannot write {path}: {error.strerror or error}") from error
+
+    return write
+
+
+def replay_file_command(path: Path | str) -> str:
+    """What to type to see the plan of a file again."""
+    return shlex.join(["isotone", "sim", "replay", str(path)])

@@ -8,19 +8,24 @@ Implements: [DESIGN 4], two phases: until ``faults_end_us`` steps and faults are
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Any, TypeVar
 
 import msgspec
 
+from isotone.core.bundles import BUNDLE_BYTES_MAX, GROUPS_MAX, MESSAGES_MAX
 from isotone.core.choice import Choice
-from isotone.core.errors import InputError
-from isotone.sim.faults import AnyFault, Fault, injected
+from isotone.core.errors import InputError, LocalProtocolError
+from isotone.core.names import check_client_name, check_daemon_name, check_group_name
+from isotone.sim.faults import AnyFault, Cut, Fault, Partition, injected
 
 _T = TypeVar("_T")
 
 PLAN_VERSION = 1
 NODES_MAX = 64
+SEED_MAX = 2**63 - 1
+TIME_MAX_US = 3_600_000_000
 
 
 class Size(Enum):
@@ -50,7 +55,7 @@ SCALES = {
 }
 
 
-class NodePlan(msgspec.Struct, frozen=True):
+class NodePlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One node: a daemon's name, the site it stands in, the names of its clients."""
 
     name: str
@@ -58,7 +63,7 @@ class NodePlan(msgspec.Struct, frozen=True):
     clients: tuple[str, ...]
 
 
-class Topology(msgspec.Struct, frozen=True):
+class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Who is there at all."""
 
     nodes: tuple[NodePlan, ...]
@@ -75,7 +80,7 @@ class Topology(msgspec.Struct, frozen=True):
         return {node.name: node.clients for node in self.nodes}
 
 
-class Step(msgspec.Struct, frozen=True, tag_field="kind"):
+class Step(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fields=True):
     """Base of a system's workload steps: at this virtual time, at this node."""
 
     at: int
@@ -103,24 +108,20 @@ class Plan(msgspec.Struct, frozen=True):
         return injected(self.faults)
 
 
-class _PlanFile(msgspec.Struct):
-    version: int
-    seed: int
-    system: str
-    stack: str
-    size: Size
-    topology: Topology
-    faults_end_us: int
-    faults: tuple[AnyFault, ...]
-    steps: tuple[msgspec.Raw, ...]
-    violates: str = ""
-
-
 class PlanHeader(msgspec.Struct):
     """What must be known of a plan before its steps can be read."""
 
     version: int
     system: str
+
+
+def parse_seed(text: str) -> int:
+    """A seed as people write it: digits and nothing else."""
+    if not (text.isascii() and text.isdigit()):
+        raise InputError(f"a seed is a number from 0, in digits, not {text!r}")
+    if len(text) > len(str(SEED_MAX)) or int(text) > SEED_MAX:
+        raise InputError(f"a seed is at most {SEED_MAX}")
+    return int(text)
 
 
 def draw_topology(choice: Choice, scale: Scale, nodes: int | None = None) -> Topology:
@@ -160,45 +161,109 @@ def read_header(data: bytes) -> PlanHeader:
 
 
 def decode_plan(data: bytes, step_type: Any) -> Plan:
-    """The inverse of `encode_plan`; ``step_type`` is the union of the system's steps."""
+    """The inverse of `encode_plan`; ``step_type`` is the union of the system's steps. What no run can be made from is
+    an `InputError`."""
     read_header(data)
-    raw = _decode(data, _PlanFile)
-    decoder: msgspec.json.Decoder[Step] = msgspec.json.Decoder(step_type)
-    try:
-        steps = tuple(decoder.decode(step) for step in raw.steps)
-    except msgspec.DecodeError as error:
-        raise InputError(f"not a plan: {error}") from error
-    plan = Plan(
-        version=raw.version,
-        seed=raw.seed,
-        system=raw.system,
-        stack=raw.stack,
-        size=raw.size,
-        topology=raw.topology,
-        faults_end_us=raw.faults_end_us,
-        faults=raw.faults,
-        steps=steps,
-        violates=raw.violates,
+    file_type = msgspec.defstruct(
+        "PlanFile",
+        [("faults", tuple[AnyFault, ...]), ("steps", tuple[step_type, ...])],
+        bases=(Plan,),
+        frozen=True,
+        kw_only=True,
+        forbid_unknown_fields=True,
     )
-    _check_nodes(plan)
+    plan = Plan(**msgspec.structs.asdict(_decode(data, file_type)))
+    for problem in _problems(plan):
+        raise InputError(f"not a plan: {problem}")
     return plan
-
-
-def _check_nodes(plan: Plan) -> None:
-    """Steps and faults may name only nodes that are there."""
-    names = set(plan.topology.names)
-    if len(names) != len(plan.topology.nodes) or not 1 <= len(names) <= NODES_MAX:
-        raise InputError(f"not a plan: it needs 1 to {NODES_MAX} nodes with different names")
-    for part in (*plan.faults, *plan.steps):
-        named = [getattr(part, field) for field in ("node", "source", "target") if hasattr(part, field)]
-        named += [node for side in getattr(part, "sides", ()) for node in side]
-        for node in named:
-            if node not in names:
-                raise InputError(f"not a plan: no node is called {node!r}")
 
 
 def _decode(data: bytes, kind: type[_T]) -> _T:
     try:
         return msgspec.json.decode(data, type=kind)
-    except msgspec.DecodeError as error:
+    except RecursionError:
+        raise InputError("not a plan: it is nested too deeply") from None
+    except ValueError as error:  # of msgspec, or of texts that are no UTF-8
         raise InputError(f"not a plan: {error}") from error
+
+
+# --- what a plan from a file may say -------------------------------------------------------------------------------
+
+
+def _problems(plan: Plan) -> Iterator[str]:
+    """What is wrong with it, in sentences."""
+    if not 0 <= plan.seed <= SEED_MAX:
+        yield f"its seed is not within 0 and {SEED_MAX}"
+    if not 0 <= plan.faults_end_us <= TIME_MAX_US:
+        yield f"the end of its faults is not within 0 and {TIME_MAX_US} us"
+    yield from _topology_problems(plan.topology)
+    for fault in plan.faults:
+        if not 0 <= fault.at <= plan.faults_end_us:
+            yield f"the fault at {fault.at} us is not within 0 and the end of faults, {plan.faults_end_us} us"
+        yield from _fault_problems(fault)
+    for step in plan.steps:
+        if not 0 <= step.at <= TIME_MAX_US:
+            yield f"the step at {step.at} us is not within 0 and {TIME_MAX_US} us"
+        yield from _step_problems(step)
+    for part in (*plan.faults, *plan.steps):
+        yield from _stranger_problems(part, plan.topology.clients)
+
+
+def _topology_problems(topology: Topology) -> Iterator[str]:
+    if len(set(topology.names)) != len(topology.nodes) or not 1 <= len(topology.nodes) <= NODES_MAX:
+        yield f"it needs 1 to {NODES_MAX} nodes with different names"
+    for node in topology.nodes:
+        yield from _refusal(check_daemon_name, node.name)
+        yield from _refusal(check_daemon_name, node.site)
+        for client in node.clients:
+            yield from _refusal(check_client_name, client)
+        if len(set(node.clients)) != len(node.clients):
+            yield f"two clients of {node.name} have the same name"
+    for group in topology.groups:
+        yield from _refusal(check_group_name, group)
+    if len(set(topology.groups)) != len(topology.groups):
+        yield "two groups have the same name"
+
+
+def _fault_problems(fault: Fault) -> Iterator[str]:
+    match fault:
+        case Partition(sides=sides):
+            named = [node for side in sides for node in side]
+            if len(set(named)) != len(named):
+                yield f"the sides of the partition at {fault.at} us share a node"
+        case Cut(source=source, target=target) if source == target:
+            yield f"the cut at {fault.at} us is between {source!r} and itself"
+
+
+def _step_problems(step: Step) -> Iterator[str]:
+    """Steps of all systems call the same things by the same names."""
+    groups: tuple[str, ...] = getattr(step, "groups", ())
+    if hasattr(step, "groups") and not 1 <= len(groups) <= GROUPS_MAX:
+        yield f"the step at {step.at} us is for {len(groups)} groups, not for 1 to {GROUPS_MAX}"
+    for group in (*groups, *([step.group] if hasattr(step, "group") else [])):
+        yield from _refusal(check_group_name, group)
+    if hasattr(step, "lengths"):
+        lengths: tuple[int, ...] = step.lengths
+        if not 1 <= len(lengths) <= MESSAGES_MAX:
+            yield f"the step at {step.at} us has {len(lengths)} messages, not 1 to {MESSAGES_MAX}"
+        if any(length < 0 for length in lengths) or sum(lengths) > BUNDLE_BYTES_MAX:
+            yield f"the messages of the step at {step.at} us are not within 0 and {BUNDLE_BYTES_MAX} bytes together"
+
+
+def _stranger_problems(part: Fault | Step, clients: dict[str, tuple[str, ...]]) -> Iterator[str]:
+    """Steps and faults may name only nodes and clients that are there."""
+    named = [getattr(part, field) for field in ("node", "source", "target") if hasattr(part, field)]
+    named += [node for side in getattr(part, "sides", ()) for node in side]
+    for node in named:
+        if node not in clients:
+            yield f"no node is called {node!r}"
+    client = getattr(part, "client", None)
+    if client is not None and client not in clients.get(named[0], ()):
+        yield f"{named[0]} has no client {client!r}"
+
+
+def _refusal(check: Callable[[str], str], name: str) -> Iterator[str]:
+    try:
+        check(name)
+    except LocalProtocolError as error:
+        yield str(error)

@@ -16,13 +16,15 @@ from dataclasses import dataclass, field
 import msgspec
 
 from isotone.core.errors import InputError, IsotoneError
+from isotone.core.names import check_daemon_name
 from isotone.core.services import Service
 from isotone.sim.cluster import Cluster
 from isotone.sim.links import LinkSettings
+from isotone.sim.plan import NODES_MAX, parse_seed
 from isotone.sim.trace_lines import line_of
 
 DASHES = "----"
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s)")
+_DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,12})?)(us|ms|s)")
 _MILLISECONDS = {"us": 0.001, "ms": 1.0, "s": 1000.0}
 
 
@@ -74,7 +76,14 @@ def parse(text: str, name: str = "scenario") -> Scenario:
             raise ScenarioError(name, command.line, f"{command.verb!r} stands before all that happens")
         if not command.words:
             raise ScenarioError(name, command.line, f"usage: {_SETTING_USAGE[command.verb]}")
-        setting(scenario, command.words)
+        try:
+            setting(scenario, command.words)
+        except (IsotoneError, ValueError) as error:
+            raise ScenarioError(name, command.line, f"{command.text}: {error}") from error
+    for command in commands:  # the nodes may be named below their sites
+        for node in command.words[1:] if command.verb == "site" else ():
+            if node not in scenario.nodes:
+                raise ScenarioError(name, command.line, f"there is no node {node!r}")
     return scenario
 
 
@@ -146,15 +155,19 @@ def _check(scenario: Scenario, command: Command) -> None:
 
 
 def _set_seed(scenario: Scenario, words: Sequence[str]) -> None:
-    scenario.seed = words[0]
+    if len(words) != 1:
+        raise ValueError("one seed is needed")
+    scenario.seed = str(parse_seed(words[0]))
 
 
 def _set_nodes(scenario: Scenario, words: Sequence[str]) -> None:
-    scenario.nodes = tuple(words)
+    if len(set(words)) != len(words) or len(words) > NODES_MAX:
+        raise ValueError(f"there are 1 to {NODES_MAX} nodes with different names")
+    scenario.nodes = tuple(check_daemon_name(word) for word in words)
 
 
 def _set_site(scenario: Scenario, words: Sequence[str]) -> None:
-    scenario.sites.update(dict.fromkeys(words[1:], words[0]))
+    scenario.sites.update(dict.fromkeys(words[1:], check_daemon_name(words[0])))
 
 
 _SETTINGS: dict[str, Callable[[Scenario, Sequence[str]], None]] = {

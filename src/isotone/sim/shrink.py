@@ -1,17 +1,16 @@
-"""A failing plan made short: delta debugging over its faults, then over its steps, then over its nodes.
+"""A failing plan made short: delta debugging over its faults and steps, big chunks of either first, then its nodes.
 
-A part is left out for good when the run without it still violates the same property. A repair is left out like any
-other fault, since the liveness phase heals everything anyway. The number of runs is bounded; what has been reached by
-then is the answer.
+The first run is the plan itself: without the violation there is nothing to shrink. A part is left out for good when the
+run without it still violates the same property. A repair is left out like any other fault, since the liveness phase
+heals everything anyway. The number of runs is bounded; what has been reached by then is the answer.
 
 Implements: [DESIGN 4], "a failing seed is shrunk to a short fault schedule".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
 import msgspec
 
@@ -22,7 +21,6 @@ from isotone.sim.system import System
 
 RUNS_MAX = 200
 
-Part = TypeVar("Part")
 Progress = Callable[["ShrinkState"], None]
 
 
@@ -62,38 +60,44 @@ def shrink(
             progress(state)
         return failed
 
-    _reduce(state, state.plan.faults, lambda kept: fails(msgspec.structs.replace(state.plan, faults=tuple(kept))))
-    _reduce(state, state.plan.steps, lambda kept: fails(msgspec.structs.replace(state.plan, steps=tuple(kept))))
-    _drop_nodes(state, fails)
+    if fails(state.plan):
+        _reduce(state, fails)
+        _drop_nodes(state, fails)
     return state.plan
 
 
-def _reduce(state: ShrinkState, parts: Sequence[Part], still_fails: Callable[[Sequence[Part]], bool]) -> None:
-    """Leave out ever smaller chunks: [Zeller, Hildebrandt 2002], complements only."""
-    kept = list(parts)
-    if kept and not state.exhausted and still_fails([]):
-        return
-    chunk = max(1, len(kept) // 2)
-    while kept and not state.exhausted:
-        shorter = _without_chunks(state, kept, chunk, still_fails)
-        if chunk == 1 and len(shorter) == len(kept):
-            return
-        # What could be left out may let more go: the same grain again, unless nothing went.
-        chunk = chunk if len(shorter) < len(kept) and chunk > 1 else max(1, chunk // 2)
-        kept = shorter
+@dataclass
+class _List:
+    """One of the lists of a plan while it is reduced; ``chunk`` is 0 when nothing more can go."""
+
+    name: str
+    chunk: int
 
 
-def _without_chunks(
-    state: ShrinkState, kept: list[Part], chunk: int, still_fails: Callable[[Sequence[Part]], bool]
-) -> list[Part]:
+def _reduce(state: ShrinkState, fails: Callable[[Plan], bool]) -> None:
+    """Leave out ever smaller chunks: [Zeller, Hildebrandt 2002], complements only.
+
+    The list whose turn it is has the biggest chunk, so that few runs get far, also where one list is short already.
+    """
+    lists = [_List(name, len(getattr(state.plan, name))) for name in ("faults", "steps")]
+    while not state.exhausted and any(each.chunk for each in lists):
+        chosen = max(lists, key=lambda each: each.chunk)
+        before = len(getattr(state.plan, chosen.name))
+        _leave_out_chunks(state, chosen, fails)
+        left = len(getattr(state.plan, chosen.name))
+        if left == before and chosen.chunk == 1:
+            chosen.chunk = 0
+        elif left == before or chosen.chunk > left:
+            chosen.chunk = min(left, max(1, chosen.chunk // 2))
+        # else: what could be left out may let more go, so the same grain again
+
+
+def _leave_out_chunks(state: ShrinkState, chosen: _List, fails: Callable[[Plan], bool]) -> None:
     place = 0
-    while place < len(kept) and not state.exhausted:
-        shorter = kept[:place] + kept[place + chunk :]
-        if shorter and still_fails(shorter):
-            kept = shorter
-        else:
-            place += chunk
-    return kept
+    while place < len(parts := getattr(state.plan, chosen.name)) and not state.exhausted:
+        shorter = parts[:place] + parts[place + chosen.chunk :]
+        if not fails(msgspec.structs.replace(state.plan, **{chosen.name: shorter})):
+            place += chosen.chunk
 
 
 def _drop_nodes(state: ShrinkState, fails: Callable[[Plan], bool]) -> None:

@@ -17,7 +17,10 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 
+import msgspec
+
 from isotone.core.errors import InputError, MachineError
+from isotone.sim.plan import parse_seed
 from isotone.sim.registry import system_named
 from isotone.sim.run import RunResult, run_plan
 from isotone.sim.summary import Summary, summarise
@@ -32,12 +35,12 @@ def parse_seeds(text: str) -> range:
     """``7`` or ``1..200``, both ends included."""
     first, dots, last = text.partition("..")
     try:
-        begin = int(first)
-        end = int(last) if dots else begin
-    except ValueError:
-        raise InputError(f"seeds are written 7 or 1..200, not {text!r}") from None
-    if begin < 0 or end < begin:
-        raise InputError(f"seeds go upwards from 0 or more, not {text!r}")
+        begin = parse_seed(first)
+        end = parse_seed(last) if dots else begin
+    except InputError as error:
+        raise InputError(f"seeds are written 7 or 1..200: {error}") from None
+    if end < begin:
+        raise InputError(f"seeds go upwards, not {text!r}")
     if end - begin >= SEEDS_MAX:
         raise InputError(f"at most {SEEDS_MAX} seeds at once, not {end - begin + 1}")
     return range(begin, end + 1)
@@ -55,8 +58,9 @@ def run_seed(setting: Setting, seed: int) -> RunResult:
 
 
 def replay_command(setting: Setting, seed: int) -> str:
-    """What to type to see a run again."""
-    return f"isotone sim replay {seed}{setting.arguments()}"
+    """What to type to see a run again. Only ``--faults`` may have been given with spaces; here it has none."""
+    faults = ",".join(name.strip() for name in setting.faults.split(","))
+    return f"isotone sim replay {seed}{msgspec.structs.replace(setting, faults=faults).arguments()}"
 
 
 def run_swarm(

@@ -17,7 +17,16 @@ from isotone.core.errors import InputError, RemoteProtocolError
 from isotone.core.ids import DaemonViewId, GroupViewId, Stamp, parse_daemon_id
 from isotone.core.services import Service
 from isotone.trace.events import Entry
-from isotone.trace.vocabulary import EntryType, converted, fields_of, kind_of, plain_value, type_of_kind, typed_value
+from isotone.trace.vocabulary import (
+    EntryType,
+    check_entry,
+    converted,
+    fields_of,
+    kind_of,
+    plain_value,
+    type_of_kind,
+    typed_value,
+)
 
 TEXTS = "list<string>"
 VIEW = (
@@ -98,14 +107,20 @@ def _write_view(view: GroupViewId | DaemonViewId) -> dict[str, Any]:
 
 def _read_group_view(view: Mapping[str, Any]) -> GroupViewId:
     return GroupViewId(
-        DaemonViewId(view["epoch"], parse_daemon_id(view["coordinator"])),
-        DaemonViewId(view["next_epoch"], parse_daemon_id(view["next_coordinator"])),
-        Stamp(view["lamport"], parse_daemon_id(view["stamper"])),
+        _read_daemon_view(view),
+        DaemonViewId(_natural(view["next_epoch"]), parse_daemon_id(view["next_coordinator"])),
+        Stamp(_natural(view["lamport"]), parse_daemon_id(view["stamper"])),
     )
 
 
 def _read_daemon_view(view: Mapping[str, Any]) -> DaemonViewId:
-    return DaemonViewId(view["epoch"], parse_daemon_id(view["coordinator"]))
+    return DaemonViewId(_natural(view["epoch"]), parse_daemon_id(view["coordinator"]))
+
+
+def _natural(value: int) -> int:
+    if value < 0:
+        raise ValueError(value)
+    return value
 
 
 _Texts = tuple[str, ...]
@@ -159,7 +174,9 @@ def entry_of(columns: Mapping[str, Any]) -> Entry:
             if name not in extra:
                 raise InputError(f"kind {kind_of(type)!r} needs {name!r} in the column extra")
             fields[name] = converted(typed_value(extra[name], form, name), form)
-    return type(**fields)
+    entry = type(**fields)
+    check_entry(entry)
+    return entry
 
 
 def _read(fit: _Fit, columns: Mapping[str, Any]) -> Any:
@@ -167,15 +184,17 @@ def _read(fit: _Fit, columns: Mapping[str, Any]) -> Any:
     if value is None:
         raise InputError(f"kind {columns['kind']!r} needs the column {fit.column!r}")
     try:
+        if type(value) is list and None in value:
+            raise ValueError(value)
         return fit.read(value)
-    except (ValueError, KeyError, TypeError, RemoteProtocolError):
+    except (ValueError, KeyError, TypeError, AttributeError, RemoteProtocolError):
         raise InputError(f"kind {columns['kind']!r}: {value!r} cannot stand in the column {fit.column!r}") from None
 
 
 def _decode_extra(text: Any) -> Mapping[str, Any]:
     try:
         return msgspec.json.decode(text or "{}", type=dict[str, Any])
-    except (msgspec.MsgspecError, TypeError) as error:
+    except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:
         raise InputError(f"the column extra is not a JSON object: {error}") from None
 
 

@@ -87,7 +87,7 @@ class JournalWriter:
 
 
 def read_journal(path: Path, *, on_torn: Callable[[str], None] | None = None) -> Iterator[tuple[str, Event]]:
-    """The events with their labels. A journal that was not closed ends where it ends; ``on_torn`` is told why."""
+    """The events with their labels. One that was not closed is an error at its end, unless ``on_torn`` takes it."""
     try:
         with path.open("rb") as file:
             version = read_preamble(file, MAGIC, str(path), "a journal")
@@ -95,15 +95,18 @@ def read_journal(path: Path, *, on_torn: Callable[[str], None] | None = None) ->
                 raise InputError(f"{path}: journal version {version} is unknown here, only {JOURNAL_VERSION} is known")
             for body in read_records(file):
                 if body == END:
-                    return
+                    if not file.read(1):
+                        return
+                    raise TornTail("bytes behind its end")
                 yield _event(body, path)
         torn = "the writer did not close it"
     except TornTail as tail:
         torn = str(tail)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
-    if on_torn is not None:
-        on_torn(torn)
+    if on_torn is None:
+        raise InputError(f"{path}: the journal is not whole: {torn}")
+    on_torn(torn)
 
 
 def encode_actions(actions: Iterable[Action]) -> bytes:

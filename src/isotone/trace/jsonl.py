@@ -3,22 +3,30 @@
 The first line is a header, ``{"isotone_trace": 1, "run": "…"}``; it may have further keys, which readers of traces
 ignore. Then one flat object a line. Empty lines and lines that begin with ``#`` mean nothing. Written by hand,
 ``incarnation`` may be left out (1), and ``index`` (the next one of that record) and ``at`` (the number of the row in
-the file). A file is taken at its word: it is whole, unless it says ``gap`` or ``truncated`` itself.
+the file). A file is taken at its word: it is whole, unless it says ``gap`` or ``truncated`` itself. What this module
+writes can be told from its beginning: the header says ``"trailer": true`` and the last line is ``{"end": N}`` with the
+number of rows. Where that line is missing the file was cut, and every record in it that may go on ends `Truncated`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from isotone.core.errors import InputError
-from isotone.trace.events import TRACE_VERSION, Row
+from isotone.trace.dense import index_after
+from isotone.trace.events import TRACE_VERSION, Crashed, Row, Truncated
+from isotone.trace.layout import temporary_path
 from isotone.trace.vocabulary import check_version, entry_of_plain, plain_of
 
 VERSION_KEY = "isotone_trace"
+CUT = "the file was cut"
+_TRAILER_KEY = "trailer"
+_END_KEY = "end"
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -37,12 +45,17 @@ class JsonLines:
         if not isinstance(run, str):
             raise InputError(f"{name}: the run is a text, not {run!r}")
         self.run = run
+        self._has_trailer = self.header.get(_TRAILER_KEY) is True
 
     def rows(self) -> Iterator[Row]:
         """The rows in the order of the file; can be read once."""
         next_index: dict[tuple[str, int], int] = {}
         seen: set[tuple[str, int, int]] = set()
+        last: dict[tuple[str, int], Row] = {}
         for count, (line, plain) in enumerate(self._lines):
+            if self._has_trailer and plain.keys() == {_END_KEY}:
+                self._check_end(line, plain[_END_KEY], count)
+                return
             try:
                 row = _row(plain, next_index, count)
             except InputError as error:
@@ -51,7 +64,18 @@ class JsonLines:
             if identity in seen:
                 raise InputError(f"{self.name}:{line}: a second row {row.index} of {row.node!r}#{row.incarnation}")
             seen.add(identity)
+            record = identity[:2]
+            if record not in last or row.index > last[record].index:
+                last[record] = row
             yield row
+        if self._has_trailer:
+            yield from _cut(last)
+
+    def _check_end(self, line: int, end: Any, count: int) -> None:
+        if type(end) is not int or end != count:
+            raise InputError(f"{self.name}:{line}: {count} rows, and the end says {end!r}")
+        for behind, _ in self._lines:
+            raise InputError(f"{self.name}:{behind}: a line behind the end")
 
 
 def read_jsonl(path: Path) -> JsonLines:
@@ -68,22 +92,44 @@ def _lines(path: Path) -> Iterator[bytes]:
 
 
 def write_jsonl(path: Path, run: str, rows: Iterable[Row], **more: object) -> None:
-    """Write a whole trace; ``more`` goes into the header."""
-    with path.open("wb") as file:
-        file.writelines(jsonl_lines(run, rows, **more))
+    """Write a whole trace, or nothing; ``more`` goes into the header. A pipe or device is written as it comes."""
+    target = path.resolve()
+    if target.exists() and not target.is_file():
+        with target.open("wb") as file:
+            file.writelines(jsonl_lines(run, rows, **more))
+        return
+    temporary = temporary_path(target)
+    try:
+        with temporary.open("wb") as file:
+            file.writelines(jsonl_lines(run, rows, **more))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def jsonl_lines(run: str, rows: Iterable[Row], **more: object) -> Iterator[bytes]:
     """The lines of a trace, each with its end of line; equal traces are equal bytes."""
-    yield _encode({VERSION_KEY: TRACE_VERSION, "run": run, **more}) + b"\n"
+    yield _encode({VERSION_KEY: TRACE_VERSION, "run": run, **more, _TRAILER_KEY: True}) + b"\n"
+    count = 0
     for row in rows:
         yield jsonl_line(row) + b"\n"
+        count += 1
+    yield _encode({_END_KEY: count}) + b"\n"
 
 
 def jsonl_line(row: Row) -> bytes:
     """One row, for a file or for a person's eyes."""
     header = {"node": row.node, "incarnation": row.incarnation, "index": row.index, "at": row.at}
     return _encode(header | plain_of(row.entry))
+
+
+def _cut(last: Mapping[tuple[str, int], Row]) -> Iterator[Row]:
+    for (node, incarnation), row in sorted(last.items()):
+        if not isinstance(row.entry, Crashed | Truncated):
+            yield Row(node, incarnation, index_after(row), row.at, Truncated(CUT))
 
 
 def _objects(name: str, lines: Iterable[bytes | str]) -> Iterator[tuple[int, dict[str, Any]]]:

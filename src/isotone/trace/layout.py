@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Annotated
 from urllib.parse import quote, unquote
 
 import msgspec
 
-from isotone.trace.events import TRACE_VERSION
+from isotone.core.errors import InputError
+from isotone.trace.events import TRACE_VERSION, Row
 
 SPOOL_SUFFIX = ".spool"
 PARQUET_SUFFIX = ".parquet"
 JSONL_SUFFIX = ".jsonl"
 TEMPORARY_SUFFIX = ".tmp"
 SUFFIXES = (JSONL_SUFFIX, PARQUET_SUFFIX, SPOOL_SUFFIX)
+
+Natural = Annotated[int, msgspec.Meta(ge=0)]
+"""Checked where it is decoded."""
 
 
 class PartHeader(msgspec.Struct, frozen=True):
@@ -30,8 +35,8 @@ class PartHeader(msgspec.Struct, frozen=True):
 
     run: str
     node: str
-    incarnation: int
-    part: int
+    incarnation: Natural
+    part: Natural
     level: str
     boot: str = ""
     version: int = TRACE_VERSION
@@ -42,6 +47,14 @@ class Tail(msgspec.Struct, frozen=True):
 
     closed: bool
     problem: str = ""
+
+
+def check_place(path: Path, header: PartHeader, row: Row, last: int) -> None:
+    """Refuse a row that does not belong into this part, or not behind the row with the index ``last``."""
+    if (row.node, row.incarnation) != (header.node, header.incarnation):
+        raise InputError(f"{path}: a row of {row.node!r}#{row.incarnation} in a part of another record")
+    if row.index <= last:
+        raise InputError(f"{path}: row {row.index} stands behind row {last}")
 
 
 def part_path(directory: Path, header: PartHeader, suffix: str) -> Path:

@@ -1,7 +1,8 @@
 """Traces as Parquet: what pipelines read, and what spools become. Needs the extra ``isotone[trace]``.
 
-A file is a part of one record (a rotated spool; its `PartHeader` and whether the writer closed it stand in the file's
-metadata) or a whole trace of many nodes, which is taken at its word.
+A file is a part of one record (a rotated spool; its `PartHeader` and how it ended stand in the file's metadata) or a
+whole trace of many nodes, which is taken at its word. Other programs may write files too, so a file's columns, their
+types and every row are checked.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import msgspec
 from isotone.core.errors import InputError, MachineError
 from isotone.trace.columns import COLUMNS, columns_of, entry_of
 from isotone.trace.events import TRACE_VERSION, Row
-from isotone.trace.layout import PartHeader, Tail
+from isotone.trace.layout import PartHeader, Tail, check_place
 from isotone.trace.vocabulary import check_version
 
 BATCH_ROWS = 8192
@@ -26,6 +27,8 @@ _VERSION_KEY = b"isotone_trace"
 _RUN_KEY = b"isotone_run"
 _PART_KEY = b"isotone_part"
 _CLOSED_KEY = b"isotone_closed"
+_PROBLEM_KEY = b"isotone_problem"
+_VERSION_DIGITS_MAX = 9
 
 
 def require_pyarrow() -> Any:
@@ -65,7 +68,7 @@ def write_parquet(path: Path, run: str, rows: Iterable[Row]) -> None:
 
 
 def write_part(path: Path, header: PartHeader, rows: Iterable[Row], tail_of: Callable[[], Tail]) -> None:
-    """Write one part of a record; ``tail_of()`` is asked after the last row whether the writer had closed it."""
+    """Write one part of a record; ``tail_of()`` is asked after the last row how it ended."""
     write_file(path, header.run, rows, {_PART_KEY: msgspec.json.encode(header)}, tail_of)
 
 
@@ -88,7 +91,8 @@ def write_file(
     with arrow.parquet.ParquetWriter(path, described, compression="zstd") as writer:
         while batch := list(islice(left, BATCH_ROWS)):
             writer.write_batch(_batch(arrow, run, batch))
-        writer.add_key_value_metadata({_CLOSED_KEY: b"1" if tail_of().closed else b"0"})
+        tail = tail_of()
+        writer.add_key_value_metadata({_CLOSED_KEY: b"1" if tail.closed else b"0", _PROBLEM_KEY: tail.problem.encode()})
 
 
 def _batch(arrow: Any, run: str, rows: list[Row]) -> Any:
@@ -108,16 +112,14 @@ class ParquetFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._arrow = require_pyarrow()
-        with self._open() as file:
+        with self._open() as file, self._damage_named():
             metadata: Mapping[bytes, bytes] = file.metadata.metadata or {}
-            present = file.schema_arrow.names
-        missing = [name for name in COLUMNS if name not in present]
-        if missing:
-            raise InputError(f"{path}: not a trace: columns missing: {', '.join(missing)}")
-        check_version(_number(metadata.get(_VERSION_KEY, b"1")), str(path))
+            check_version(_number(metadata.get(_VERSION_KEY, b"1")), str(path))
+            _check_schema(path, file.schema_arrow)
+            self._run = metadata[_RUN_KEY].decode() if _RUN_KEY in metadata else None
         self.header = _header(path, metadata)
-        self._run = metadata[_RUN_KEY].decode() if _RUN_KEY in metadata else None
-        self.tail = Tail(closed=metadata.get(_CLOSED_KEY, b"1") == b"1")
+        problem = metadata.get(_PROBLEM_KEY, b"").decode(errors="replace")
+        self.tail = Tail(closed=metadata.get(_CLOSED_KEY, b"1") == b"1", problem=problem)
 
     def runs(self) -> list[str]:
         """The runs that the file has rows of, sorted."""
@@ -126,28 +128,51 @@ class ParquetFile:
         found: set[str] = set()
         with self._open() as file, self._damage_named():
             for batch in file.iter_batches(BATCH_ROWS, columns=["run"]):
-                found.update(run or "" for run in batch.column("run").to_pylist())
+                found.update(batch.column("run").to_pylist())
+        if None in found:
+            raise InputError(f"{self.path}: a row without run")
         return sorted(found)
 
     def rows(self, run: str | None = None) -> Iterator[Row]:
         """The rows, of one run if it is named, in the order of the file."""
+        seen: set[tuple[str, int, int]] = set()
+        last = -1
         with self._open() as file, self._damage_named():
             for batch in file.iter_batches(BATCH_ROWS, columns=list(COLUMNS)):
                 for columns in batch.to_pylist():
-                    if run is None or columns["run"] == run:
-                        yield self._row(columns)
+                    if not self._is_of(columns["run"], run):
+                        continue
+                    row = self._row(columns)
+                    if self.header is not None:
+                        check_place(self.path, self.header, row, last)
+                        last = row.index
+                    else:
+                        self._check_new(row, seen)
+                    yield row
+
+    def _is_of(self, found: str | None, run: str | None) -> bool:
+        """Whether a row of the run ``found`` is asked for; one that contradicts the file is refused, never dropped."""
+        if found is None or (self._run is not None and found != self._run):
+            raise InputError(f"{self.path}: a row of the run {found!r}, in a file of {self._run!r}")
+        return run is None or found == run
+
+    def _check_new(self, row: Row, seen: set[tuple[str, int, int]]) -> None:
+        identity = (row.node, row.incarnation, row.index)
+        if identity in seen:
+            raise InputError(f"{self.path}: a second row {row.index} of {row.node!r}#{row.incarnation}")
+        seen.add(identity)
 
     @contextmanager
     def _damage_named(self) -> Iterator[None]:
         try:
             yield
-        except (self._arrow.ArrowException, OSError) as error:
+        except (self._arrow.ArrowException, OSError, ValueError, OverflowError) as error:
             raise InputError(f"{self.path}: damaged: {error}") from None
 
     def _open(self) -> Any:
         try:
             return self._arrow.parquet.ParquetFile(self.path)
-        except (self._arrow.ArrowException, OSError) as error:
+        except (self._arrow.ArrowException, OSError, ValueError) as error:
             raise InputError(f"{self.path}: not a readable Parquet file: {error}") from None
 
     def _row(self, columns: Mapping[str, Any]) -> Row:
@@ -157,6 +182,8 @@ class ParquetFile:
             if None in header:
                 raise InputError("a row without node, incarnation, index or at")
             node, incarnation, index, at = header
+            if min(incarnation, index, at) < 0:
+                raise InputError(f"incarnation, index and at are numbers from 0: {incarnation}, {index}, {at}")
             return Row(node, incarnation, index, at, entry_of(columns))
         except InputError as error:
             raise InputError(f"{self.path}: {error}") from None
@@ -166,10 +193,28 @@ def _header(path: Path, metadata: Mapping[bytes, bytes]) -> PartHeader | None:
     if _PART_KEY not in metadata:
         return None
     try:
-        return msgspec.json.decode(metadata[_PART_KEY], type=PartHeader)
-    except msgspec.MsgspecError as error:
+        header = msgspec.json.decode(metadata[_PART_KEY], type=PartHeader)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: the description of the part is wrong: {error}") from None
+    check_version(header.version, str(path))
+    return header
+
+
+def _check_schema(path: Path, found: Any) -> None:
+    """The columns are exactly ours, in any order: what is more or of another type was not written for this reader."""
+    missing = [name for name in COLUMNS if name not in found.names]
+    if missing:
+        raise InputError(f"{path}: not a trace: columns missing: {', '.join(missing)}")
+    unknown = sorted(set(found.names) - set(COLUMNS))
+    if unknown or len(found.names) != len(COLUMNS):
+        raise InputError(f"{path}: not a trace: columns unknown or twice: {', '.join(unknown or found.names)}")
+    for field in schema():
+        form = found.field(field.name).type
+        if form != field.type:
+            raise InputError(f"{path}: not a trace: the column {field.name!r} is {form}, not {field.type}")
 
 
 def _number(text: bytes) -> int | str:
-    return int(text) if text.isdigit() else text.decode(errors="replace")
+    if text.isdigit() and len(text) <= _VERSION_DIGITS_MAX:
+        return int(text)
+    return text[: 2 * _VERSION_DIGITS_MAX].decode(errors="replace")

@@ -22,7 +22,7 @@ def rotate(spool: Path) -> Path:
     try:
         write_part(temporary, part.header, part.rows(), lambda: part.tail)
         _sync_file(temporary)
-    except OSError:
+    except Exception:
         temporary.unlink(missing_ok=True)
         raise
     os.replace(temporary, target)

@@ -18,12 +18,22 @@ import msgspec
 
 from isotone.core.errors import InputError
 from isotone.trace.events import TRACE_VERSION, Row
-from isotone.trace.layout import PARQUET_SUFFIX, SPOOL_SUFFIX, PartHeader, Tail, header_of_path, part_path
+from isotone.trace.layout import (
+    PARQUET_SUFFIX,
+    SPOOL_SUFFIX,
+    Natural,
+    PartHeader,
+    Tail,
+    check_place,
+    header_of_path,
+    part_path,
+)
 from isotone.trace.records import END, TornTail, frame, preamble, read_preamble, read_records
-from isotone.trace.vocabulary import any_entry, check_version, type_of_kind
+from isotone.trace.vocabulary import any_entry, check_entry, check_version, type_of_kind
 
 MAGIC = b"ISOSPOOL"
 LOSSY_OFFSET = len(preamble(MAGIC, TRACE_VERSION))
+_UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -116,15 +126,20 @@ class SpoolPart:
         node, incarnation = self.header.node, self.header.incarnation
         decode = _decoder(any_entry()).decode
         self.tail = Tail(closed=False)
+        last = -1
         try:
             with self.path.open("rb") as file:
                 _, lossy = _read_header(file, str(self.path))
                 for body in read_records(file):
                     if body == END:
-                        self.tail = Tail(closed=True)
+                        behind = file.read(1)
+                        self.tail = Tail(closed=not behind, problem="bytes behind its end" if behind else "")
                         return
                     index, at, entry = _decoded(decode, body, self.path)
-                    yield Row(node, incarnation, index, at, entry)
+                    row = Row(node, incarnation, index, at, entry)
+                    check_place(self.path, self.header, row, last)
+                    last = index
+                    yield row
             self.tail = Tail(closed=False, problem="the disk refused what came then" if lossy else "")
         except TornTail as torn:
             self.tail = Tail(closed=False, problem=str(torn))
@@ -140,26 +155,32 @@ def _read_header(file: BinaryIO, name: str) -> tuple[PartHeader, bool]:
     lossy = file.read(1) == b"\x01"
     for body in read_records(file):
         try:
-            return msgspec.msgpack.decode(body, type=PartHeader), lossy
-        except msgspec.MsgspecError as error:
+            header = msgspec.msgpack.decode(body, type=PartHeader)
+        except _UNDECODABLE as error:
             raise InputError(f"{name}: the header of the spool is wrong: {error}") from None
+        check_version(header.version, name)
+        return header, lossy
     raise TornTail("the file ends within its header")
 
 
 @lru_cache(maxsize=1)
 def _decoder(entry: Any) -> msgspec.msgpack.Decoder[Any]:
-    return msgspec.msgpack.Decoder(tuple[int, int, entry])
+    return msgspec.msgpack.Decoder(tuple[Natural, Natural, entry])
 
 
 def _decoded(decode: Any, body: bytes, path: Path) -> Any:
     """A body whose checksum is right and that still does not decode was written by another version."""
     try:
-        return decode(body)
-    except msgspec.MsgspecError as error:
+        decoded = decode(body)
+        check_entry(decoded[2])
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    except _UNDECODABLE as error:
         try:
             type_of_kind(msgspec.msgpack.decode(body)[2]["kind"])
         except InputError as unknown:
             raise InputError(f"{path}: {unknown}") from None
-        except (msgspec.MsgspecError, LookupError, TypeError):
+        except (*_UNDECODABLE, LookupError, TypeError):
             pass
         raise InputError(f"{path}: a row that is not of the vocabulary: {error}") from None
+    return decoded

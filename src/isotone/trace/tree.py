@@ -14,6 +14,7 @@ from typing import Any, get_args, get_type_hints
 import msgspec
 
 from isotone.core.errors import InputError, LocalProtocolError
+from isotone.trace.fitting import check_fields
 
 LIST, TUPLE, SET, MAPPING, STRUCT, ENUM = range(6)
 _SCALARS = frozenset((type(None), bool, int, float, str, bytes))
@@ -90,7 +91,10 @@ class Names:
         return found
 
     def _struct(self, items: list[Any]) -> Any:
-        return self.named(items[0])(*[self.from_tree(item) for item in items[1:]])
+        struct = self.named(items[0])
+        fields = [self.from_tree(item) for item in items[1:]]
+        check_fields(struct, fields)
+        return struct(*fields)
 
     def _enum(self, items: list[Any]) -> Any:
         return self.named(items[0])(items[1])

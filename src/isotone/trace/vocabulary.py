@@ -81,7 +81,19 @@ def entry_of_plain(kind: object, fields: Mapping[str, Any]) -> Entry:
             raise InputError(f"kind {kind!r} has no field {name!r}, only {', '.join(forms) or 'none'}")
     parsed = {name: typed_value(value, forms[name], name) for name, value in fields.items()}
     entry: Entry = converted(parsed, type)
+    check_entry(entry)
     return entry
+
+
+def check_entry(entry: Entry) -> None:
+    """Refuse what has the right types and still is no entry: numbers below 0, lengths and digests that do not pair."""
+    numbers, pairs = _checked(type(entry))
+    for name in numbers:
+        value = getattr(entry, name)
+        if (value if isinstance(value, int) else min(value, default=0)) < 0:
+            raise InputError(f"kind {kind_of(type(entry))!r}: {name!r} is below 0: {value!r}")
+    if pairs and len(entry.lengths) != len(entry.digests):  # type: ignore[attr-defined]  # both are there
+        raise InputError(f"kind {kind_of(type(entry))!r}: lengths and digests are not of one number")
 
 
 def plain_value(value: Any, form: Any) -> Any:
@@ -118,6 +130,17 @@ _TEXTS: Mapping[Any, tuple[Callable[[Any], str], Callable[[Any], Any], str]] = {
     GroupViewId: (str, parse_group_view_id, "group view id"),
     DaemonViewId: (str, parse_daemon_view_id, "daemon view id"),
 }
+
+
+_NATURALS = frozenset(("first_sequence", "sequence", "lengths", "digests", "digest", "lamport", "lost"))
+
+
+@lru_cache(maxsize=1024)
+def _checked(type: EntryType) -> tuple[tuple[str, ...], bool]:
+    """Which fields hold numbers from 0, and whether there are lengths and digests."""
+    numbers = {int, tuple[int, ...]}
+    naturals = tuple(name for name, form in fields_of(type).items() if name in _NATURALS and form in numbers)
+    return naturals, {"lengths", "digests"} <= set(naturals)
 
 
 @lru_cache(maxsize=1024)

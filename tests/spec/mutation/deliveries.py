@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 
 import msgspec
 
 from isotone.core.choice import Choice
-from isotone.trace.events import Delivered, Row, Sent, SignalDelivered
+from isotone.core.ids import parse_client_id
+from isotone.trace.events import Delivered, Disconnected, Row, Sent, SignalDelivered
 from tests.spec.mutation.kinds import Corrupted, Message, kind
 from tests.spec.mutation.record import (
     Recording,
@@ -35,7 +37,7 @@ def all_deliveries(run: Recording) -> list[tuple[int, Delivered]]:
     return run.deliveries
 
 
-# --- lost --------------------------------------------------------------------------------------------------------------
+# --- lost -----------------------------------------------------------------------------------------------------------
 
 
 @kind("drop a delivery: the whole row", all_deliveries)
@@ -78,7 +80,7 @@ def _part_of(entry: Delivered, first: int, after: int) -> Delivered:
     )
 
 
-# --- doubled -----------------------------------------------------------------------------------------------------------
+# --- doubled --------------------------------------------------------------------------------------------------------
 
 
 @kind("duplicate a delivery: right after", all_deliveries)
@@ -119,7 +121,7 @@ def duplicate_in_later_view(run: Recording, found: tuple[int, str, int, str], ch
     return Corrupted(inserted(run.rows, view + 1, copy), "doubled", (receiver,), messages_of(entry), group)
 
 
-# --- out of order ------------------------------------------------------------------------------------------------------
+# --- out of order ---------------------------------------------------------------------------------------------------
 
 Pair = tuple[int, int, str]
 """Two places, the earlier one first, and the receiver."""
@@ -191,7 +193,7 @@ def _swap(rows: list[Row], found: Pair) -> Corrupted:
     return Corrupted(exchanged(apart, one, other + len(apart) - count), "swapped", (receiver,), messages)
 
 
-# --- elsewhere ---------------------------------------------------------------------------------------------------------
+# --- elsewhere ------------------------------------------------------------------------------------------------------
 
 
 @kind("move a delivery into the next view", _before_next_view)
@@ -219,6 +221,32 @@ def move_to_previous_view(run: Recording, found: tuple[int, str, int, str], choi
     place, receiver, view, group = found
     apart, at = isolated(run.rows, place, receiver)
     return Corrupted(moved(apart, at, view), "earlier", (receiver,), messages_of(delivered_at(apart, at)), group)
+
+
+def _before_disconnect(run: Recording, *, is_private: bool) -> list[tuple[int, str, int]]:
+    """Every delivery, private or not, to a receiver that disconnects, with the place where it does."""
+    ends = {row.entry.client: place for place, row in enumerate(run.rows) if isinstance(row.entry, Disconnected)}
+    return [
+        (place, receiver, ends[receiver])
+        for place, entry in run.deliveries
+        for receiver in entry.receivers
+        if receiver in ends
+        and place < ends[receiver]
+        and is_private == (parse_client_id(receiver).private_group in entry.groups)
+    ]
+
+
+@kind("move a delivery behind the receiver's end", partial(_before_disconnect, is_private=False))
+def move_behind_end(run: Recording, found: tuple[int, str, int], choice: Choice) -> Corrupted:
+    place, receiver, end = found
+    apart, at = isolated(run.rows, place, receiver)
+    target = end + len(apart) - len(run.rows) + 1
+    return Corrupted(moved(apart, at, target), "behind the end", (receiver,), messages_of(delivered_at(apart, at)))
+
+
+@kind("move a private delivery behind the receiver's end", partial(_before_disconnect, is_private=True))
+def move_private_behind_end(run: Recording, found: tuple[int, str, int], choice: Choice) -> Corrupted:
+    return move_behind_end(run, found, choice)
 
 
 def _near_signal(run: Recording) -> list[tuple[int, str, int, str]]:

@@ -53,7 +53,7 @@ def excuse(kind: str, original: History, corrupted: Corrupted) -> Reason | None:
     return None
 
 
-# --- lost deliveries ---------------------------------------------------------------------------------------------------
+# --- lost deliveries ------------------------------------------------------------------------------------------------
 
 
 def _lost(original: History, corrupted: Corrupted) -> Reason | None:
@@ -123,7 +123,7 @@ def together_with(original: History, stay: Stay) -> list[Stay]:
     ]
 
 
-# --- moved deliveries --------------------------------------------------------------------------------------------------
+# --- moved deliveries -----------------------------------------------------------------------------------------------
 
 
 def _in_another_view(original: History, corrupted: Corrupted) -> Reason | None:
@@ -152,7 +152,7 @@ def _alone_in(original: History, stay: Stay) -> Reason | None:
     return None if together_with(original, stay) else Reason.ALONE
 
 
-# --- views and signals -------------------------------------------------------------------------------------------------
+# --- views and signals ----------------------------------------------------------------------------------------------
 
 
 def _stays_in(original: History, corrupted: Corrupted) -> list[Stay]:
@@ -171,7 +171,9 @@ def _other_id(original: History, corrupted: Corrupted) -> Reason | None:
     stays = _stays_in(original, corrupted)
     mine = [each for each in stays if each.process.id in corrupted.processes]
     others = [each for each in stays if each.process.id not in corrupted.processes]
-    is_known = any(came_together(one, other) or other in together_with(original, one) for one in mine for other in others)
+    is_known = any(
+        came_together(one, other) or other in together_with(original, one) for one in mine for other in others
+    )
     return None if is_known else Reason.ONLY_ID
 
 
@@ -188,7 +190,7 @@ def _alone_in_view(original: History, corrupted: Corrupted) -> Reason | None:
     return _alone_in(original, stay)
 
 
-# --- stamps, sends, crashes ----------------------------------------------------------------------------------------------
+# --- stamps, sends, crashes -----------------------------------------------------------------------------------------
 
 
 def _stamp(original: History, corrupted: Corrupted) -> Reason | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import msgspec
 
 from isotone.core.choice import Choice
@@ -21,7 +23,7 @@ def _altered(run: Recording, found: Found, what: str, **fields: object) -> Corru
     return Corrupted(replaced(run.rows, place, row), what, entry.receivers, messages_of(entry))
 
 
-# --- stamps ------------------------------------------------------------------------------------------------------------
+# --- stamps ---------------------------------------------------------------------------------------------------------
 
 
 @kind("alter a stamp: higher", all_deliveries)
@@ -44,7 +46,7 @@ def _with_neighbours(run: Recording) -> list[tuple[Found, Delivered]]:
     for places in run.records.values():
         entries = [(place, run.rows[place].entry) for place in places]
         delivered = [(place, entry) for place, entry in entries if isinstance(entry, Delivered)]
-        for one, (_, other) in zip(delivered, delivered[1:]):
+        for one, (_, other) in pairwise(delivered):
             if messages_of(one[1]) != messages_of(other):
                 found.append((one, other))
     return found
@@ -55,7 +57,7 @@ def equal_stamp(run: Recording, found: tuple[Found, Delivered], choice: Choice) 
     return _altered(run, found[0], "stamp", lamport=found[1].lamport, stamper=found[1].stamper)
 
 
-# --- content -----------------------------------------------------------------------------------------------------------
+# --- content --------------------------------------------------------------------------------------------------------
 
 
 @kind("forge a sender", all_deliveries)
@@ -83,7 +85,7 @@ def alter_groups(run: Recording, found: Found, choice: Choice) -> Corrupted:
     return _altered(run, found, "groups", groups=choice.pick([*fewer, tuple(sorted((*groups, "nowhere")))]))
 
 
-# --- sends, crashes, receivers -------------------------------------------------------------------------------------------
+# --- sends, crashes, receivers --------------------------------------------------------------------------------------
 
 
 def _sends(run: Recording) -> list[tuple[int, Sent]]:
@@ -153,5 +155,7 @@ def _is_inside(run: Recording, client: str, place: int, entry: Delivered) -> boo
 @kind("deliver to an outsider", _with_outsiders)
 def deliver_to_outsider(run: Recording, found: tuple[Found, str], choice: Choice) -> Corrupted:
     (place, entry), client = found
-    row = with_entry(run.rows[place], msgspec.structs.replace(entry, receivers=tuple(sorted((*entry.receivers, client)))))
+    row = with_entry(
+        run.rows[place], msgspec.structs.replace(entry, receivers=tuple(sorted((*entry.receivers, client))))
+    )
     return Corrupted(replaced(run.rows, place, row), "to an outsider", (client,), messages_of(entry))

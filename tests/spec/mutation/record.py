@@ -1,4 +1,4 @@
-"""How a recorded run is altered so that it still looks like a record: rows taken apart, moved, put in, numbered anew."""
+"""How a recorded run is altered so that it still looks like one: rows taken apart, moved, put in, numbered anew."""
 
 from __future__ import annotations
 

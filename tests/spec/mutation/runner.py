@@ -21,6 +21,7 @@ from tests.spec.naive.reading import client_history
 MODULES = (deliveries, views, messages)  # their kinds are in KINDS once they are imported
 CAUGHT_MIN = 0.95
 EXCUSED_MAX = 0.70
+TOLD_MAX = 3
 
 
 @dataclass
@@ -85,11 +86,13 @@ def _judge(count: Count, kind: str, seed: int, number: int, corrupted: Corrupted
     if check(corrupted.rows).violations:
         count.caught += 1
         return
-    reason, broken = excuse(kind, good_run(seed)[1], corrupted), violated(corrupted.rows)
+    reason = excuse(kind, good_run(seed)[1], corrupted)
+    is_told = len(count.missed) >= TOLD_MAX  # the dumb version is slow, and the first few misses say it all
+    broken = violated(corrupted.rows) if reason is not None or not is_told else []
     if reason is not None and not broken:
         count.excused[reason.value] += 1
     else:
-        why = f"breaks {', '.join(broken)}" if broken else "breaks nothing, and no excuse is known"
+        why = f"breaks {', '.join(broken)}" if broken else "no excuse is known"
         count.missed.append(f"{kind!r}, seed {seed}, number {number}: {why}")
 
 

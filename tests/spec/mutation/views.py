@@ -26,7 +26,7 @@ def _altered(run: Recording, found: Found, what: str, subject: str = "", **field
     return Corrupted(rows, what, entry.receivers, group=entry.group, view=entry.view, subject=subject)
 
 
-# --- sets --------------------------------------------------------------------------------------------------------------
+# --- sets -----------------------------------------------------------------------------------------------------------
 
 
 def _could_grow(members: Callable[[ViewDelivered], tuple[str, ...]]) -> Callable[[Recording], list[Found]]:
@@ -63,7 +63,7 @@ def _without(members: tuple[str, ...], gone: str) -> tuple[str, ...]:
     return tuple(each for each in members if each != gone)
 
 
-# --- ids ---------------------------------------------------------------------------------------------------------------
+# --- ids ------------------------------------------------------------------------------------------------------------
 
 
 def _with_older_ids(run: Recording) -> list[tuple[Found, GroupViewId]]:
@@ -87,27 +87,37 @@ def raise_view_id(run: Recording, found: Found, choice: Choice) -> Corrupted:
     view = found[1].view
     epoch = DaemonViewId(view.daemon_view.epoch + choice.between(1, 3), view.daemon_view.coordinator)
     stamp = msgspec.structs.replace(view.stamp, lamport=view.stamp.lamport + 1, daemon=view.daemon_view.coordinator)
-    changed = choice.pick([{"daemon_view": epoch}, {"stamp": stamp}])
-    return _altered(run, found, "higher id", view=msgspec.structs.replace(view, **changed))
+    higher = choice.pick(
+        [GroupViewId(epoch, view.next_daemon_view, view.stamp), msgspec.structs.replace(view, stamp=stamp)]
+    )
+    return _altered(run, found, "higher id", view=higher)
 
 
-# --- views -------------------------------------------------------------------------------------------------------------
+# --- views ----------------------------------------------------------------------------------------------------------
 
 
 @kind("drop a view", all_views)
 def drop_view(run: Recording, found: Found, choice: Choice) -> Corrupted:
     place, entry = found
     receiver = choice.pick(entry.receivers)
-    return Corrupted(without_receiver(run.rows, place, receiver), "view lost", (receiver,), group=entry.group, view=entry.view)
+    return Corrupted(
+        without_receiver(run.rows, place, receiver), "view lost", (receiver,), group=entry.group, view=entry.view
+    )
 
 
 @kind("duplicate a view", all_views)
 def duplicate_view(run: Recording, found: Found, choice: Choice) -> Corrupted:
     place, entry = found
-    return Corrupted(inserted(run.rows, place + 1, run.rows[place]), "view doubled", entry.receivers, group=entry.group, view=entry.view)
+    return Corrupted(
+        inserted(run.rows, place + 1, run.rows[place]),
+        "view doubled",
+        entry.receivers,
+        group=entry.group,
+        view=entry.view,
+    )
 
 
-# --- signals -----------------------------------------------------------------------------------------------------------
+# --- signals --------------------------------------------------------------------------------------------------------
 
 FoundSignal = tuple[int, SignalDelivered]
 
@@ -120,7 +130,9 @@ def all_signals(run: Recording) -> list[FoundSignal]:
 def drop_signal(run: Recording, found: FoundSignal, choice: Choice) -> Corrupted:
     place, entry = found
     receiver = choice.pick(entry.receivers)
-    return Corrupted(without_receiver(run.rows, place, receiver), "signal lost", (receiver,), group=entry.group, view=entry.view)
+    return Corrupted(
+        without_receiver(run.rows, place, receiver), "signal lost", (receiver,), group=entry.group, view=entry.view
+    )
 
 
 @kind("duplicate a signal", all_signals)

@@ -1,17 +1,19 @@
 """A whole run in memory, message by message: who was where when, and what happened to it there.
 
 Implements: [Spread 2.2.1], Definitions 2.1 to 2.6. At EVS-C a process is a client's session; at EVS-S it is a daemon's
-incarnation and there is one group, whose name is empty. The *stay* of a process in a view lasts from the installation of
-that view to the next one, to the process' leave or to its end.
+incarnation and there is one group, whose name is empty. The *stay* of a process in a view lasts from the installation
+of that view to the next one, to the process' leave or to its end.
 
-A message that a process delivers again breaks 2.5 there; the formulas of all other properties speak of the first delivery.
+A message that a process delivers again breaks 2.5 there; the formulas of order and of views speak of first deliveries.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from isotone.core.ids import DaemonId, DaemonViewId, GroupViewId, parse_client_id, parse_daemon_id
+from isotone.core.ids import DaemonId, DaemonViewId, GroupViewId, parse_client_id
 from isotone.core.services import Service
 
 Message = tuple[str, int]
@@ -19,6 +21,12 @@ Message = tuple[str, int]
 
 Where = tuple[str, int, int]
 """Node, incarnation and index of a row."""
+
+Bundle = Where | Message
+"""The row that sent it; of what was never sent, the first message of the row that delivers it."""
+
+EARLY = "early "
+"""Stands before the sender of a message that is delivered before its send."""
 
 Stamp = tuple[int, DaemonId]
 ViewId = GroupViewId | DaemonViewId
@@ -63,6 +71,7 @@ class Delivery:
     is_private: bool  # addressed to the process itself, while its session was open
     message: Message
     service: Service  # as it was sent
+    bundle: Bundle
 
     def is_after_signal(self, group: str) -> bool:
         return any(signal < self.place for signal in self.stays[group].signals)
@@ -159,6 +168,7 @@ class History:
     crashed: set[str] = field(default_factory=set)
     components: tuple[tuple[str, ...], ...] | None = None
     is_quiet: bool = False
+    has_posthumous: bool = False  # something is recorded of a process behind its end
     sent: dict[Message, tuple[Where, Label]] = field(default_factory=dict)  # every message with its first send
 
     @property
@@ -176,6 +186,23 @@ class History:
     @property
     def repeated(self) -> list[Delivery]:
         return [delivery for process in self.processes.values() for delivery in process.repeated]
+
+    @cached_property
+    def stamps(self) -> dict[Bundle, set[Stamp]]:
+        """The stamps under which each bundle of reliable messages was delivered, first or repeatedly."""
+        found: dict[Bundle, set[Stamp]] = defaultdict(set)
+        for each in (*self.deliveries, *self.repeated):
+            if each.service.is_reliable:
+                found[each.bundle].add(each.stamp)
+        return found
+
+    @cached_property
+    def members_at(self) -> dict[tuple[str, ViewId, str], set[frozenset[str]]]:
+        """With which members each view id of a group was installed at each daemon."""
+        found: dict[tuple[str, ViewId, str], set[frozenset[str]]] = defaultdict(set)
+        for stay in self.stays:
+            found[stay.group, stay.view, self.daemon_of(stay.process.id)].add(stay.members)
+        return found
 
     @property
     def is_stable(self) -> bool:

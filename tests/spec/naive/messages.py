@@ -12,7 +12,7 @@ from itertools import combinations, groupby
 from typing import TypeGuard
 
 from isotone.core.services import Service
-from tests.spec.naive.history import Delivery, History, Message, Process, Send, Stamp, Stay, Where
+from tests.spec.naive.history import EARLY, Bundle, Delivery, History, Message, Process, Send, Stamp, Stay, Where
 
 Cases = Iterator[bool]
 
@@ -24,35 +24,31 @@ def deliveries_by_message(history: History) -> dict[Message, list[Delivery]]:
     return found
 
 
-# --- the order function ----------------------------------------------------------------------------------------------
+# --- the order function ---------------------------------------------------------------------------------------------
 
 
 def order_function(history: History) -> Cases:
     """D2.7: one stamp per bundle, one bundle per stamp, and stamps that follow the causal order of the sends."""
-    stamps: dict[object, set[Stamp]] = defaultdict(set)
-    bundles: dict[Stamp, set[object]] = defaultdict(set)
-    rows = set()
-    for each in [*history.deliveries, *history.repeated]:
-        if each.service.is_reliable:
-            rows.add(each.row)
-            bundle = history.sent[each.message][0] if each.message in history.sent else (each.message[0],)
-            stamps[bundle].add(each.stamp)
-            bundles[each.stamp].add(bundle)
-    if len(rows) > 1:
-        yield all(len(found) == 1 for bundle, found in stamps.items() if len(bundle) > 1)
+    reliable = [each for each in (*history.deliveries, *history.repeated) if each.service.is_reliable]
+    bundles: dict[Stamp, set[Bundle]] = defaultdict(set)
+    for each in reliable:
+        sent = history.sent.get((each.message[0].removeprefix(EARLY), each.message[1]))
+        bundles[each.stamp].add(sent[0] if sent else each.bundle)
+    if len({each.row for each in reliable}) > 1:
+        yield all(len(found) == 1 for found in history.stamps.values())
         yield all(len(found) == 1 for found in bundles.values())
     for process in history.processes.values():
-        yield from _causal_stamps(process, {bundle: found for bundle, found in stamps.items() if len(bundle) > 1})
+        yield from _causal_stamps(history, process)
 
 
-def _causal_stamps(process: Process, stamps: dict[Where, set[Stamp]]) -> Cases:
+def _causal_stamps(history: History, process: Process) -> Cases:
     """Every stamp of what a process sends is above all that it delivered or sent before."""
     known: Stamp | None = None  # the highest of them
     for row, events in groupby(process.events, key=lambda event: event.row):
         reliable = [event for event in events if _service(event).is_reliable]
         mine = {each.stamp for each in reliable if isinstance(each, Delivery)}
         if any(isinstance(each, Send) for each in reliable):
-            mine = stamps.get(row, set())
+            mine = history.stamps.get(row, set())
             if known is not None and mine:
                 yield known < min(mine)
         known = max([*mine, known] if known is not None else mine, default=None)
@@ -62,7 +58,7 @@ def _service(event: Send | Delivery) -> Service:
     return event.service if isinstance(event, Delivery) else event.label.service
 
 
-# --- at one delivery -------------------------------------------------------------------------------------------------
+# --- at one delivery ------------------------------------------------------------------------------------------------
 
 
 def initial_view_event(history: History) -> Cases:
@@ -98,7 +94,7 @@ def _can_be_ordered(history: History) -> bool:
     needs: dict[Where, set[Where]] = defaultdict(set)
     for process in history.processes.values():
         for event in process.events:
-            needs[event.row] |= {history.sent[event.message][0]} if _has_send(history, event) else set()
+            needs[event.row] |= {history.sent[event.message][0]} if _has_send(event, history) else set()
     queues: dict[str, list[Where]] = defaultdict(list)
     for row in sorted(needs):
         queues[row[0]].append(row)
@@ -113,11 +109,11 @@ def _can_be_ordered(history: History) -> bool:
     return not any(queues.values())
 
 
-def _has_send(history: History, event: Send | Delivery) -> TypeGuard[Delivery]:
+def _has_send(event: Send | Delivery, history: History) -> TypeGuard[Delivery]:
     return isinstance(event, Delivery) and event.message in history.sent
 
 
-# --- sane views ------------------------------------------------------------------------------------------------------
+# --- sane views -----------------------------------------------------------------------------------------------------
 
 
 def sane_view(history: History) -> Cases:
@@ -156,7 +152,7 @@ def came_back(history: History) -> Iterator[tuple[Process, Stay]]:
                     yield before, stay
 
 
-# --- liveness --------------------------------------------------------------------------------------------------------
+# --- liveness -------------------------------------------------------------------------------------------------------
 
 
 def self_delivery(history: History) -> Cases:
@@ -186,7 +182,7 @@ def _sent_inside(history: History) -> Iterator[tuple[Send, str]]:
                     yield send, group
 
 
-# --- same view -------------------------------------------------------------------------------------------------------
+# --- same view ------------------------------------------------------------------------------------------------------
 
 
 def same_view(history: History) -> Cases:

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from itertools import combinations, pairwise
+from itertools import combinations, groupby, pairwise
 
 from isotone.core.ids import DaemonViewId, GroupViewId
-from tests.spec.naive.history import Delivery, History, Message, Process, Send, Stamp, Stay
+from tests.spec.naive.history import Delivery, History, Message, Send, Stamp, Stay, Where
 from tests.spec.naive.views import together
 
 Cases = Iterator[bool]
 
 
-# --- virtual synchrony -----------------------------------------------------------------------------------------------
+# --- virtual synchrony ----------------------------------------------------------------------------------------------
 
 
 def virtual_synchrony(history: History) -> Cases:
@@ -47,7 +47,7 @@ def daemon_view(stay: Stay) -> DaemonViewId:
     return stay.view.daemon_view if isinstance(stay.view, GroupViewId) else stay.view
 
 
-# --- first in, first out; causes ---------------------------------------------------------------------------------------
+# --- first in, first out; causes ------------------------------------------------------------------------------------
 
 
 def fifo_order(history: History) -> Cases:
@@ -104,31 +104,32 @@ def _all_messages(history: History) -> set[Message]:
     return {*history.sent, *(each.message for each in history.deliveries)}
 
 
-# --- one order ---------------------------------------------------------------------------------------------------------
+# --- one order ------------------------------------------------------------------------------------------------------
 
 
 def agreed_order(history: History) -> Cases:
     """2.13.2: no lower stamp after an agreed message; no two agreed messages in different orders at two processes."""
     for process in history.processes.values():
-        highest: Stamp | None = None  # of the agreed messages so far
-        for delivery in process.deliveries:
-            if delivery.service.is_reliable and highest is not None:
-                yield not delivery.stamp < highest
-            if delivery.service.is_agreed:
-                highest = max(highest or delivery.stamp, delivery.stamp)
-    places = {process.id: _agreed_places(process) for process in history.processes.values()}
-    for one_process, other_process in combinations(places.values(), 2):
-        common = [message for message in one_process if message in other_process]
-        for first, second in zip(common, common[1:]):
-            yield other_process[first] < other_process[second]
+        highest: Stamp | None = None  # of the agreed messages in earlier rows
+        for _, row in groupby([each for each in process.deliveries if each.service.is_reliable], key=_row):
+            deliveries = list(row)
+            if highest is not None:
+                yield all(not each.stamp < highest for each in deliveries)
+            agreed = [each.stamp for each in deliveries if each.service.is_agreed]
+            highest = max(agreed if highest is None else [highest, *agreed], default=None)
+    for one, other in combinations(history.processes.values(), 2):
+        common = [each for each in one.deliveries if each.service.is_agreed and each.message in other.delivered]
+        for first, second in pairwise(common):
+            there = other.delivered[first.message], other.delivered[second.message]
+            if first.row != second.row or there[0].row != there[1].row:  # the messages of one row stand in order
+                yield there[0].place < there[1].place
 
 
-def _agreed_places(process: Process) -> dict[Message, int]:
-    """Where each agreed message stands, in the order of delivery."""
-    return {each.message: each.place for each in process.deliveries if each.service.is_agreed}
+def _row(delivery: Delivery) -> Where:
+    return delivery.row
 
 
-# --- no holes ------------------------------------------------------------------------------------------------------------
+# --- no holes -------------------------------------------------------------------------------------------------------
 
 
 def _lower(history: History, stay: Stay, deliveries: list[Delivery]) -> Iterator[Delivery]:
@@ -138,28 +139,17 @@ def _lower(history: History, stay: Stay, deliveries: list[Delivery]) -> Iterator
         if other.key == stay.key and other.process is not stay.process:
             for each in other.deliveries:
                 counts = each.service.is_reliable if history.is_daemons else each.service.is_agreed
-                if counts and each.stamp < highest and not _has_two_stamps(history, each):
+                if counts and each.stamp < highest:
                     yield each
-
-
-def _has_two_stamps(history: History, delivery: Delivery) -> bool:
-    """Bundles that carry two stamps are left to D2.7."""
-    bundle = history.sent.get(delivery.message, (None,))[0]
-    stamps = {
-        each.stamp
-        for process in history.processes.values()
-        for each in (*process.deliveries, *process.repeated)
-        if each.message == delivery.message or (bundle is not None and history.sent.get(each.message, (0,))[0] == bundle)
-    }
-    return len(stamps) > 1
 
 
 def no_holes_before_signal(history: History) -> Cases:
     """2.13.3: who delivers an agreed message before the signal has every lower one that anyone delivered there."""
     for stay in history.stays:
         before = [each for each in stay.deliveries if each.service.is_agreed and not each.is_after_signal(stay.group)]
-        for lower in _lower(history, stay, before) if before else ():
-            yield stay.has(lower.message)
+        if before and (stay.over is not None or history.is_stable):
+            for lower in _lower(history, stay, before):
+                yield stay.has(lower.message)
 
 
 def no_holes_after_signal(history: History) -> Cases:
@@ -172,7 +162,7 @@ def no_holes_after_signal(history: History) -> Cases:
                     yield stay.has(lower.message)
 
 
-# --- safe ------------------------------------------------------------------------------------------------------------------
+# --- safe -----------------------------------------------------------------------------------------------------------
 
 
 def safe_before_signal(history: History) -> Cases:
@@ -192,11 +182,29 @@ def safe_after_signal(history: History) -> Cases:
 
 
 def _reaches(history: History, delivery: Delivery, stay: Stay, owed: frozenset[str]) -> Cases:
-    """Everyone else who is owed it comes to the view and has it when it goes, or ends before a later view."""
+    """Everyone else who is owed it comes to the view and has it when it goes, or ends before a later view.
+
+    Who may still come or deliver when the record ends owes it only at a stable, quiet end.
+    """
     for member in sorted(owed - {stay.process.id}):
-        if not _ends_before_a_later_view(history, member, stay):
-            there = [each for each in _stays_of(history, member, stay.group) if each.key == stay.key]
-            yield any(each.has(delivery.message) for each in there)
+        there = [each for each in _stays_of(history, member, stay.group) if each.view == stay.view]
+        if _is_disputed(history, member, stay) or _ends_before_a_later_view(history, member, stay):
+            continue
+        has_it = any(each.has(delivery.message) for each in there)
+        if has_it or history.is_stable or _has_passed(history, member, stay):
+            yield has_it
+
+
+def _is_disputed(history: History, member: str, stay: Stay) -> bool:
+    """Whether at the member's daemon a view with this id came with other members: that is a matter of 2.20."""
+    there = history.members_at.get((stay.group, stay.view, history.daemon_of(member)), set())
+    return bool(there - {stay.members})
+
+
+def _has_passed(history: History, member: str, stay: Stay) -> bool:
+    """Whether the member can no longer come to the view, or deliver in it."""
+    stays = _stays_of(history, member, stay.group)
+    return any(each.view > stay.view or (each.view == stay.view and each.over is not None) for each in stays)  # type: ignore[operator]
 
 
 def _ends_before_a_later_view(history: History, member: str, stay: Stay) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from isotone.core.ids import parse_client_id, parse_daemon_id
 from isotone.trace import events as trace
 from isotone.trace.events import Row
-from tests.spec.naive.history import Delivery, History, Label, Process, Send, Signal, Stay, ViewId
+from tests.spec.naive.history import EARLY, Bundle, Delivery, History, Label, Process, Send, Signal, Stay, ViewId
 
 DAEMONS = ("",)
 """The groups of every message at EVS-S."""
@@ -132,6 +132,7 @@ class Reader:
 
     def _process(self, id: str) -> Process:
         processes = self.history.processes
+        self.history.has_posthumous |= id in processes and processes[id].has_ended
         if id not in processes:
             name = parse_daemon_id(id).name if self.history.is_daemons else parse_client_id(id).private_group
             processes[id] = Process(id, name)
@@ -155,10 +156,11 @@ class Reader:
         for said in labels(entry, entry.sender, groups):
             message, label = said.message, said
             sent_at, sent = self.history.sent.get(message, (where, None))
+            bundle: Bundle = (entry.sender, entry.first_sequence)
             if sent_at[0] == where[0] and sent_at > where:
-                message = (f"early {message[0]}", message[1])
+                message, bundle = (EARLY + message[0], message[1]), (EARLY + message[0], entry.first_sequence)
             elif sent is not None:
-                label = sent
+                label, bundle = sent, sent_at
             self._note_delivery(
                 Delivery(
                     process=process,
@@ -170,6 +172,7 @@ class Reader:
                     is_private=process.is_open and process.name in label.groups,
                     message=message,
                     service=label.service,
+                    bundle=bundle,
                 )
             )
 

@@ -111,7 +111,9 @@ def _sides(stay: Stay) -> tuple[set[Message], set[Message]]:
     def is_before(delivery: Delivery) -> bool:
         return delivery.place < stay.signals[0]
 
-    return {each.message for each in agreed if is_before(each)}, {each.message for each in agreed if not is_before(each)}
+    return {each.message for each in agreed if is_before(each)}, {
+        each.message for each in agreed if not is_before(each)
+    }
 
 
 def membership_precision(history: History) -> Cases:
@@ -119,12 +121,17 @@ def membership_precision(history: History) -> Cases:
 
     Who asked to join and not to leave again is a member too.
     """
-    for component in (history.components or ()) if history.is_stable and history.stays else ():
+    is_used = bool(history.stays) or not history.is_daemons  # on the oracle daemons have no views
+    for component in (history.components or ()) if history.is_stable and is_used else ():
         living = [each for each in history.processes.values() if not each.has_ended and _daemon(each) in component]
         for group in sorted({group for process in living for group in (*process.current, *process.asked_to_join)}):
             members = [each for each in living if group in each.current or group in each.asked_to_join]
-            ids, resting = {each.id for each in members}, [each.current.get(group) for each in members]
-            yield all(stay is not None and stay.members == ids and stay.view == resting[0].view for stay in resting)
+            ids, resting = (
+                {each.id for each in members},
+                [each.current[group] for each in members if group in each.current],
+            )
+            is_one = len({stay.view for stay in resting}) == 1
+            yield len(resting) == len(members) and is_one and all(stay.members == ids for stay in resting)
 
 
 def _daemon(process: Process) -> str:

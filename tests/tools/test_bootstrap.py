@@ -1,0 +1,84 @@
+"""When the environment is made, and when its stamp says that nothing is to do."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import bootstrap
+import pytest
+
+
+class Machine:
+    """Stands for the virtual environment: remembers what was done to it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+        self.usable = False
+        self.done: list[str] = []
+        self.root = root
+        (root / "pyproject.toml").write_text("one")
+        (root / "constraints.txt").write_text("one")
+        monkeypatch.setattr(bootstrap, "ROOT", root)
+        monkeypatch.setattr(bootstrap, "STAMP", root / "stamp.json")
+        monkeypatch.setattr(bootstrap, "environment_works", lambda: self.usable)
+        monkeypatch.setattr(bootstrap, "create_environment", self.create)
+        monkeypatch.setattr(bootstrap, "install", lambda extras: self.done.append(",".join(extras)))
+
+    def create(self) -> None:
+        self.usable = True
+        self.done.append("create")
+
+    def ensure(self, *extras: str) -> list[str]:
+        self.done = []
+        bootstrap.ensure_installed(set(extras))
+        return self.done
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
+    return Machine(monkeypatch, tmp_path)
+
+
+def test_a_second_call_does_nothing(machine: Machine) -> None:
+    assert machine.ensure("dev") == ["create", "dev"]
+    assert machine.ensure("dev") == []
+    assert machine.ensure() == []
+
+
+def test_further_extras_are_added_to_those_there(machine: Machine) -> None:
+    machine.ensure("trace")
+    assert machine.ensure("dev") == ["dev,trace"]
+    assert machine.ensure("trace", "dev") == []
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "constraints.txt"])
+def test_changed_requirements_install_again_with_what_was_there(machine: Machine, name: str) -> None:
+    machine.ensure("trace")
+    (machine.root / name).write_text("two")
+    assert machine.ensure() == ["trace"]
+
+
+@pytest.mark.parametrize("stamp", ["", "[]", "{}", '{"key": 1}', '{"key": "x", "extras": 5}', "\x00"])
+def test_an_unreadable_stamp_counts_as_none(machine: Machine, stamp: str) -> None:
+    machine.ensure("dev")
+    (machine.root / "stamp.json").write_text(stamp)
+    assert machine.ensure("trace") == ["trace"]
+
+
+def test_a_broken_environment_is_made_anew(machine: Machine) -> None:
+    machine.ensure("dev")
+    machine.usable = False
+    assert machine.ensure("trace") == ["create", "trace"], "what was in it is gone"
+
+
+def test_what_the_machine_lacks_is_told_with_exit_code_3(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(extras: list[str]) -> None:
+        raise bootstrap.CannotInstallError("no network")
+
+    monkeypatch.setattr(bootstrap, "install", refuse)
+    monkeypatch.setattr(sys, "argv", ["bootstrap.py", "--extras", "dev"])
+    assert bootstrap.main() == 3
+    assert "isotone: no network" in capsys.readouterr().err
+    assert not (machine.root / "stamp.json").exists()

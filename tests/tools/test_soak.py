@@ -1,0 +1,125 @@
+"""The soak with a stand-in task: it resumes, reports, tries failed seeds again, and says what it cannot do."""
+
+from __future__ import annotations
+
+import json
+import sys
+from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import soak
+import soak_state
+from soak_state import Campaign, Chunk, Failure
+from soak_tasks import TASKS, Task, by_exit_code, read_swarm
+
+TICK_SECONDS = 5
+
+
+def command(chunk: Chunk) -> list[str]:
+    """Seeds from 9 on fail."""
+    return [sys.executable, "-S", "-c", f"raise SystemExit({int(chunk.first + chunk.count > 9)})"]
+
+
+@pytest.fixture(autouse=True)
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One cheap task, a source that does not change, and a clock that goes on with every look at it."""
+    monkeypatch.setattr(soak, "TASKS", {"stand-in": Task("stand-in", command, by_exit_code("EVEN", command))})
+    monkeypatch.setattr(soak_state, "source_digest", lambda root: "first")
+    ticks = count(0, TICK_SECONDS)
+    monkeypatch.setattr(soak, "time", SimpleNamespace(monotonic=lambda: float(next(ticks)), sleep=lambda _: None))
+
+
+def run(monkeypatch: pytest.MonkeyPatch, directory: Path, *options: str, seconds: float = 12) -> int:
+    arguments = ["--hours", str(seconds / 3600), "--processes", "1", "--directory", str(directory), *options]
+    monkeypatch.setattr(sys, "argv", ["soak.py", *arguments])
+    return soak.main()
+
+
+def stored(directory: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((directory / "state.json").read_text())
+    return found
+
+
+def test_a_soak_stops_when_its_hours_are_over_and_goes_on_when_called_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert run(monkeypatch, tmp_path) == 0
+    first = stored(tmp_path)
+    assert first["handed_out"] == []
+    assert first["seeds_finished"] == {"stand-in": first["next_seed"]["stand-in"] - 1}
+    assert run(monkeypatch, tmp_path) == 0
+    assert stored(tmp_path)["seeds_finished"] == first["seeds_finished"], "the hours are a total"
+    assert run(monkeypatch, tmp_path, seconds=first["seconds_spent"] + 60) == 1
+    assert stored(tmp_path)["next_seed"]["stand-in"] > first["next_seed"]["stand-in"]
+    report = (tmp_path / "report.txt").read_text()
+    assert "soak of source first" in report and "violated: EVEN" in report and "python -S -c 'raise" in report
+
+
+def test_changed_source_tries_failed_and_unfinished_seeds_first(tmp_path: Path) -> None:
+    failures = [Failure("stand-in", 40, "EVEN", "again"), Failure("stand-in", 12, "EVEN", "again")]
+    earlier = Campaign("old", {"stand-in": 50}, [Chunk("stand-in", 48, 2)], failures=failures, failures_total=2)
+    soak_state.save(tmp_path / "state.json", earlier)
+    (tmp_path / "report.txt").write_text("old results\n")
+    campaign = soak_state.load(tmp_path / "state.json", "new")
+    assert campaign.handed_out == [Chunk("stand-in", 12, 1), Chunk("stand-in", 40, 1), Chunk("stand-in", 48, 2)]
+    assert (campaign.next_seed, campaign.failures_total) == ({"stand-in": 50}, 0)
+    assert (tmp_path / "report-old.txt").read_text() == "old results\n"
+    begun = soak.Soak(campaign, tmp_path / "state.json", 1.0, 1, ["stand-in"])
+    assert [begun._next_chunk().first for _ in range(4)] == [12, 40, 48, 50]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"version": 99}', '{"version": 1, "handed_out": [1]}'])
+def test_a_state_that_cannot_be_read_is_told_and_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    (tmp_path / "state.json").write_text(text)
+    assert run(monkeypatch, tmp_path) == 2
+    assert "--fresh begins anew" in capsys.readouterr().err
+    assert (tmp_path / "state.json").read_text() == text
+    assert run(monkeypatch, tmp_path, "--fresh") == 0
+
+
+@pytest.mark.parametrize("hours", ["nan", "inf", "-inf", "-1", "0", "soon"])
+def test_hours_are_a_positive_number(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, hours: str) -> None:
+    monkeypatch.setattr(sys, "argv", ["soak.py", f"--hours={hours}", "--directory", str(tmp_path)])
+    with pytest.raises(SystemExit) as end:
+        soak.main()
+    assert end.value.code == 2
+
+
+@pytest.mark.parametrize("options", [[], ["--fresh"]])
+def test_a_directory_that_cannot_be_written_is_the_machines_fault(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert run(monkeypatch, tmp_path / "file" / "soak", *options) == 3
+    assert "soak: cannot keep state in" in capsys.readouterr().err
+
+
+def test_chunk_after_chunk_without_a_result_ends_the_soak(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = [sys.executable, "-S", "-c", "import sys; sys.exit(7)"]
+    monkeypatch.setattr(soak, "TASKS", {"stand-in": Task("stand-in", lambda chunk: code, by_exit_code("X", command))})
+    assert run(monkeypatch, tmp_path, seconds=100_000) == 3
+    assert "3 chunks in a row ended without a result; the last: exit code 7" in capsys.readouterr().err
+    assert len(stored(tmp_path)["handed_out"]) == 3, "they are tried again when it has been repaired"
+
+
+def test_the_result_of_a_swarm_is_read_or_refused() -> None:
+    failure = {"seed": 3, "property": "EVS-2.7", "replay": "isotone sim replay 3"}
+    output = json.dumps({"properties": {"EVS-2.7": {"violated": 1}}, "failures": [failure]})
+    verdicts, failures = read_swarm(Chunk("evs-oracle", 1, 8), 1, output)
+    assert verdicts == {"EVS-2.7": {"violated": 1}}
+    assert failures == [Failure("evs-oracle", 3, "EVS-2.7", "isotone sim replay 3")]
+    for wrong in ("", "[]", "{}", '{"properties": 1, "failures": []}'):
+        with pytest.raises(ValueError):
+            read_swarm(Chunk("evs-oracle", 1, 8), 1, wrong)
+
+
+def test_every_task_has_a_command_for_a_chunk() -> None:
+    for name, task in TASKS.items():
+        assert task.command(Chunk(name, 5, 3))[0] == sys.executable
