@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import shlex
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from isotone.cli import check as cli_check
 from isotone.cli.main import commands
 from isotone.sim.plan import Size
 from isotone.sim.replay import plan_of, replay
-from isotone.sim.run import RunResult
+from isotone.sim.run import RunResult, Violation
 from isotone.sim.system import Setting
 from isotone.trace.events import Delivered, Row
 from isotone.trace.jsonl import write_jsonl
@@ -83,3 +86,31 @@ def test_a_file_that_is_no_trace_is_a_clear_error(tmp_path: Path) -> None:
     result = CliRunner().invoke(commands, ["check", str(path)])
     assert result.exit_code == 2
     assert str(path) in result.stderr
+
+
+@pytest.mark.parametrize("error", [ValueError(), TypeError(), KeyError(), OverflowError(), RecursionError()])
+def test_what_a_reader_stumbles_over_is_the_files_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def rows() -> Iterator[Row]:
+        raise error
+        yield
+
+    def runs(traces: Sequence[Path]) -> Iterator[tuple[str, Iterator[Row]]]:
+        yield "run", rows()
+
+    monkeypatch.setattr(cli_check, "read_runs", runs)
+    result = CliRunner().invoke(commands, ["check", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "the traces cannot be read" in result.stderr
+
+
+def test_the_command_that_shows_it_again_is_quoted(
+    recorded: tuple[RunResult, list[Row]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "my run.jsonl"
+    write_jsonl(path, "run", recorded[1])
+    broken = Violation("EVS-2.5", "twice")
+    monkeypatch.setattr(cli_check, "verdicts_and_violations", lambda report: ({"EVS-2.5": "violated"}, [broken]))
+    found = json.loads(CliRunner().invoke(commands, ["check", str(path), "--json"]).stdout)
+    assert shlex.split(found["failures"][0]["replay"]) == ["isotone", "check", str(path)]

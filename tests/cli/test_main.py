@@ -51,6 +51,13 @@ def test_the_version_is_told() -> None:
         ["check"],
         ["check", "no/such/trace.jsonl"],
         ["demo", "--seed", "x"],
+        ["demo", "--seed", "1_0"],
+        ["sim", "swarm", "--seeds", "1_0"],
+        ["sim", "swarm", "--seeds", "٣"],
+        ["sim", "replay", "٣"],
+        ["sim", "replay", " 1"],
+        ["sim", "replay", "9" * 5_000],
+        ["sim", "replay", "1", "--trace", "run.csv"],
     ],
 )
 def test_wrong_usage_ends_with_2_and_one_clear_message(arguments: list[str]) -> None:
@@ -69,6 +76,9 @@ def test_wrong_usage_ends_with_2_and_one_clear_message(arguments: list[str]) -> 
         (KeyboardInterrupt(), 130),
         (click.UsageError("bad option"), 2),
         (click.FileError("x", "unreadable"), 2),
+        (ValueError("nobody expected this"), 3),
+        (RecursionError(), 3),
+        (OSError(28, "No space left on device"), 3),
     ],
 )
 def test_each_error_has_its_exit_code(error: BaseException, code: int) -> None:
@@ -82,6 +92,84 @@ def test_each_error_has_its_exit_code(error: BaseException, code: int) -> None:
     result = CliRunner().invoke(group, ["fail"])
     assert result.exit_code == code
     assert "Traceback" not in result.output
+
+
+def test_what_nobody_expected_is_told_in_one_line_with_its_place() -> None:
+    @click.group(cls=CommandGroup)
+    def group() -> None: ...
+
+    @group.command("fail")
+    def fail() -> None:
+        raise ValueError("first line\nsecond")
+
+    told = CliRunner().invoke(group, ["fail"]).stderr
+    assert told.startswith("isotone: unexpected ValueError: first line second (fail, test_main.py:")
+    assert told.count("\n") == 1
+
+
+def test_an_interrupt_while_a_command_is_imported_is_one_like_any_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "slow_to_import.py").write_text("raise KeyboardInterrupt\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    @click.group(cls=CommandGroup, lazy={"slow": "slow_to_import:command"})
+    def group() -> None: ...
+
+    result = CliRunner().invoke(group, ["slow"])
+    assert (result.exit_code, result.stderr.strip()) == (130, "isotone: interrupted")
+
+
+def test_no_command_is_imported_before_it_is_asked_for() -> None:
+    look = "import sys, isotone.cli.main; print([name for name in sys.modules if name.startswith('isotone.sim')])"
+    assert subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+PROGRAM = """
+import sys
+from isotone.cli.group import CommandGroup
+from isotone.cli.output import print_json, results
+import click
+
+@click.group(cls=CommandGroup)
+def group(): ...
+
+@group.command("show")
+@click.option("--json", "as_json", is_flag=True)
+@click.option("--code", type=int, default=0)
+def show(as_json, code):
+    for _ in range(300):
+        print_json({"a": 1}) if as_json else results().print("a line")
+    return code
+
+group()
+"""
+
+
+def show(options: str, redirection: str) -> subprocess.CompletedProcess[str]:
+    command = f'exec "$0" -c "$1" show {options} {redirection}'
+    shell = ["bash", "-c", command, sys.executable, PROGRAM]
+    return subprocess.run(shell, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("options", ["", "--json", "--code 1"])
+def test_output_that_cannot_be_written_is_the_machines_fault(options: str) -> None:
+    for redirection in (">/dev/full", ">&-"):
+        done = show(options, redirection)
+        assert done.returncode == 3
+        assert done.stderr.startswith("isotone: ") and done.stderr.count("\n") == 1
+        assert show(options, f"{redirection} 2>/dev/full").returncode == 3
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_reader_that_has_gone_changes_no_exit_code(code: int, options: list[str]) -> None:
+    command = [sys.executable, "-c", PROGRAM, "show", "--code", str(code), *options]
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (code, "")
 
 
 @pytest.mark.parametrize(("returned", "code"), [(None, 0), (0, 0), (1, 1)])

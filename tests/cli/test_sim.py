@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,39 @@ def test_a_trace_that_cannot_be_written_is_the_machines_fault(tmp_path: Path) ->
     nowhere = str(tmp_path / "missing" / "run.jsonl")
     result = CliRunner().invoke(commands, ["sim", "replay", "3", "--trace", nowhere, *SMALL])
     assert result.exit_code == 3
+
+
+def test_a_trace_is_written_in_the_format_that_its_name_asks_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = tmp_path / "run.parquet"
+    replayed = ["sim", "replay", "3", "--nodes", "2", "--trace"]
+    assert CliRunner().invoke(commands, [*replayed, str(trace), *SMALL]).exit_code == 0
+    assert trace.read_bytes()[:4] == b"PAR1"
+    assert CliRunner().invoke(commands, ["check", str(trace)]).exit_code == 0
+    refused = CliRunner().invoke(commands, [*replayed, str(tmp_path / "run.csv"), *SMALL])
+    assert refused.exit_code == 2
+    assert "must end in .jsonl or .parquet" in refused.stderr
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    lacking = CliRunner().invoke(commands, [*replayed, str(trace), *SMALL])
+    assert lacking.exit_code == 3
+    assert "isotone[trace]" in lacking.stderr
+
+
+def test_the_help_names_the_stacks_of_each_system() -> None:
+    told = " ".join(CliRunner().invoke(commands, ["sim", "swarm", "--help"]).output.split())
+    assert "of evs: oracle, transport" in told
+
+
+def test_commands_for_files_are_quoted() -> None:
+    assert cli_sim.replay_file_command(Path("my plans/a.json")) == "isotone sim replay 'my plans/a.json'"
+
+
+@pytest.mark.parametrize("spoilt", [b"[" * 100_000, b"{}", b'{"version": 1, "system": "evs"}'])
+def test_a_bad_plan_is_no_violation(tmp_path: Path, spoilt: bytes) -> None:
+    path = tmp_path / "plan.json"
+    path.write_bytes(spoilt)
+    assert CliRunner().invoke(commands, ["sim", "replay", str(path)]).exit_code == 2
 
 
 @pytest.fixture

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 
 from isotone.core.choice import Choice
 from isotone.core.errors import InputError
-from isotone.sim.faults import FAMILIES, Crash, draw_faults
+from isotone.core.services import Service
+from isotone.sim.faults import FAMILIES, Crash, Cut, KillClient, Partition, draw_faults
 from isotone.sim.plan import (
     PLAN_VERSION,
     SCALES,
@@ -19,8 +21,9 @@ from isotone.sim.plan import (
     decode_plan,
     draw_topology,
     encode_plan,
+    parse_seed,
 )
-from isotone.sim.workload import ClientStep, ConnectStep, draw_workload
+from isotone.sim.workload import ClientStep, ConnectStep, JoinStep, SendStep, draw_workload
 
 
 def plan_of(seed: int, size: Size = Size.SMALL) -> Plan:
@@ -91,3 +94,74 @@ def test_a_plan_that_names_an_unknown_node_is_a_clear_error(part: str) -> None:
     plan = Plan(PLAN_VERSION, 1, "evs", "oracle", Size.SMALL, topology, 10, **parts)
     with pytest.raises(InputError, match="nobody"):
         decode_plan(encode_plan(plan), ClientStep)
+
+
+TWO = Topology((NodePlan("d1", "s1", ("c1",)), NodePlan("d2", "s1", ("c1",))), ("g1",))
+USUAL = Plan(PLAN_VERSION, 1, "evs", "oracle", Size.SMALL, TWO, 1_000, (), ())
+
+
+def one(name: str, site: str = "s1", clients: tuple[str, ...] = (), groups: tuple[str, ...] = ()) -> Topology:
+    return Topology((NodePlan(name, site, clients),), groups)
+
+
+def send(**changed: object) -> tuple[SendStep]:
+    usual = SendStep(5, "d1", "c1", Service.AGREED, ("g1",), (3,))
+    return (msgspec.structs.replace(usual, **changed),)
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({"seed": -1}, "its seed is not within 0"),
+        ({"faults_end_us": -1}, "the end of its faults"),
+        ({"faults_end_us": 10**18}, "the end of its faults"),
+        ({"faults": (Crash(-5, "d1"),)}, "the fault at -5 us"),
+        ({"faults": (Crash(1_001, "d1"),)}, "the fault at 1001 us"),
+        ({"faults": (Partition(1, (("d1", "d2"), ("d1",))),)}, "share a node"),
+        ({"faults": (Cut(1, "d1", "d1", False),)}, "between 'd1' and itself"),
+        ({"faults": (KillClient(1, "d1", "zz"),)}, "d1 has no client 'zz'"),
+        ({"steps": send(at=-5)}, "the step at -5 us"),
+        ({"steps": send(at=10**18)}, "the step at 1000000000000000000 us"),
+        ({"steps": send(client="nobody")}, "d1 has no client 'nobody'"),
+        ({"steps": send(lengths=(-1,))}, "not within 0 and 65536 bytes"),
+        ({"steps": send(lengths=(70_000,))}, "not within 0 and 65536 bytes"),
+        ({"steps": send(lengths=(40_000, 40_000))}, "not within 0 and 65536 bytes"),
+        ({"steps": send(lengths=())}, "has 0 messages"),
+        ({"steps": send(groups=())}, "is for 0 groups"),
+        ({"steps": send(groups=("a b",))}, "group name 'a b'"),
+        ({"steps": (JoinStep(5, "d1", "c1", "g" * 100),)}, "a group name has 1 to 31"),
+        ({"topology": one("d 1")}, "daemon name 'd 1'"),
+        ({"topology": one("d1", site="")}, "a daemon name has 1 to 19"),
+        ({"topology": one("d1", clients=("c1", "c1"))}, "two clients of d1"),
+        ({"topology": one("d1", clients=("",))}, "a client name has 1 to 10"),
+        ({"topology": one("d1", groups=("g", "g"))}, "two groups"),
+        ({"topology": one("d1", groups=("g#",))}, "group name 'g#'"),
+    ],
+)
+def test_what_no_run_can_be_made_from_is_a_clear_error(changed: dict[str, object], problem: str) -> None:
+    plan = msgspec.structs.replace(USUAL, **changed)
+    with pytest.raises(InputError, match="not a plan") as error:
+        decode_plan(encode_plan(plan), ClientStep)
+    assert problem in str(error.value)
+
+
+@pytest.mark.parametrize("place", [b'"seed"', b'"nodes"', b'"at":5', b'"site"'])
+def test_an_unknown_field_is_a_clear_error(place: bytes) -> None:
+    data = encode_plan(msgspec.structs.replace(USUAL, steps=send()))
+    assert place in data
+    with pytest.raises(InputError, match="unknown field `bogus`"):
+        decode_plan(data.replace(place, b'"bogus": 1, ' + place, 1), ClientStep)
+
+
+def test_deep_nesting_and_broken_texts_are_clear_errors() -> None:
+    deep = b'{"version": 1, "system": "evs", "x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    for data in (deep, b'{"version": 1, "system": "\xff\xfe"}'):
+        with pytest.raises(InputError, match="not a plan"):
+            decode_plan(data, ClientStep)
+
+
+def test_a_seed_is_written_in_digits() -> None:
+    assert [parse_seed(text) for text in ("0", "17", str(2**63 - 1))] == [0, 17, 2**63 - 1]
+    for text in ("", "-1", "1_0", " 1", "1\n", "٣", "1.0", str(2**63), "9" * 5_000):
+        with pytest.raises(InputError, match="a seed is"):
+            parse_seed(text)

@@ -63,8 +63,21 @@ def test_the_number_of_runs_is_bounded_and_progress_is_told() -> None:
 
 def test_a_plan_that_fails_for_another_reason_is_not_taken() -> None:
     plan = failing_plans(1)[0]
-    shrunk = shrink(SYSTEM, plan, "RUN-LIVE", runs_max=30)
+    told: list[ShrinkState] = []
+    shrunk = shrink(SYSTEM, plan, "RUN-LIVE", runs_max=30, progress=told.append)
     assert shrunk == msgspec.structs.replace(plan, violates="RUN-LIVE")
+    assert len(told) == 1, "the first run shows that there is nothing to shrink"
+
+
+def test_few_runs_get_far_and_further_when_called_again() -> None:
+    """The longer list has the first turn: no runs are spent on the faults before half of the steps are gone."""
+    plan = failing_plans(1)[0]
+    sizes = [len(plan.steps)]
+    for _ in range(3):
+        plan = shrink(SYSTEM, plan, RUN_ASSERT, runs_max=4)
+        sizes.append(len(plan.steps))
+    assert sizes[0] / 2 >= sizes[1] and sizes[1] / 2 >= sizes[2]
+    assert run_plan(SYSTEM, plan).violates(RUN_ASSERT)
 
 
 def test_a_node_is_left_out_with_all_that_names_it() -> None:

@@ -23,8 +23,16 @@ def test_seeds_are_a_number_or_a_range(text: str, seeds: range) -> None:
     assert parse_seeds(text) == seeds
 
 
-@pytest.mark.parametrize("text", ["", "a", "1..", "..4", "3..1", "-1", "1...4", "1..9999999"])
+@pytest.mark.parametrize(
+    "text", ["", "a", "1..", "..4", "3..1", "-1", "1...4", "1..9999999", "1_0", " 1", "٣", "1..٣", "9" * 5_000]
+)
 def test_other_seeds_are_refused(text: str) -> None:
+    with pytest.raises(InputError):
+        parse_seeds(text)
+
+
+@pytest.mark.parametrize("text", ["1_0", " 1", "1 ", "+1", "٣", "1..٣", "9" * 5_000])
+def test_seeds_are_ascii_digits_and_nothing_else(text: str) -> None:
     with pytest.raises(InputError):
         parse_seeds(text)
 
@@ -48,6 +56,7 @@ def test_a_replay_command_names_what_differs_from_the_usual() -> None:
     assert replay_command(Setting(), 7) == "isotone sim replay 7"
     setting = Setting(size=Size.SMALL, nodes=3, faults="crash,cut")
     assert replay_command(setting, 7) == "isotone sim replay 7 --size small --faults crash,cut --nodes 3"
+    assert replay_command(Setting(faults="crash, cut"), 7) == "isotone sim replay 7 --faults crash,cut"
 
 
 def without_time(result: RunResult) -> RunResult:

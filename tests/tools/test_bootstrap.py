@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import bootstrap
 import pytest
+
+import bootstrap
 
 
 class Machine:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import check_docs
 import pytest
+
+import check_docs
 
 GOOD = """\
 # A title

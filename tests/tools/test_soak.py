@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 import soak
 import soak_state
 from soak_state import Campaign, Chunk, Failure
@@ -104,7 +105,7 @@ def test_chunk_after_chunk_without_a_result_ends_the_soak(
 ) -> None:
     code = [sys.executable, "-S", "-c", "import sys; sys.exit(7)"]
     monkeypatch.setattr(soak, "TASKS", {"stand-in": Task("stand-in", lambda chunk: code, by_exit_code("X", command))})
-    assert run(monkeypatch, tmp_path, seconds=100_000) == 3
+    assert run(monkeypatch, tmp_path, seconds=1e12) == 3
     assert "3 chunks in a row ended without a result; the last: exit code 7" in capsys.readouterr().err
     assert len(stored(tmp_path)["handed_out"]) == 3, "they are tried again when it has been repaired"
 

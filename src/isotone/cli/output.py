@@ -26,7 +26,7 @@ class ResultStream:
     @property
     def encoding(self) -> str:
         """As rich asks for it."""
-        return _stdout().encoding or "utf-8"
+        return getattr(_stdout(), "encoding", None) or "utf-8"
 
     def write(self, text: str) -> int:
         """Write, or raise a `MachineError`."""

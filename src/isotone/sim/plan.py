@@ -250,7 +250,7 @@ def _step_problems(step: Step) -> Iterator[str]:
             yield f"the messages of the step at {step.at} us are not within 0 and {BUNDLE_BYTES_MAX} bytes together"
 
 
-def _stranger_problems(part: Fault | Step, clients: dict[str, tuple[str, ...]]) -> Iterator[str]:
+def _stranger_problems(part: msgspec.Struct, clients: dict[str, tuple[str, ...]]) -> Iterator[str]:
     """Steps and faults may name only nodes and clients that are there."""
     named = [getattr(part, field) for field in ("node", "source", "target") if hasattr(part, field)]
     named += [node for side in getattr(part, "sides", ()) for node in side]

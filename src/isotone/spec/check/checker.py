@@ -34,7 +34,6 @@ class Checker:
         self._engines = [engine for engine in (self._clients, self._daemons) if engine is not None]
         self._sequencer = Sequencer(self._take, self._need)
         self._handlers = self._table()
-        self._incarnations: dict[str, int] = {}
         self._components: tuple[tuple[str, ...], ...] | None = None
         self._quiet: bool | None = None
         self._lossy = False
@@ -126,11 +125,6 @@ class Checker:
             each.tally.doubt("2.12.2")
 
     def _take(self, row: Row) -> None:
-        known = self._incarnations.get(row.node)
-        if known != row.incarnation:
-            self._incarnations[row.node] = row.incarnation
-            if known is not None:
-                self._end_node(row.node, known, -1)
         handler = self._handlers.get(type(row.entry))
         if handler is not None:
             handler(row, row.entry)

@@ -48,12 +48,15 @@ class Engine:
     # --- lives -----------------------------------------------------------------------------------------------------
 
     def home(self, node: str, incarnation: int) -> Home:
-        """Where a row belongs; a new incarnation ends the one before."""
+        """Where a row belongs. An incarnation that did not crash before the next one is still there: Assumption 2.1."""
         home = self.people.homes.get(node)
         if home is not None:
             if home.incarnation == incarnation:
                 return home
-            self.end_home(home, -1)
+            if home.lossy:
+                self.end_home(home, -1)  # its crash may be among the lost rows
+            elif not home.ended:
+                self.people.left_over.append(home)
         return self.people.home(node, incarnation)
 
     def end_home(self, home: Home, index: int) -> None:

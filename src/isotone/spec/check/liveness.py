@@ -14,7 +14,7 @@ from isotone.spec.verdicts import EventId
 
 
 def _alive(people: People) -> Iterator[Process]:
-    for home in people.homes.values():
+    for home in (*people.homes.values(), *people.left_over):
         if not home.ended:
             yield from (process for process in home.processes.values() if not process.ended and not process.ghost)
 

@@ -32,6 +32,7 @@ class People:
     def __init__(self, *, daemons: bool) -> None:
         self._parse = parse_daemon if daemons else parse_client
         self.homes: dict[str, Home] = {}  # the current incarnation of each node
+        self.left_over: list[Home] = []  # earlier incarnations whose crash nobody recorded
         self.senders: dict[str, Sender] = {}
         self.by_name: dict[str, list[Sender]] = {}
 
@@ -50,7 +51,7 @@ class People:
             sender = self.senders[text] = Sender(text, name, home_key)
             self.by_name.setdefault(name, []).append(sender)
             current = self.homes.get(home_key[0])
-            if current is not None and home_key[1] < current.incarnation:
+            if current is not None and home_key[1] < current.incarnation and not self._is_left_over(home_key):
                 sender.ended = True
         return sender
 
@@ -73,6 +74,9 @@ class People:
         sender = self.senders.get(text)
         return sender.process if sender is not None else None
 
+    def _is_left_over(self, home_key: tuple[str, int]) -> bool:
+        return any((home.node, home.incarnation) == home_key for home in self.left_over)
+
     def home_of(self, text: str) -> tuple[str, int]:
         """Where a process with this id belongs."""
         return self._parse(text)[0]
@@ -83,5 +87,7 @@ class People:
         if process is not None:
             return process.ended
         node, incarnation = self.home_of(text)
+        if self._is_left_over((node, incarnation)):
+            return False
         home = self.homes.get(node)
         return home is not None and (home.incarnation > incarnation or (home.ended and home.incarnation == incarnation))
