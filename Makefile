@@ -28,7 +28,7 @@ endef
 
 help: ## Show the targets
 	@echo "make demo              a cluster, a partition and a merge, in virtual time"
-	@echo "make test              lint, format, types and all tests; ARGS=\"-k ring\" goes to pytest"
+	@echo "make test              lint, format, types, documents and all tests; ARGS=\"-k ring\" goes to pytest"
 	@echo "make soak HOURS=8      seeds and faults for hours; goes on where it stopped; report in soak/"
 	@echo "make bench             throughput and latency of this machine; ARGS goes to isotone.bench"
 	@echo "make docs              check links and Python examples in the documentation"

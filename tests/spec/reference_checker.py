@@ -63,6 +63,7 @@ class Reference:
         self.rows = list(rows)
         self.found: dict[str, tuple[Any, ...]] = {}
         self.exercised: set[str] = set()
+        self.crashed: set[tuple[str, int]] = set()  # node and incarnation
         self.procs: dict[tuple[str, int, str], Proc] = {}
         self.service: dict[Any, Service] = {}
         self.groups: dict[Any, tuple[str, ...]] = {}
@@ -146,16 +147,13 @@ class Reference:
 
     def _walk(self, rows: list[Row]) -> None:
         names: dict[tuple[str, str], Any] = {}
-        incarnation = None
         for row in rows:
             e = (row.node, row.incarnation, row.index)
-            if incarnation not in (None, row.incarnation) or isinstance(row.entry, trace.Crashed):
-                end = e if isinstance(row.entry, trace.Crashed) else None
-                last = row.incarnation if end else incarnation
+            if isinstance(row.entry, trace.Crashed):
+                self.crashed.add((row.node, row.incarnation))
                 for p in [p for p in self.procs.values() if p.node == row.node and not p.ended]:
-                    if p.incarnation <= last:
-                        self._end(p, end or (row.node, p.incarnation, END - 1))
-            incarnation = row.incarnation
+                    if p.incarnation == row.incarnation:
+                        self._end(p, e)
             if self._mine(row):
                 self._event(row, e, names)
 
@@ -253,7 +251,7 @@ class Reference:
 
     def _inside(self, p: Proc, m: Any, e: Any) -> None:
         private = "" if self.daemons else p.name
-        if not any(g in p.stays for g in self.groups[m]) and (self.daemons or private not in self.groups[m]):
+        if not any(g in p.stays for g in self.groups[m]) and (self.daemons or private not in self.groups[m] or p.ended):
             self.accuse("2.1", e)
 
     def _place(self, p: Proc, fresh: list[Any], e: Any, stamp: Any) -> None:
@@ -612,10 +610,8 @@ class Reference:
             parts = text.split("#")
             home = (parts[0], int(parts[1])) if self.daemons else (parts[2], int(parts[3]))
             last = [row for row in self.rows if row.node == home[0]]
-            over = bool(last) and (
-                last[-1].incarnation > home[1]
-                or (last[-1].incarnation == home[1] and isinstance(last[-1].entry, trace.Crashed))
-            )
+            left_over = any(row.incarnation == home[1] for row in last) and home not in self.crashed
+            over = bool(last) and last[-1].incarnation >= home[1] and not left_over
             return (False if self.settled and not over else None), []
         for stay in view:
             if stay.p is p:

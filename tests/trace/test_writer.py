@@ -77,7 +77,8 @@ def test_full_needs_no_truncation_when_the_next_incarnation_shows_that_it_died(t
     with child("full", tmp_path) as process:
         assert line(process) == "done"
     write(tmp_path, sends(3, incarnation=2)).close()
-    assert list(read([tmp_path])) == sends(50) + sends(3, incarnation=2)
+    crash = Row("d1", 1, 50, 49, Crashed("d1#1"))
+    assert list(read([tmp_path])) == [*sends(50), crash, *sends(3, incarnation=2)]
 
 
 def test_full_on_a_machine_that_died_is_truncated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

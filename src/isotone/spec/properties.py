@@ -11,7 +11,8 @@ D-unreliable  UNRELIABLE owes 2.1, 2.5 and 2.6 only.
 ``reading`` says how a trace is judged where the statement leaves room. Terms: a *process* is a client's session at
 EVS-C and a daemon's incarnation at EVS-S; *ends* means that it disconnects, or its daemon crashes; a process *moves
 from v to w* when w is the next view it installs in that group; p and q are *together in v* (virtually synchronous)
-when both move from v to the same w.
+when both move from v to the same w. A later incarnation of a node does not end an earlier one that did not crash
+(Assumption 2.1); where its crash may be among lost rows, it counts as ended.
 """
 
 from __future__ import annotations
@@ -109,8 +110,8 @@ PROPERTIES: tuple[Property, ...] = (
         "Initial view event",
         "Every delivery and every transitional signal happens at a process inside some view of that group.",
         services=ALL,
-        reading="A delivery needs a view of at least one of the message's groups, or the receiver's private group "
-        "among them. A signal names the view that it occurs in.",
+        reading="A delivery needs a view of at least one of the message's groups, or, while its session is "
+        "open, the receiver's private group among them. A signal names the view that it occurs in.",
     ),
     _p("2.2", "Self inclusion", "A process that installs a view is one of its members."),
     _p(

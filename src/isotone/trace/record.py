@@ -13,7 +13,7 @@ from pathlib import Path
 
 from isotone.core.errors import InputError
 from isotone.trace.dense import index_after
-from isotone.trace.events import Crashed, Row, Truncated
+from isotone.trace.events import Crashed, Entry, Row, Truncated
 from isotone.trace.layout import PartHeader, Tail
 from isotone.trace.parquet import ParquetFile
 from isotone.trace.spool import SpoolPart, rotated_path
@@ -53,11 +53,11 @@ def _record_rows(parts: list[Part], later: PartHeader | None, skip_unreadable: O
             skip_unreadable(part.path, error)
             tail = Tail(closed=False, problem=str(error))
         tail = Tail(tail.closed and not damage, tail.problem or damage)
-    reason = _why_truncated(_header(parts[0]), tail, last, later)
-    if reason:
-        header = _header(parts[0])
+    header = _header(parts[0])
+    end = _missing_end(header, tail, last, later)
+    if end is not None:
         index, at = (0, 0) if last is None else (index_after(last), last.at)
-        yield Row(header.node, header.incarnation, index, at, Truncated(reason))
+        yield Row(header.node, header.incarnation, index, at, end)
 
 
 def _part_rows(part: Part) -> Iterator[Row]:
@@ -73,13 +73,14 @@ def _part_rows(part: Part) -> Iterator[Row]:
         raise InputError(f"{part.path}: {error}") from None
 
 
-def _why_truncated(header: PartHeader, tail: Tail, last: Row | None, later: PartHeader | None) -> str:
+def _missing_end(header: PartHeader, tail: Tail, last: Row | None, later: PartHeader | None) -> Entry | None:
+    """What stands at the end of a record that nobody closed: a crash where nothing else can be, else `Truncated`."""
     if tail.closed or (last is not None and isinstance(last.entry, Crashed | Truncated)):
-        return ""
+        return None
     died_alone = later is not None and later.boot == header.boot != ""
     if died_alone and header.level == Level.FULL.value and not tail.problem:
-        return ""
-    return f"{NOT_CLOSED}: {tail.problem}" if tail.problem else NOT_CLOSED
+        return Crashed(f"{header.node}#{header.incarnation}")
+    return Truncated(f"{NOT_CLOSED}: {tail.problem}" if tail.problem else NOT_CLOSED)
 
 
 def _header(part: Part) -> PartHeader:

@@ -144,9 +144,9 @@ def sane_view_after_recovery(history: History) -> Cases:
 
 
 def came_back(history: History) -> Iterator[tuple[Process, Stay]]:
-    """Every process with every first view of a later one of its name."""
+    """Every process that ended, with every first view of a later one of its name."""
     for before, after in combinations(history.processes.values(), 2):
-        if before.name == after.name:
+        if before.name == after.name and before.has_ended:
             for stay in after.stays:
                 if stay.previous is None:
                     yield before, stay

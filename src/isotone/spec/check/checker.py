@@ -34,6 +34,7 @@ class Checker:
         self._engines = [engine for engine in (self._clients, self._daemons) if engine is not None]
         self._sequencer = Sequencer(self._take, self._need)
         self._handlers = self._table()
+        self._incarnations: dict[str, int] = {}
         self._components: tuple[tuple[str, ...], ...] | None = None
         self._quiet: bool | None = None
         self._lossy = False
@@ -125,6 +126,11 @@ class Checker:
             each.tally.doubt("2.12.2")
 
     def _take(self, row: Row) -> None:
+        known = self._incarnations.get(row.node)
+        if known != row.incarnation:
+            self._incarnations[row.node] = row.incarnation
+            if known is not None:
+                self._end_lost(row.node, known)
         handler = self._handlers.get(type(row.entry))
         if handler is not None:
             handler(row, row.entry)
@@ -262,6 +268,13 @@ class Checker:
         if self._network is not None:
             self._network.crashed(node)
         self._sequencer.wake_all()
+
+    def _end_lost(self, node: str, incarnation: int) -> None:
+        """A later incarnation is there, and the crash of this one may be among the rows that were lost."""
+        if any(engine.home(node, incarnation).lossy for engine in self._engines):
+            self._end_node(node, incarnation, -1)
+        else:
+            self._sequencer.wake_all()
 
     def _on_loss(self, row: Row, entry: trace.Gap | trace.Truncated) -> None:
         self._lossy = True

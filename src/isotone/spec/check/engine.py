@@ -53,9 +53,7 @@ class Engine:
         if home is not None:
             if home.incarnation == incarnation:
                 return home
-            if home.lossy:
-                self.end_home(home, -1)  # its crash may be among the lost rows
-            elif not home.ended:
+            if not home.ended:
                 self.people.left_over.append(home)
         return self.people.home(node, incarnation)
 

@@ -100,7 +100,9 @@ class Places:
 
     def judge_inside(self, process: Process, piece: Piece, event: EventId) -> None:
         """A delivery happens in a view of one of the message's groups, or is private."""
-        if not process.stays.keys().isdisjoint(piece.bundle.groups) or process.private in piece.bundle.groups:
+        if not process.stays.keys().isdisjoint(piece.bundle.groups):
+            return
+        if process.private in piece.bundle.groups and not process.ended:
             return
         groups = [group for group in piece.bundle.groups if not is_private_group(group)]
         if process.blind and not process.sure.issuperset(groups):
