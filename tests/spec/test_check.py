@@ -265,3 +265,81 @@ def test_long_runs_are_judged_alike_in_any_interleaving() -> None:
     verdicts = check(rows).verdicts
     for seed in range(3):
         assert check(interleaved(rows, Choice(seed))).verdicts == verdicts
+
+
+# --- what a hostile reader of these checkers found -----------------------------------------------------------------
+
+
+def test_more_in_flight_than_is_remembered_gives_doubt_and_no_accusation() -> None:
+    sends = [("d1", _sent(A, number, Service.FIFO)) for number in range(1, 60)]
+    delivered = [("d1", _delivered((A,), A, number, Service.FIFO, 10 + number)) for number in range(1, 60)]
+    rows = _rows(ALONE[0], *sends, *delivered, STABLE, ("", trace.Ended(True)))
+    checker = Checker(linger=4)
+    checker.feed_many(rows)
+    report = checker.finish()
+    assert not report.violations
+    assert report.verdicts["EVS-2.15"].state is State.NOT_JUDGED
+    assert not check(rows).violations and check(rows).verdicts["EVS-2.15"].state is State.HOLDS
+
+
+def test_a_bundle_delivered_in_two_pieces_reached_everyone() -> None:
+    whole = trace.Delivered((A,), A, 1, Service.FIFO, ("g",), (1, 1), (7, 7), 5, "d1#1")
+    rows = _rows(
+        ("d1", _view(A, 1, (A, B), (A,))),
+        ("d2", _view(B, 1, (A, B), (B,))),
+        ("d1", _sent(A, 1, Service.FIFO, 2)),
+        ("d1", whole),
+        ("d2", _delivered((B,), A, 1, Service.FIFO, 5)),
+        ("d2", _delivered((B,), A, 2, Service.FIFO, 5)),
+        *[("d2", _sent(B, number, Service.FIFO)) for number in range(1, 40)],
+        *[
+            (node, _delivered((client,), B, number, Service.FIFO, 10 + number))
+            for number in range(1, 40)
+            for node, client in (("d1", A), ("d2", B))
+        ],
+        ("", trace.Stabilised((("d1", "d2"),))),
+        ("", trace.Ended(True)),
+    )
+    checker = Checker(linger=4)
+    checker.feed_many(rows)
+    assert not checker.finish().violations
+
+
+def test_the_order_in_which_members_and_groups_are_written_says_nothing() -> None:
+    def run(members: tuple[str, ...], groups: tuple[str, ...]) -> dict[str, State]:
+        sent = trace.Sent(A, 1, Service.SAFE, groups, (1,), (7,))
+        delivered = trace.Delivered((A,), A, 1, Service.SAFE, ("g",), (1,), (7,), 5, "d1#1")
+        rows = _rows(
+            ("d1", _view(A, 1, (A, B), (A,))),
+            ("d2", _view(B, 1, members, (B,))),
+            ("d1", sent),
+            ("d1", delivered),
+            ("d1", _view(A, 2, (A, B), (A, B))),
+            ("d2", _view(B, 2, members, members)),
+        )
+        return {label: verdict.state for label, verdict in check(rows).verdicts.items()}
+
+    plain = run((A, B), ("g",))
+    assert plain["EVS-2.7"] is State.VIOLATED and plain["EVS-2.14.2"] is State.VIOLATED
+    assert run((B, A), ("g", "g")) == plain
+
+
+def test_nothing_waits_for_a_record_that_broke_off() -> None:
+    views = [("d1", _view(A, 1, (A, B), (A,))), ("d2", _view(B, 1, (A, B), (B,)))]
+    lost = [("d2", _delivered((B,), A, number, Service.FIFO, 10 + number)) for number in range(1, 50)]
+    checker = Checker(linger=4)
+    checker.feed_many(_rows(*views, ("d1", trace.Truncated("killed")), *lost))
+    assert checker.events == 49, "all of them were taken as they came"
+    assert not checker.finish().violations
+
+
+def test_a_late_failure_of_another_network_does_not_end_the_present_one() -> None:
+    servers = ("d1#1", "d2#1")
+    starts = [(node, trace.NetworkStarted(f"{node}#1", name, servers)) for name in "nm" for node in ("d1", "d2")]
+    rows = _rows(
+        *starts,
+        ("d1", trace.LinkFailed("d1#1", "n", "link", "late")),
+        ("d1", trace.NetworkSent("d1#1", "m", 1, 9)),
+        *[(node, trace.NetworkReceived(f"{node}#1", "m", "d1#1", 1, 9)) for node in ("d1", "d2")],
+    )
+    assert not check(rows).violations

@@ -199,14 +199,14 @@ class Checker:
     def _on_send(self, row: Row, entry: trace.Sent) -> None:
         assert self._clients is not None
         home = self._clients.home(row.node, row.incarnation)
-        content = (entry.service, entry.groups, entry.lengths, entry.digests)
+        content = (entry.service, _as_set(entry.groups), entry.lengths, entry.digests)
         self._clients.send(home, row.index, entry.client, entry.first_sequence, content)
         self.events += len(entry.lengths)
         self._sequencer.wake(0, entry.client)
 
     def _on_deliver(self, row: Row, entry: trace.Delivered) -> None:
         assert self._clients is not None
-        content = (entry.service, entry.groups, entry.lengths, entry.digests)
+        content = (entry.service, _as_set(entry.groups), entry.lengths, entry.digests)
         delivery = Delivery(entry.receivers, entry.sender, entry.first_sequence, content, entry.lamport, entry.stamper)
         self._clients.deliver(self._clients.home(row.node, row.incarnation), row.index, delivery)
         self.events += len(entry.lengths) * len(entry.receivers)
@@ -214,7 +214,7 @@ class Checker:
     def _on_view(self, row: Row, entry: trace.ViewDelivered) -> None:
         assert self._clients is not None
         home = self._clients.home(row.node, row.incarnation)
-        seen = Seen(entry.group, entry.view, entry.members, entry.transitional)
+        seen = Seen(entry.group, entry.view, _as_set(entry.members), _as_set(entry.transitional))
         self._clients.install(home, row.index, entry.receivers, seen)
 
     def _on_signal(self, row: Row, entry: trace.SignalDelivered) -> None:
@@ -249,7 +249,7 @@ class Checker:
     def _on_daemon_view(self, row: Row, entry: trace.DaemonViewDelivered) -> None:
         assert self._daemons is not None
         home = self._daemons.home(row.node, row.incarnation)
-        seen = Seen("", entry.view, entry.members, entry.transitional)
+        seen = Seen("", entry.view, _as_set(entry.members), _as_set(entry.transitional))
         self._daemons.install(home, row.index, (entry.daemon,), seen)
 
     def _on_daemon_signal(self, row: Row, entry: trace.DaemonSignalDelivered) -> None:
@@ -279,7 +279,8 @@ class Checker:
     def _on_loss(self, row: Row, entry: trace.Gap | trace.Truncated) -> None:
         self._lossy = True
         for engine in self._engines:
-            engine.lose(engine.home(row.node, row.incarnation), row.index)
+            home = engine.home(row.node, row.incarnation)
+            engine.lose(home, row.index, truncated=isinstance(entry, trace.Truncated))
         if self._network is not None:
             self._network.lost(row.node)
         self._sequencer.wake_all()
@@ -290,6 +291,11 @@ class Checker:
 
     def _on_end(self, row: Row, entry: trace.Ended) -> None:
         self._quiet = entry.quiet
+
+
+def _as_set(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Sorted and unique, for sets are what the properties compare."""
+    return names if len(names) < 2 else tuple(sorted(set(names)))
 
 
 def check(rows: Iterable[Row], boundaries: Collection[Boundary] = ALL_BOUNDARIES) -> Report:

@@ -81,9 +81,10 @@ class Engine:
         process.own.clear()
         process.joining.clear()
 
-    def lose(self, home: Home, index: int) -> None:
+    def lose(self, home: Home, index: int, *, truncated: bool) -> None:
         """Rows of this home are missing here: from now on only what is seen again is known."""
         home.lossy = True
+        home.truncated |= truncated
         for process in list(home.processes.values()):
             if process.sender is not None:
                 process.sender.lossy = True
@@ -96,10 +97,11 @@ class Engine:
         """Whether a delivery at this node can be taken: its send was, or can no more be waited for."""
         sender = self.people.senders.get(text)
         if sender is None:
-            return self.people.home_of(text)[0] == node or self.people.over(text)
+            home_key = self.people.home_of(text)
+            return home_key[0] == node or self.people.over(text) or self.people.is_truncated(home_key)
         if sender.high >= last and (not sender.holes or sender.lossy):
             return True
-        if sender.ended or sender.home_key[0] == node:
+        if sender.ended or sender.home_key[0] == node or self.people.is_truncated(sender.home_key):
             return True
         return sender.high >= last and not any(low <= last for low, _ in sender.holes)
 

@@ -102,7 +102,7 @@ class NetworkChecker:
         use = self._uses.get(row.node)
         network = self._networks.setdefault(entry.network, _Network())
         network.broken = True
-        if use is not None and use.failed is None:
+        if use is not None and use.network == entry.network and use.failed is None:
             use.failed = _event(row)
             self.tally.exercised.add("2.23")
 

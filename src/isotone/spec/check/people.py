@@ -77,6 +77,11 @@ class People:
     def _is_left_over(self, home_key: tuple[str, int]) -> bool:
         return any((home.node, home.incarnation) == home_key for home in self.left_over)
 
+    def is_truncated(self, home_key: tuple[str, int]) -> bool:
+        """Whether the record of this home broke off: nothing of it is to be waited for."""
+        home = self.homes.get(home_key[0])
+        return home is not None and home.incarnation == home_key[1] and home.truncated
+
     def home_of(self, text: str) -> tuple[str, int]:
         """Where a process with this id belongs."""
         return self._parse(text)[0]

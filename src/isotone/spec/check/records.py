@@ -68,7 +68,7 @@ class Before(Enum):
 class Home:
     """One incarnation of one node."""
 
-    __slots__ = ("ended", "incarnation", "lossy", "node", "processes")
+    __slots__ = ("ended", "incarnation", "lossy", "node", "processes", "truncated")
 
     def __init__(self, node: str, incarnation: int) -> None:
         self.node = node
@@ -76,6 +76,7 @@ class Home:
         self.processes: dict[str, Process] = {}
         self.ended = False
         self.lossy = False
+        self.truncated = False  # no more rows of it will come
 
     def event(self, index: int) -> EventId:
         """The id of a row of this home."""

@@ -197,6 +197,8 @@ class Store:
         if sender.held.pop(bundle.first, None) is None:
             return
         self.held -= 1
+        if sender.process is not None:
+            self._forget_own(sender.process, bundle)
         if bundle.stamp is not None and self.by_stamp.get(bundle.stamp) is bundle:
             del self.by_stamp[bundle.stamp]
         if bundle.ordinal:
@@ -205,6 +207,15 @@ class Store:
             bundle.pieces = bundle.pieces[:1]
         for piece in bundle.pieces:
             piece.by = {}
+
+    def _forget_own(self, process: Process, bundle: Bundle) -> None:
+        """Whether its sender delivered it, and whoever was with it, can no longer be told."""
+        if process.own.pop(bundle, None) is not None:
+            self._tally.doubt("2.15")
+        for stay in process.stays.values():
+            if bundle in stay.sends:
+                del stay.sends[bundle]
+                self._tally.doubt("2.17")
 
 
 def all_sent(sender: Sender, first: int, last: int) -> bool:
