@@ -23,6 +23,8 @@ from isotone.sim.faults import (
     draw_faults,
     injected,
 )
+from isotone.sim.registry import system_named
+from isotone.sim.system import Setting, draw_plan
 
 CLIENTS = {"d1": ("c1",), "d2": ("c1", "c2"), "d3": ()}
 END = 6_000_000
@@ -124,3 +126,11 @@ def test_each_fault_is_applied_by_its_own_call() -> None:
         ("resume", "b"),
         ("kill_client", "a", "c"),
     ]
+
+
+def test_a_run_never_lacks_faults_that_change_views() -> None:
+    """Seed 769 once drew pauses and kills almost alone."""
+    system = system_named("evs")
+    for seed in (4, 769):
+        faults = draw_plan(system, Setting(), seed).faults
+        assert sum(isinstance(fault, Partition | Cut | Crash) for fault in faults) >= 5

@@ -217,6 +217,11 @@ FAMILIES: Mapping[str, Callable[[Schedule, int], bool]] = {
 WEIGHTS: Mapping[str, float] = {"partition": 4.0, "cut": 2.0, "crash": 3.0, "pause": 1.5, "kill": 1.5}
 
 
+CHANGING = ("partition", "cut", "crash")
+CHANGES_MIN = 5
+"""At least so many faults of a run change who reaches whom, so that there are views to change."""
+
+
 def draw_faults(
     choice: Choice,
     *,
@@ -228,10 +233,15 @@ def draw_faults(
     """At least ``count`` faults before ``end``, with their repairs, in the order of time."""
     schedule = Schedule(choice, tuple(clients), clients, end)
     weighted = [(name, WEIGHTS[name]) for name in families]
-    for at in _moments(choice, count, end) if weighted else ():
+    changing = tuple(name for name in families if name in CHANGING)
+    changes_owed = min(CHANGES_MIN, count) if changing else 0
+    for place, at in enumerate(_moments(choice, count, end) if weighted else ()):
         first = choice.weighted(weighted)
+        if count - place <= changes_owed and first not in changing:
+            first = changing[0]
         for name in (first, *families):  # one that cannot happen now gives way to one that can
             if FAMILIES[name](schedule, at):
+                changes_owed -= name in changing
                 break
     schedule.faults.sort(key=lambda fault: fault.at)
     return tuple(schedule.faults)
