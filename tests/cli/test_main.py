@@ -196,13 +196,19 @@ def test_an_interrupt_ends_the_workers_and_leaves_no_stack_trace(number: signal.
     """From a terminal the interrupt goes to the whole process group; a termination goes to the command alone."""
     command = [sys.executable, "-m", "isotone.cli", "sim", "swarm", "--seeds", "1..5000", "--workers", "2"]
     with (tmp_path / "errors").open("w+") as errors:
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True)
+        process = subprocess.Popen(
+            ["sh", "-c", f'trap - {number.name.removeprefix("SIG")}; exec "$@"', "sh", *command],
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            start_new_session=True,
+        )
         try:
             _wait_for_workers(process.pid)
             (os.killpg if number is signal.SIGINT else os.kill)(process.pid, number)
             assert process.wait(60) == 130
         finally:
             process.kill()
+            process.wait()
         errors.seek(0)
         assert errors.read().strip() == "isotone: interrupted"
     _wait_until_none_is_left(process.pid)

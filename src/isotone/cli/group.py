@@ -85,6 +85,10 @@ def _told(error: Exception) -> str:
 
 
 def _end(message: str, code: int) -> NoReturn:
-    with suppress(OSError):  # without a place to say it, the code must do
+    try:
         click.echo(f"isotone: {message}", err=True)
+    except OSError:  # without a place to say it, the code must do; nor may the interpreter try again when it ends
+        from isotone.cli.output import drop_errors
+
+        drop_errors()
     sys.exit(code)

@@ -66,9 +66,18 @@ def print_json(value: object) -> None:
 
 def drop_output() -> None:
     """Let what is still to be written to standard output go nowhere, at the end of the process too."""
+    _drop(sys.stdout)
+
+
+def drop_errors() -> None:
+    """The same for standard error."""
+    _drop(sys.stderr)
+
+
+def _drop(stream: IO[str] | None) -> None:
     with suppress(AttributeError, OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(nowhere, stream.fileno())  # type: ignore[union-attr]
         os.close(nowhere)
 
 

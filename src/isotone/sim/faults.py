@@ -219,7 +219,7 @@ WEIGHTS: Mapping[str, float] = {"partition": 4.0, "cut": 2.0, "crash": 3.0, "pau
 
 CHANGING = ("partition", "cut", "crash")
 CHANGES_MIN = 5
-"""At least so many faults of a run change who reaches whom, so that there are views to change."""
+"""At least so many faults change who reaches whom, where there are twice as many: so that there are views to change."""
 
 
 def draw_faults(
@@ -234,7 +234,7 @@ def draw_faults(
     schedule = Schedule(choice, tuple(clients), clients, end)
     weighted = [(name, WEIGHTS[name]) for name in families]
     changing = tuple(name for name in families if name in CHANGING)
-    changes_owed = min(CHANGES_MIN, count) if changing else 0
+    changes_owed = CHANGES_MIN if changing and count >= 2 * CHANGES_MIN else 0
     for place, at in enumerate(_moments(choice, count, end) if weighted else ()):
         first = choice.weighted(weighted)
         if count - place <= changes_owed and first not in changing:
