@@ -127,12 +127,18 @@ class Reference:
         return self.procs[key]
 
     def _sends(self, rows: list[Row]) -> None:
+        over: set[Any] = set()  # ends, of sessions and of incarnations
         for row in rows:
+            entry: Any = row.entry
+            if isinstance(entry, trace.Crashed):
+                over.add((row.node, row.incarnation))
+            elif isinstance(entry, trace.Disconnected):
+                over.add((row.node, row.incarnation, entry.client))
             if not self._mine(row) or self._kind(row) != "Sent":
                 continue
-            entry: Any = row.entry
             text = entry.daemon if self.daemons else entry.client
-            if self.proc(row, text).ghost:
+            home = (row.node, row.incarnation)
+            if self.proc(row, text).ghost or home in over or (*home, text) in over:
                 continue
             ms = [(text, entry.first_sequence + i) for i in range(len(entry.lengths))]
             if any(m in self.sent for m in ms):

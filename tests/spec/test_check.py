@@ -13,6 +13,8 @@ from isotone.spec.properties import PROPERTIES, Boundary, Form
 from isotone.trace import events as trace
 from isotone.trace.events import Entry, Row
 from tests.spec.corruptions import interleaved, renumbered
+from tests.spec.naive.compare import disagreements
+from tests.spec.reference_checker import Reference
 
 A, B = "#a#d1#1#1", "#b#d2#1#1"
 LIVENESS = ("EVS-2.15", "EVS-2.16", "EVS-2.17")
@@ -270,6 +272,15 @@ def test_long_runs_are_judged_alike_in_any_interleaving() -> None:
 # --- what a hostile reader of these checkers found -----------------------------------------------------------------
 
 
+def _second_versions_agree(rows: list[Row]) -> None:
+    """Both dumb versions judge as the streaming checkers do; the reference names the same witnesses."""
+    violations = check(rows).violations
+    found = {f"EVS-{id}": each for id, each in Reference(rows, daemons=False).judge().found.items()}
+    found |= {f"EVS-{id}@S": each for id, each in Reference(rows, daemons=True).judge().found.items()}
+    assert {label: each.witness for label, each in violations.items()} == found
+    assert disagreements(rows) == {}
+
+
 def test_more_in_flight_than_is_remembered_gives_doubt_and_no_accusation() -> None:
     sends = [("d1", _sent(A, number, Service.FIFO)) for number in range(1, 60)]
     delivered = [("d1", _delivered((A,), A, number, Service.FIFO, 10 + number)) for number in range(1, 60)]
@@ -343,3 +354,14 @@ def test_a_late_failure_of_another_network_does_not_end_the_present_one() -> Non
         *[(node, trace.NetworkReceived(f"{node}#1", "m", "d1#1", 1, 9)) for node in ("d1", "d2")],
     )
     assert not check(rows).violations
+
+
+@pytest.mark.parametrize("end", [trace.Disconnected(A), trace.Crashed("d1#1")])
+def test_a_send_behind_the_end_of_its_sender_is_none_in_any_interleaving(end: Entry) -> None:
+    views = [("d1", _view(A, 1, (A, B), (A,))), ("d2", _view(B, 1, (A, B), (B,))), ("d1", end)]
+    sends = [("d1", _sent(A, number, Service.FIFO)) for number in (1, 2)]
+    deliveries = [("d2", _delivered((B,), A, number, Service.FIFO, 10 + number)) for number in (2, 1)]
+    one, other = check(_rows(*views, *sends, *deliveries)), check(_rows(*views, *deliveries, *sends))
+    assert list(one.violations) == ["EVS-2.6"]
+    assert one.verdicts == other.verdicts
+    _second_versions_agree(_rows(*views, *sends, *deliveries))

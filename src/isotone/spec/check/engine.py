@@ -108,10 +108,10 @@ class Engine:
     # --- messages --------------------------------------------------------------------------------------------------
 
     def send(self, home: Home, index: int, text: str, first: int, content: Content) -> None:
-        """A process sends a bundle."""
+        """A process sends a bundle; behind its end it does not, whatever is recorded."""
         self.active = True
         process = self.people.meet(home, text)
-        if process.sender is None:
+        if process.sender is None or process.ended or home.ended:
             return
         bundle = self.store.send(process.sender, first, content, home.event(index))
         if bundle is None:
