@@ -50,6 +50,7 @@ class Proc:
         self.by: dict[Any, Any] = {}  # message: event of the first delivery
         self.log: list[tuple[Any, ...]] = []  # what it did, for orders
         self.joining: dict[str, Any] = {}
+        self.leaving: set[str] = set()  # groups it is in and asked to leave
         self.memberships = 0
         self.asked: dict[str, int] = {}  # groups it asked to leave, at
 
@@ -187,7 +188,7 @@ class Reference:
         elif kind == "SelfLeft":
             p = self.proc(row, entry.client)
             p.asked[entry.group] = e[2]
-            p.joining.pop(entry.group, None)
+            p.leaving.discard(entry.group)
             if entry.group in p.stays:
                 stay = p.stays.pop(entry.group)
                 stay.left, stay.left_e = "left", e
@@ -195,12 +196,13 @@ class Reference:
             self._end(self.proc(row, entry.client), e)
         elif kind == "JoinRequested":
             p = self.proc(row, entry.client)
-            if entry.group not in p.stays:
+            if entry.group not in p.stays or entry.group in p.leaving:
                 p.joining.setdefault(entry.group, e)
         elif kind == "LeaveRequested":
             p = self.proc(row, entry.client)
             p.joining.pop(entry.group, None)
             p.asked[entry.group] = e[2]
+            p.leaving.update({entry.group} & p.stays.keys())
         elif kind == "Connected":
             self.proc(row, entry.client)
         elif kind == "Recovered" and self.daemons:
@@ -211,7 +213,7 @@ class Reference:
             stay.left, stay.left_e = "ended", e
         p.stays = {}
         p.ended = True
-        p.joining = {}
+        p.joining, p.leaving = {}, set()
         p.log.append(("end", e))
 
     def _delivered(self, row: Row, e: Any, entry: Any) -> None:
@@ -304,7 +306,8 @@ class Reference:
             p.asked.pop(g, None)
         p.stays[g] = stay
         p.all.append(stay)
-        p.joining.pop(g, None)
+        if g not in p.leaving:
+            p.joining.pop(g, None)
 
     def _signal(self, p: Proc, g: str, entry: Any, e: Any) -> None:
         self.exercised.add("2.1")

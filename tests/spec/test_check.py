@@ -365,3 +365,15 @@ def test_a_send_behind_the_end_of_its_sender_is_none_in_any_interleaving(end: En
     assert list(one.violations) == ["EVS-2.6"]
     assert one.verdicts == other.verdicts
     _second_versions_agree(_rows(*views, *sends, *deliveries))
+
+
+@pytest.mark.parametrize("between", [(), (("d1", _view(A, 2, (A,), (A,))),)], ids=["plain", "view"])
+def test_a_join_that_is_asked_while_a_leave_is_pending_is_owed(between: tuple[tuple[str, Entry], ...]) -> None:
+    asked = (("d1", trace.LeaveRequested(A, "g")), ("d1", trace.JoinRequested(A, "g")), *between)
+    rows = (ALONE[0], *asked, ("d1", trace.SelfLeft(A, "g")))
+    end = (STABLE, ("", trace.Ended(True)))
+    broken, good = _rows(*rows, *end), _rows(*rows, ("d1", _view(A, 3, (A,), (A,))), *end)
+    assert {label: each.witness for label, each in check(broken).violations.items()} == {"EVS-2.16": (("d1", 1, 2),)}
+    assert check(good).violations == {} and check(good).verdicts["EVS-2.16"].state is State.HOLDS
+    for each in (broken, good):
+        _second_versions_agree(each)

@@ -187,7 +187,7 @@ class Checker:
     def _on_join(self, row: Row, entry: trace.JoinRequested) -> None:
         assert self._clients is not None
         process = self._clients.people.meet(self._clients.home(row.node, row.incarnation), entry.client)
-        if entry.group not in process.stays:
+        if entry.group not in process.stays or entry.group in process.leaving:
             process.joining.setdefault(entry.group, row.index)
             self._clients.active = True
 

@@ -215,12 +215,18 @@ class Engine:
         stay = process.stays.get(group)
         if stay is not None:
             self.closing.drop(stay.membership)
-        self.ask_leave(process, group)
+        self._owe_no_more(process, group)
         self.book.leave_group(process, group, index)
 
     def ask_leave(self, process: Process, group: str) -> None:
-        """A process asks to leave: it is no more owed its own sends to that group."""
+        """A process asks to leave; what it asks later is about the time after the leave."""
         process.joining.pop(group, None)
+        if group in process.stays:
+            process.leaving.add(group)
+        self._owe_no_more(process, group)
+
+    def _owe_no_more(self, process: Process, group: str) -> None:
+        """Whoever leaves a group is no more owed its own sends to it."""
         stay = process.stays.get(group)
         if stay is not None:
             stay.sent = stay.membership.sent = False

@@ -112,6 +112,7 @@ class Process:
         "highest",
         "home",
         "joining",
+        "leaving",
         "marks",
         "name",
         "own",
@@ -141,6 +142,7 @@ class Process:
         self.highest: dict[str, ViewId] = {}
         self.surely: dict[str, ViewId] = {}  # the same, as long as no row was lost
         self.joining: dict[str, int] = {}  # groups it asked to join and has no view of, with the row
+        self.leaving: set[str] = set()  # groups it is in a view of and asked to leave
         self.own: dict[Bundle, list[str]] = {}  # sends to groups it is in, not yet delivered here
         self.marks: dict[Sender, Mark] = {}
         self.floor: dict[Sender, int] = {}  # what causally precedes a causal message delivered here …
