@@ -377,3 +377,15 @@ def test_a_join_that_is_asked_while_a_leave_is_pending_is_owed(between: tuple[tu
     assert check(good).violations == {} and check(good).verdicts["EVS-2.16"].state is State.HOLDS
     for each in (broken, good):
         _second_versions_agree(each)
+
+
+def test_a_daemon_of_the_component_without_any_rows_is_missing_from_the_view() -> None:
+    view = DaemonViewId(1, DaemonId("d1", 1))
+    rows = (("d1", trace.Recovered("d1#1")), ("d1", trace.DaemonViewDelivered("d1#1", view, ("d1#1",), ("d1#1",))))
+    alone = _rows(*rows, STABLE, ("", trace.Ended(True)))
+    missed = _rows(*rows, ("", trace.Stabilised((("d1", "d2"),))), ("", trace.Ended(True)))
+    assert check(alone).verdicts["EVS-2.16@S"].state is State.HOLDS
+    violations = check(missed).violations
+    assert {label: each.witness for label, each in violations.items()} == {"EVS-2.16@S": (("d1", 1, 1),)}
+    for each in (alone, missed):
+        _second_versions_agree(each)

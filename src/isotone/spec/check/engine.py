@@ -257,7 +257,7 @@ class Engine:
         if settled and not lossy and self.active:
             judge_self_delivery(self.people, self.tally)
             judge_termination(self.people, self.tally)
-            judge_precision(self.people, self.tally, components)
+            judge_precision(self.people, self.tally, components, daemons=self.rules.daemons)
 
     def _accuse_unsent(self, *, lossy: bool) -> None:
         for bundle in (*self.store.unsent, *self.store.early):
