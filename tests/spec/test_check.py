@@ -389,3 +389,39 @@ def test_a_daemon_of_the_component_without_any_rows_is_missing_from_the_view() -
     assert {label: each.witness for label, each in violations.items()} == {"EVS-2.16@S": (("d1", 1, 1),)}
     for each in (alone, missed):
         _second_versions_agree(each)
+
+
+def _network(*servers: str) -> Entry:
+    return trace.NetworkStarted(f"{servers[0]}#1", "n", tuple(f"{name}#1" for name in servers[1:]))
+
+
+SENT = ("d1", trace.NetworkSent("d1#1", "n", 1, 9))
+
+
+def _received(node: str, digest: int = 9) -> tuple[str, Entry]:
+    return (node, trace.NetworkReceived(f"{node}#1", "n", "d1#1", 1, digest))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "received", "violated"),
+    [
+        (("d1", "d2"), ("d1",), [_received("d1")], ["EVS-2.21", "EVS-2.22"]),
+        (("d1",), ("d1", "d2"), [_received("d1")], ["EVS-2.21"]),
+        (("d1",), ("d1",), [_received("d1"), _received("d2")], ["EVS-2.21"]),
+        (("d1",), ("d1",), [_received("d1"), _received("d2", 8)], ["EVS-2.21"]),
+        (("d1",), ("d1",), [_received("d1"), _received("d2"), _received("d2")], ["EVS-2.21", "EVS-2.22"]),
+        (("d1", "d2"), ("d1", "d2"), [SENT, _received("d1"), _received("d2")], []),
+    ],
+)
+def test_verdicts_on_networks_do_not_depend_on_the_interleaving(
+    first: tuple[str, ...], second: tuple[str, ...], received: list[tuple[str, Entry]], violated: list[str]
+) -> None:
+    starts = [("d1", _network("d1", *first)), ("d2", _network("d2", *second))]
+    end = [("", trace.Stabilised((("d1", "d2"),))), ("", trace.Ended(True))]
+    rows = _rows(*starts, SENT, *received, *end)
+    verdicts = check(rows).verdicts
+    assert sorted(check(rows).violations) == violated
+    for order in (("d1", "d2"), ("d2", "d1")):
+        assert check([row for node in (*order, "") for row in rows if row.node == node]).verdicts == verdicts
+    for seed in range(8):
+        assert check(interleaved(rows, Choice(seed))).verdicts == verdicts

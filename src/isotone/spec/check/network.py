@@ -1,6 +1,7 @@
 """The reliable network below: who may use it, that it loses, alters and repeats nothing, and that it ends.
 
-A message is held until all servers have it; after that its sequence is in the runs of what each server received.
+A message is held until all servers of its sender's set have it; after that its sequence is in the runs of what each
+server received. It may be read before its send, for nodes are apart in the input; no verdict depends on that.
 
 Implements: [Spread 2.21], [Spread 2.22], [Spread 2.23]. Deviations: none.
 """
@@ -29,6 +30,7 @@ class _Message:
 
     def __init__(self) -> None:
         self.sent: EventId | None = None
+        self.servers: frozenset[str] | None = None  # to whom it is owed: the set with which its sender began
         self.digest = 0
         self.by: dict[str, tuple[EventId, int]] = {}  # receiver: row and digest
 
@@ -42,6 +44,7 @@ class _Network:
         self.broken = False  # a link failed, or a server crashed
         self.messages: dict[tuple[str, int], _Message] = {}
         self.done: dict[tuple[str, str], _Runs] = {}  # (receiver, sender): what was freed
+        self.freed: dict[str, _Runs] = {}  # the same by sender
 
 
 class _Runs:
@@ -124,8 +127,15 @@ class NetworkChecker:
         """A daemon multicasts."""
         self._judge_use(row, entry.daemon, entry.network, entry.daemon)
         network = self._networks.setdefault(entry.network, _Network())
+        if entry.sequence in network.freed.get(entry.daemon, ()):
+            return  # sent again, which no property forbids
         message = network.messages.setdefault((entry.daemon, entry.sequence), _Message())
+        if message.sent is not None:
+            return
         message.sent, message.digest = _event(row), entry.digest
+        use = self._uses.get(row.node)
+        if use is not None and use.network == entry.network:
+            message.servers = use.servers
         for receiver, (event, digest) in message.by.items():
             self._judge_received(entry, message, receiver, event, digest)
             if receiver == entry.daemon and event[0] == row.node:
@@ -143,8 +153,11 @@ class NetworkChecker:
         if done is not None and entry.sequence in done:
             self.tally.accuse("2.22", (event,), _twice(entry))
             return
-        message = network.messages.setdefault((entry.sender, entry.sequence), _Message())
         self.tally.exercised.add("2.22")
+        if entry.sequence in network.freed.get(entry.sender, ()):  # it is not owed to this one: 2.21 says the rest
+            network.done.setdefault((entry.daemon, entry.sender), _Runs()).add(entry.sequence)
+            return
+        message = network.messages.setdefault((entry.sender, entry.sequence), _Message())
         if entry.daemon in message.by:
             self.tally.accuse("2.22", (event,), _twice(entry))
             return
@@ -156,7 +169,8 @@ class NetworkChecker:
     def _judge_received(
         self, entry: NetworkSent | NetworkReceived, message: _Message, receiver: str, event: EventId, digest: int
     ) -> None:
-        if digest != message.digest and message.sent is not None:
+        owed = message.servers is None or receiver in message.servers
+        if owed and digest != message.digest and message.sent is not None:
             self.tally.accuse(
                 "2.22",
                 (message.sent, event),
@@ -164,12 +178,10 @@ class NetworkChecker:
             )
 
     def _free(self, network: _Network, sender: str, sequence: int, message: _Message) -> None:
-        """Once all servers have it, and the sets agree, one number per server stays."""
-        if len(network.sets) != 1 or message.sent is None:
-            return
-        (servers,) = network.sets
-        if servers <= message.by.keys():
+        """Once all servers have it, one number per server stays."""
+        if message.servers is not None and message.servers <= message.by.keys():
             del network.messages[(sender, sequence)]
+            network.freed.setdefault(sender, _Runs()).add(sequence)
             for receiver in message.by:
                 network.done.setdefault((receiver, sender), _Runs()).add(sequence)
 
@@ -208,8 +220,8 @@ class NetworkChecker:
                     self._judge_reach(network, sender, message, what)
 
     def _judge_reach(self, network: _Network, sender: str, message: _Message, what: str) -> None:
-        servers = next(iter(network.sets), frozenset[str]())
-        if sender not in network.users:
+        servers = message.servers
+        if servers is None or sender not in network.users:
             return
         self.tally.exercised.add("2.22")
         for server in sorted(servers):
