@@ -425,3 +425,47 @@ def test_verdicts_on_networks_do_not_depend_on_the_interleaving(
         assert check([row for node in (*order, "") for row in rows if row.node == node]).verdicts == verdicts
     for seed in range(8):
         assert check(interleaved(rows, Choice(seed))).verdicts == verdicts
+
+
+OTHER, THIRD = "#o#d2#1#1", "#q#d3#1#1"
+
+
+def _with_forgetting(before: list[tuple[str, Entry]], after: list[tuple[str, Entry]]) -> tuple[State, State]:
+    """D2.7 if nothing is forgotten, and if all is that happened before."""
+    filler = [
+        each
+        for number in range(1, 21)
+        for each in (
+            ("d1", _sent(A, number, Service.FIFO)),
+            ("d1", _delivered((A,), A, number, Service.FIFO, 90 + number)),
+        )
+    ]
+    rows = _rows(ALONE[0], *before, *filler, *after)
+    checker = Checker(linger=4)
+    checker.feed_many(rows)
+    return check(rows).verdicts["EVS-D2.7"].state, checker.finish().verdicts["EVS-D2.7"].state
+
+
+def _stamped(sender: str, number: int, lamport: int) -> list[tuple[str, Entry]]:
+    """A send, and its delivery at A."""
+    entry = trace.Delivered((A,), sender, number, Service.RELIABLE, ("g",), (1,), (7,), lamport, "d2#1")
+    return [(sender.split("#")[2], _sent(sender, number, Service.RELIABLE)), ("d1", entry)]
+
+
+def test_a_stamp_of_a_forgotten_bundle_gives_doubt() -> None:
+    states = _with_forgetting(_stamped(OTHER, 1, 5), _stamped(THIRD, 1, 5))
+    assert states == (State.VIOLATED, State.NOT_JUDGED)
+    assert _with_forgetting(_stamped(OTHER, 1, 5), _stamped(THIRD, 1, 6)) == (State.HOLDS, State.HOLDS)
+
+
+def test_stamps_against_the_order_of_sends_are_seen_though_the_other_is_forgotten() -> None:
+    states = _with_forgetting(_stamped(OTHER, 1, 50), _stamped(OTHER, 2, 40))
+    assert states == (State.VIOLATED, State.VIOLATED)
+    early, late = _stamped(OTHER, 1, 50), _stamped(OTHER, 2, 40)
+    assert _with_forgetting([early[0], *late], [early[1]]) == (State.VIOLATED, State.VIOLATED)
+
+
+def test_a_bundle_among_forgotten_ones_of_its_sender_gives_doubt() -> None:
+    first, second, third = (_stamped(OTHER, number, lamport) for number, lamport in ((1, 50), (2, 40), (3, 60)))
+    states = _with_forgetting([*first, second[0], *third], [second[1]])
+    assert states == (State.VIOLATED, State.NOT_JUDGED)

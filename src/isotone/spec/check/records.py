@@ -89,8 +89,7 @@ class Mark:
     __slots__ = ("fifo", "fifo_at", "low", "seen", "seen_weak")
 
     def __init__(self) -> None:
-        self.fifo = 0  # the highest sequence of a FIFO message delivered, and where
-        self.fifo_at = 0
+        self.fifo = self.fifo_at = 0  # the highest sequence of a FIFO message delivered, and where
         self.low = NEVER  # the lowest sequence of a reliable message delivered
         self.seen = 0  # ordinal of the last bundle whose causal past is in the floor
         self.seen_weak = 0  # … is known
@@ -165,6 +164,7 @@ class Sender:
     __slots__ = (
         "disordered",
         "ended",
+        "forgotten",
         "held",
         "high",
         "holes",
@@ -185,8 +185,7 @@ class Sender:
         self.name = name
         self.home_key = home_key
         self.process: Process | None = None
-        self.ended = False
-        self.lossy = False  # rows of its home were lost
+        self.ended = self.lossy = False  # lossy: rows of its home were lost
         self.high = 0  # the highest sequence sent; all below were, but for the holes
         self.holes: list[tuple[int, int]] = []
         self.held: dict[int, Bundle] = {}  # by first sequence
@@ -194,6 +193,7 @@ class Sender:
         self.ordinal = 0
         self.newest_stamped: Bundle | None = None
         self.disordered = False
+        self.forgotten = (0, NO_STAMP)  # the highest first sequence and the highest stamp of what was forgotten
         self.latest: dict[str, tuple[ViewId, EventId, EventId]] = {}  # per group: highest view, delivery, send
         self.returned: dict[str, tuple[ViewId, EventId]] = {}  # per group: first view of a later session
 
@@ -252,11 +252,13 @@ class Bundle:
         self.stamp_event: EventId = ("", 0, 0)
         self.stamps: dict[StampKey, EventId] | None = None  # only if they differ
         self.odd: dict[Process, StampKey] = {}  # deliveries with another stamp than ``stamp``
-        self.shared = False  # its stamp belongs to another bundle too
-        self.trouble = False
+        self.shared = self.trouble = False  # shared: its stamp belongs to another bundle too
         self.pins = 0
         self.idle = False
         self.pieces = [Piece(self, first, self.last)]
+
+    def __str__(self) -> str:
+        return str(Piece(self, self.first, self.last))
 
 
 class Piece:

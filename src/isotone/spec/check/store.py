@@ -33,6 +33,7 @@ class Store:
         self.unsent: dict[Bundle, None] = {}  # delivered, and no send is recorded
         self.early: dict[Bundle, None] = {}  # delivered before their sends
         self.by_stamp: dict[StampKey, Bundle] = {}
+        self.forgotten: dict[tuple[str, int], int] = {}  # by stamper: the highest Lamport time of what was forgotten
         self.troubled: dict[Bundle, None] = {}
         self.held = 0
         self.splits = 0
@@ -199,14 +200,24 @@ class Store:
         self.held -= 1
         if sender.process is not None:
             self._forget_own(sender.process, bundle)
-        if bundle.stamp is not None and self.by_stamp.get(bundle.stamp) is bundle:
-            del self.by_stamp[bundle.stamp]
+        if bundle.stamp is not None:
+            self._forget_stamp(bundle, bundle.stamp)
         if bundle.ordinal:
             _unlink(bundle)
         if sender.newest_stamped is bundle:
             bundle.pieces = bundle.pieces[:1]
         for piece in bundle.pieces:
             piece.by = {}
+
+    def _forget_stamp(self, bundle: Bundle, stamp: StampKey) -> None:
+        """No stamp above these can be that of a forgotten bundle."""
+        if self.by_stamp.get(stamp) is bundle:
+            del self.by_stamp[stamp]
+        lamport, stamper = stamp
+        self.forgotten[stamper] = max(lamport, self.forgotten.get(stamper, 0))
+        first, highest = bundle.sender.forgotten
+        if bundle.sent is not None:
+            bundle.sender.forgotten = (max(first, bundle.first), max(highest, stamp))
 
     def _forget_own(self, process: Process, bundle: Bundle) -> None:
         """Whether its sender delivered it, and whoever was with it, can no longer be told."""
