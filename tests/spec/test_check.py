@@ -469,3 +469,44 @@ def test_a_bundle_among_forgotten_ones_of_its_sender_gives_doubt() -> None:
     first, second, third = (_stamped(OTHER, number, lamport) for number, lamport in ((1, 50), (2, 40), (3, 60)))
     states = _with_forgetting([*first, second[0], *third], [second[1]])
     assert states == (State.VIOLATED, State.NOT_JUDGED)
+
+
+def test_memory_does_not_grow_behind_a_gap() -> None:
+    views = [("d1", _view(A, 1, (A, B), (A,))), ("d2", _view(B, 1, (A, B), (B,)))]
+    again = [("d1", _view(A, 2, (A, B), (A, B))), ("d2", _view(B, 2, (A, B), (A, B)))]
+    rows = [*views, ("d1", trace.Gap(1)), *again]
+    for number in range(1, 401):
+        rows += [("d1", _sent(A, number, Service.FIFO))] if number > 1 else []
+        rows += [(node, _delivered((each,), A, number, Service.FIFO, number)) for node, each in (("d1", A), ("d2", B))]
+    checker = Checker(linger=16)
+    checker.feed_many(_rows(*rows))
+    assert checker.retained() < 50
+    assert checker.finish().violations == {}
+
+
+def test_memory_does_not_grow_with_broken_networks() -> None:
+    servers, rows = ("d1#1", "d2#1"), []
+    for number in range(50):
+        name = f"n{number}"
+        rows += [(node, trace.NetworkStarted(f"{node}#1", name, servers)) for node in ("d1", "d2")]
+        rows += [
+            ("d1", trace.NetworkSent("d1#1", name, 1, 9)),
+            ("d1", trace.NetworkReceived("d1#1", name, "d1#1", 1, 9)),
+        ]
+        rows += [(node, trace.LinkFailed(f"{node}#1", name, "link", "")) for node in ("d1", "d2")]
+    checker = Checker()
+    checker.feed_many(_rows(*rows))
+    assert checker.retained() < 5
+    assert checker.finish().violations == {}
+
+
+def test_what_is_received_outside_of_a_network_counts_under_the_use_of_it_alone() -> None:
+    starts = [
+        (node, trace.NetworkStarted(f"{node}#1", name, ("d1#1", "d2#1"))) for name in "nm" for node in ("d1", "d2")
+    ]
+    failed = ("d1", trace.LinkFailed("d1#1", "n", "link", ""))
+    rows = _rows(*starts[:2], SENT, failed, *starts[2:], _received("d2", 8))
+    verdicts = check(rows).verdicts
+    assert list(check(rows).violations) == ["EVS-2.21"]
+    for seed in range(8):
+        assert check(interleaved(rows, Choice(seed))).verdicts == verdicts

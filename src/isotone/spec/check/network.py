@@ -41,6 +41,7 @@ class _Network:
     def __init__(self) -> None:
         self.sets: dict[frozenset[str], EventId] = {}
         self.users: dict[str, None] = {}  # servers that use it now
+        self.began: set[str] = set()  # all who ever did
         self.broken = False  # a link failed, or a server crashed
         self.messages: dict[tuple[str, int], _Message] = {}
         self.done: dict[tuple[str, str], _Runs] = {}  # (receiver, sender): what was freed
@@ -82,6 +83,7 @@ class NetworkChecker:
         use = self._uses[row.node] = _Use(entry.daemon, entry.network, entry.servers, event)
         network = self._networks.setdefault(entry.network, _Network())
         network.users[entry.daemon] = None
+        network.began.add(entry.daemon)
         sets = network.sets
         if sets:
             self.tally.exercised.add("2.21")
@@ -98,7 +100,17 @@ class NetworkChecker:
     def _finish_use(self, node: str) -> None:
         use = self._uses.pop(node, None)
         if use is not None:
-            self._networks[use.network].users.pop(use.daemon, None)
+            network = self._networks[use.network]
+            network.users.pop(use.daemon, None)
+            self._free_broken(network)
+
+    def _free_broken(self, network: _Network) -> None:
+        """Nothing is owed on a broken network that all servers left; only what lacks its send is still of interest."""
+        servers = frozenset[str]().union(*network.sets)
+        lossy = any(server.rpartition("#")[0] in self._lossy for server in servers)
+        if network.broken and not network.users and servers <= network.began and not lossy:
+            network.messages = {key: each for key, each in network.messages.items() if each.sent is None}
+            network.done, network.freed = {}, {}
 
     def failed(self, row: Row, entry: LinkFailed) -> None:
         """A daemon declares a link failed."""
@@ -146,7 +158,8 @@ class NetworkChecker:
 
     def received(self, row: Row, entry: NetworkReceived) -> None:
         """A daemon receives."""
-        self._judge_use(row, entry.daemon, entry.network, entry.sender)
+        if not self._judge_use(row, entry.daemon, entry.network, entry.sender):
+            return
         event = _event(row)
         network = self._networks.setdefault(entry.network, _Network())
         done = network.done.get((entry.daemon, entry.sender))
@@ -185,8 +198,8 @@ class NetworkChecker:
             for receiver in message.by:
                 network.done.setdefault((receiver, sender), _Runs()).add(sequence)
 
-    def _judge_use(self, row: Row, daemon: str, network: str, peer: str) -> None:
-        """Inside the network that the daemon began, among its servers, before its link failed."""
+    def _judge_use(self, row: Row, daemon: str, network: str, peer: str) -> bool:
+        """Inside the network that the daemon began, among its servers, before its link failed; false if outside."""
         event = _event(row)
         self.tally.exercised.add("2.21")
         use = self._uses.get(row.node)
@@ -194,7 +207,8 @@ class NetworkChecker:
             if row.node not in self._lossy:
                 rows = (event,) if use is None else (use.event, event)
                 self.tally.accuse("2.21", rows, f"{daemon} used network {network} without having begun it.")
-            return
+                return False
+            return True
         if use.failed is not None:
             failed = use.failed
             self.tally.accuse(
@@ -203,6 +217,7 @@ class NetworkChecker:
         for each in (daemon, peer):
             if each not in use.servers:
                 self.tally.accuse("2.21", (use.event, event), f"{each} is no server of network {network}.")
+        return True
 
     # --- the end ---------------------------------------------------------------------------------------------------
 

@@ -107,8 +107,8 @@ class Stamps:
         """Compare with the nearest sends whose stamps are known; if all neighbours agree, all pairs do."""
         sender = bundle.sender
         newest = sender.newest_stamped
-        if bundle.sent is None:
-            sender.disordered = True
+        if bundle.sent is None:  # in no order; if it should have been sent, that is judged at the end of the run
+            sender.disordered |= not sender.lossy
             return
         below: Bundle | None
         above: Bundle | None
