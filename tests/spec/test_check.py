@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from types import FrameType
+
 import pytest
 
 from isotone.core.choice import Choice
@@ -510,3 +514,47 @@ def test_what_is_received_outside_of_a_network_counts_under_the_use_of_it_alone(
     assert list(check(rows).violations) == ["EVS-2.21"]
     for seed in range(8):
         assert check(interleaved(rows, Choice(seed))).verdicts == verdicts
+
+
+# --- work, by lines of code that run -------------------------------------------------------------------------------
+
+
+def _lines(rows: list[Row]) -> int:
+    """How many lines the checkers run, without regard to clocks."""
+    count, before = 0, sys.gettrace()
+
+    def follow(frame: FrameType, event: str, _: object) -> Callable[..., object] | None:
+        nonlocal count
+        count += 1
+        return follow if "check" in frame.f_code.co_filename else None
+
+    sys.settrace(follow)
+    try:
+        check(rows)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def _split_bundles(count: int) -> list[Row]:
+    rows = [("d1", _view(A, 1, (A, B), (A,))), ("d2", _view(B, 1, (A, B), (B,)))]
+    for number in range(1, 2 * count, 2):
+        rows.append(("d1", _sent(A, number, Service.FIFO, 2)))
+        for node, client in (("d1", A), ("d2", B)):
+            rows += [(node, _delivered((client,), A, each, Service.FIFO, number)) for each in (number, number + 1)]
+    return _rows(*rows)
+
+
+def _sessions_and_crashes(count: int) -> list[Row]:
+    sessions = [f"#m#d1#1#{number + 1}" for number in range(count)]
+    rows = [("d1", 1, each(client)) for client in sessions for each in (trace.Connected, trace.Disconnected)]
+    rows += [
+        ("d2", number, each(f"d2#{number}")) for number in range(1, count) for each in (trace.Recovered, trace.Crashed)
+    ]
+    return renumbered([Row(node, incarnation, 0, at, entry) for at, (node, incarnation, entry) in enumerate(rows)])
+
+
+@pytest.mark.parametrize("make", [_split_bundles, _sessions_and_crashes])
+def test_lines_run_grow_with_the_rows_and_not_faster(make: Callable[[int], list[Row]]) -> None:
+    short, long = make(40), make(160)
+    assert _lines(long) / len(long) < 1.2 * _lines(short) / len(short)

@@ -64,9 +64,8 @@ class Engine:
         home.ended = True
         for process in list(home.processes.values()):
             self.end(process, index)
-        for sender in self.people.senders.values():
-            if sender.home_key == (home.node, home.incarnation):
-                sender.ended = True
+        for sender in self.people.by_home.get((home.node, home.incarnation), ()):
+            sender.ended = True
         self.book.end_unheard()
 
     def end(self, process: Process, index: int) -> None:

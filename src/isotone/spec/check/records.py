@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from isotone.core.services import Service
+from isotone.spec.check.ranges import Ranges
 from isotone.spec.verdicts import EventId
 
 ViewId = Any
@@ -74,8 +75,7 @@ class Home:
         self.node = node
         self.incarnation = incarnation
         self.processes: dict[str, Process] = {}
-        self.ended = False
-        self.lossy = False
+        self.ended = self.lossy = False
         self.truncated = False  # no more rows of it will come
 
     def event(self, index: int) -> EventId:
@@ -188,7 +188,7 @@ class Sender:
         self.ended = self.lossy = False  # lossy: rows of its home were lost
         self.high = 0  # the highest sequence sent; all below were, but for the holes
         self.holes: list[tuple[int, int]] = []
-        self.held: dict[int, Bundle] = {}  # by first sequence
+        self.held: Ranges[Bundle] = Ranges()
         self.last: Bundle | None = None  # the latest bundle that is held, in the order of sending
         self.ordinal = 0
         self.newest_stamped: Bundle | None = None

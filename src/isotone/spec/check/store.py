@@ -45,8 +45,8 @@ class Store:
         last = first + len(content[2]) - 1
         if not _claim(sender, first, last):
             return None
-        for early in [each for each in sender.held.values() if each.sent is None] if self.unsent else ():
-            if early.first <= last and first <= early.last:
+        for early in sender.held.overlapping(first, last) if self.unsent else ():
+            if early.sent is None:
                 self._sent_late(early, event)
         bundle = self._hold(sender, first, content)
         self._flight[bundle] = None
@@ -72,13 +72,13 @@ class Store:
 
     def _hold(self, sender: Sender, first: int, content: Content) -> Bundle:
         bundle = Bundle(sender, first, content)
-        sender.held[first] = bundle
+        sender.held.add(bundle)
         self.held += 1
         return bundle
 
     def _sent_late(self, early: Bundle, event: EventId) -> None:
         """The send of what was delivered already, wrongly; what was delivered stays a message of its own."""
-        del early.sender.held[early.first]
+        early.sender.held.take(early.first)
         self.unsent.pop(early, None)
         self.early[early] = None
         for piece in early.pieces:
@@ -113,9 +113,7 @@ class Store:
         found: list[Piece] = []
         last = first + len(content[2]) - 1
         free = first
-        for bundle in sorted(sender.held.values(), key=lambda each: each.first):
-            if bundle.last < first or bundle.first > last:
-                continue
+        for bundle in sender.held.overlapping(first, last):
             found += self._fill(sender, free, bundle.first - 1, first, content)
             self._compare(bundle, first, content, event, receiver)
             self._split(bundle, first)
@@ -195,7 +193,7 @@ class Store:
         self.unsent.pop(bundle, None)
         self._flight.pop(bundle, None)
         sender = bundle.sender
-        if sender.held.pop(bundle.first, None) is None:
+        if sender.held.take(bundle.first) is None:
             return
         self.held -= 1
         if sender.process is not None:
