@@ -554,7 +554,12 @@ def _sessions_and_crashes(count: int) -> list[Row]:
     return renumbered([Row(node, incarnation, 0, at, entry) for at, (node, incarnation, entry) in enumerate(rows)])
 
 
-@pytest.mark.parametrize("make", [_split_bundles, _sessions_and_crashes])
+def _missing_node(count: int) -> list[Row]:
+    rows = [("d2", _delivered((B,), A, number, Service.FIFO, number)) for number in range(1, count)]
+    return _rows(("d2", _view(B, 1, (A, B), (B,))), *rows)
+
+
+@pytest.mark.parametrize("make", [_split_bundles, _sessions_and_crashes, _missing_node])
 def test_lines_run_grow_with_the_rows_and_not_faster(make: Callable[[int], list[Row]]) -> None:
     short, long = make(40), make(160)
     assert _lines(long) / len(long) < 1.2 * _lines(short) / len(short)
