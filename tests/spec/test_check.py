@@ -563,3 +563,17 @@ def _missing_node(count: int) -> list[Row]:
 def test_lines_run_grow_with_the_rows_and_not_faster(make: Callable[[int], list[Row]]) -> None:
     short, long = make(40), make(160)
     assert _lines(long) / len(long) < 1.2 * _lines(short) / len(short)
+
+
+def test_more_daemon_views_than_are_remembered_give_doubt_about_weak_messages() -> None:
+    both = (A, B)
+    views = {
+        client: [(node, _view(client, epoch, both, both if epoch > 1 else (client,))) for epoch in range(1, 401)]
+        for node, client in (("d1", A), ("d2", B))
+    }
+    sent = [("d1", _sent(A, 1, Service.FIFO)), ("d1", _delivered((A,), A, 1, Service.FIFO, 5))]
+    late = [*views[B][:10], ("d2", _delivered((B,), A, 1, Service.FIFO, 5))]
+    ahead = check(_rows(*views[A][:2], *sent, *late, *views[B][10:], *views[A][2:]))
+    level = check(_rows(*views[A][:2], *sent, *late, *views[A][2:], *views[B][10:]))
+    assert ahead.verdicts["EVS-2.7"].state is State.NOT_JUDGED
+    assert list(level.violations) == ["EVS-2.7"]

@@ -140,6 +140,7 @@ class Book:
             if not steps or steps[-1][0] != daemon_view:
                 steps.append((daemon_view, index))
                 if len(steps) > STEPS_MAX:
+                    membership.dropped_at = steps[STEPS_MAX // 2 - 1][1]
                     del steps[: STEPS_MAX // 2]
         return membership
 

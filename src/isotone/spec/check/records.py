@@ -242,8 +242,7 @@ class Bundle:
         self.sent: EventId | None = None  # none: no send was recorded
         self.sent_in: dict[str, ViewId] = NOWHERE
         self.floor_stamp = NO_STAMP  # the highest stamp that the sender had delivered before
-        self.floor_at = 0
-        self.ordinal = 0
+        self.floor_at = self.ordinal = self.pins = 0
         self.increment: dict[Sender, int] = {}  # the causal past, without that of the bundle before
         self.whole_past: dict[Sender, int] | None = None
         self.before: Bundle | None = None
@@ -253,7 +252,6 @@ class Bundle:
         self.stamps: dict[StampKey, EventId] | None = None  # only if they differ
         self.odd: dict[Process, StampKey] = {}  # deliveries with another stamp than ``stamp``
         self.shared = self.trouble = False  # shared: its stamp belongs to another bundle too
-        self.pins = 0
         self.idle = False
         self.pieces = [Piece(self, first, self.last)]
 
@@ -283,12 +281,13 @@ class Piece:
 class Membership:
     """A process in a group from its first view to its leave."""
 
-    __slots__ = ("first_view", "over_at", "owed", "process", "sent", "steps")
+    __slots__ = ("dropped_at", "first_view", "over_at", "owed", "process", "sent", "steps")
 
     def __init__(self, process: Process, first_view: ViewId) -> None:
         self.process = process
         self.first_view = first_view
         self.steps: list[tuple[Any, int]] = []  # daemon views, in the order of arrival, and the rows
+        self.dropped_at = -1  # the last row that is no longer among them
         self.owed: list[Debt] = []
         self.sent = False  # something reliable, and did not ask to leave since
         self.over_at: int | None = None  # the row in which it left or ended
