@@ -577,3 +577,23 @@ def test_more_daemon_views_than_are_remembered_give_doubt_about_weak_messages() 
     level = check(_rows(*views[A][:2], *sent, *late, *views[A][2:], *views[B][10:]))
     assert ahead.verdicts["EVS-2.7"].state is State.NOT_JUDGED
     assert list(level.violations) == ["EVS-2.7"]
+
+
+@pytest.mark.parametrize(
+    ("more", "components", "violated"),
+    [
+        ((), (("d1", "d2"),), ["EVS-2.21"]),
+        ((), (("d1",), ("d2",)), []),
+        ((("d2", trace.Crashed("d2#1")),), (("d1", "d2"),), []),
+        ((("d1", trace.LinkFailed("d1#1", "n", "link", "")),), (("d1", "d2"),), []),
+        ((("d2", _network("d2", "d1", "d2")), _received("d2")), (("d1", "d2"),), []),
+    ],
+    ids=["within reach", "apart", "crashed", "failed", "began"],
+)
+def test_all_servers_begin_a_network_that_is_in_use_at_a_settled_end(
+    more: tuple[tuple[str, Entry], ...], components: tuple[tuple[str, ...], ...], violated: list[str]
+) -> None:
+    rows = (("d1", _network("d1", "d1", "d2")), ("d2", trace.Recovered("d2#1")), SENT, _received("d1"), *more)
+    settled = _rows(*rows, ("", trace.Stabilised(components)), ("", trace.Ended(True)))
+    assert sorted(check(settled, (Boundary.NETWORK,)).violations) == violated
+    assert check(_rows(*rows), (Boundary.NETWORK,)).violations == {}

@@ -73,6 +73,7 @@ class NetworkChecker:
         self._uses: dict[str, _Use] = {}  # by node: the present one
         self._networks: dict[str, _Network] = {}
         self._lossy: set[str] = set()  # nodes
+        self._over: set[str] = set()  # daemons that crashed
 
     # --- lives -----------------------------------------------------------------------------------------------------
 
@@ -121,8 +122,9 @@ class NetworkChecker:
             use.failed = _event(row)
             self.tally.exercised.add("2.23")
 
-    def crashed(self, node: str) -> None:
+    def crashed(self, node: str, incarnation: int) -> None:
         """A node's incarnation is over."""
+        self._over.add(f"{node}#{incarnation}")
         use = self._uses.get(node)
         if use is not None:
             self._networks[use.network].broken = True
@@ -221,10 +223,13 @@ class NetworkChecker:
 
     # --- the end ---------------------------------------------------------------------------------------------------
 
-    def finish(self, *, quiet: bool, lossy: bool) -> None:
+    def finish(self, *, quiet: bool, lossy: bool, components: tuple[tuple[str, ...], ...]) -> None:
         """The trace is over."""
         if lossy:
             return
+        for node, use in self._uses.items() if quiet else ():
+            if not self._networks[use.network].broken:
+                self._judge_began(use, next((each for each in components if node in each), ()))
         for name, network in self._networks.items():
             for (sender, sequence), message in network.messages.items():
                 what = f"message {sequence} of {sender} on network {name}"
@@ -233,6 +238,13 @@ class NetworkChecker:
                         self.tally.accuse("2.22", (event,), f"{receiver} received {what}, which was never sent.")
                 elif quiet and not network.broken:
                     self._judge_reach(network, sender, message, what)
+
+    def _judge_began(self, use: _Use, component: tuple[str, ...]) -> None:
+        """All servers within reach began what one of them still uses."""
+        for server in sorted(use.servers - self._networks[use.network].began - self._over):
+            if server.rpartition("#")[0] in component:
+                explanation = f"{server} never began network {use.network}, which {use.daemon} uses with it."
+                self.tally.accuse("2.21", (use.event,), explanation)
 
     def _judge_reach(self, network: _Network, sender: str, message: _Message, what: str) -> None:
         servers = message.servers
