@@ -597,3 +597,17 @@ def test_all_servers_begin_a_network_that_is_in_use_at_a_settled_end(
     settled = _rows(*rows, ("", trace.Stabilised(components)), ("", trace.Ended(True)))
     assert sorted(check(settled, (Boundary.NETWORK,)).violations) == violated
     assert check(_rows(*rows), (Boundary.NETWORK,)).violations == {}
+
+
+@pytest.mark.parametrize("first", [1, 9])
+def test_explanations_do_not_depend_on_how_a_bundle_was_cut_when(first: int) -> None:
+    whole = trace.Delivered((B,), A, first, Service.FIFO, ("g",), (1, 1), (7, 7), 5, "d1#1")
+    sent = ("d1", _sent(A, first, Service.FIFO, 2))
+    parts = [("d1", _delivered((A,), A, number, Service.FIFO, 5)) for number in (first, first + 1)]
+    views = [("d1", _view(A, 1, (A, B), (A,))), ("d2", _view(B, 1, (A, B), (B,)))]
+    before = [("d1", _sent(A, 1, Service.FIFO, first - 1))] if first > 1 else []
+    wrong = [("d2", whole), ("d2", whole)]
+    one = check(_rows(*views, *before, sent, *wrong, *parts))
+    other = check(_rows(*views, *before, sent, *parts, *wrong))
+    assert one.violations["EVS-2.5"].explanation == f"{B} delivered message {first} of {A} twice."
+    assert one.verdicts == other.verdicts

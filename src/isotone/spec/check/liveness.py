@@ -29,7 +29,7 @@ def judge_self_delivery(people: People, tally: Tally) -> None:
             tally.accuse(
                 "2.15",
                 (bundle.sent,),
-                f"{process.text} never delivered its own {bundle.pieces[0]}.",
+                f"{process.text} never delivered its own {bundle}.",
             )
 
 
@@ -52,7 +52,7 @@ def _judge_reach(people: People, tally: Tally, process: Process, stay: Stay, bun
                 "2.17",
                 (bundle.sent,),
                 (
-                    f"{process.text} sent {bundle.pieces[0]} in its last view {stay.view.id}; the member {text} "
+                    f"{process.text} sent {bundle} in its last view {stay.view.id}; the member {text} "
                     "never delivered it."
                 ),
             )

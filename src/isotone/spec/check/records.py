@@ -256,7 +256,8 @@ class Bundle:
         self.pieces = [Piece(self, first, self.last)]
 
     def __str__(self) -> str:
-        return str(Piece(self, self.first, self.last))
+        numbers = str(self.first) if self.first == self.last else f"{self.first}–{self.last}"
+        return f"message {numbers} of {self.sender.text}"
 
 
 class Piece:
@@ -274,8 +275,7 @@ class Piece:
         self.views: dict[str, dict[ViewId, EventId]] | None = None  # per group: views, the first row of each
 
     def __str__(self) -> str:
-        numbers = str(self.first) if self.first == self.last else f"{self.first}–{self.last}"
-        return f"message {numbers} of {self.bundle.sender.text}"
+        return f"message {self.first} of {self.bundle.sender.text}"  # however the rest is cut
 
 
 class Membership:

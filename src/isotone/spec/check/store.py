@@ -154,7 +154,7 @@ class Store:
             self._tally.accuse(
                 "2.6",
                 (bundle.sent, event),
-                f"{receiver} delivered {bundle.pieces[0]} with another {' and '.join(wrong)} than was sent.",
+                f"{receiver} delivered {Piece(bundle, low, high)} with another {' and '.join(wrong)} than was sent.",
             )
 
     def _split(self, bundle: Bundle, at: int) -> None:
