@@ -611,3 +611,12 @@ def test_explanations_do_not_depend_on_how_a_bundle_was_cut_when(first: int) -> 
     other = check(_rows(*views, *before, sent, *parts, *wrong))
     assert one.violations["EVS-2.5"].explanation == f"{B} delivered message {first} of {A} twice."
     assert one.verdicts == other.verdicts
+
+
+def test_a_bundle_of_which_nobody_delivered_the_rest_did_not_reach_everyone() -> None:
+    views = [("d1", _view(A, 1, (A, B), (A,))), ("d2", _view(B, 1, (A, B), (B,)))]
+    parts = [(node, _delivered((client,), A, 1, Service.FIFO, 5)) for node, client in (("d1", A), ("d2", B))]
+    end = [("", trace.Stabilised((("d1", "d2"),))), ("", trace.Ended(True))]
+    rows = _rows(*views, ("d1", _sent(A, 1, Service.FIFO, 2)), *parts, *end)
+    assert sorted(check(rows).violations) == ["EVS-2.15", "EVS-2.17"]
+    _second_versions_agree(rows)
