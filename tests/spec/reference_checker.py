@@ -50,6 +50,7 @@ class Proc:
         self.by: dict[Any, Any] = {}  # message: event of the first delivery
         self.log: list[tuple[Any, ...]] = []  # what it did, for orders
         self.joining: dict[str, Any] = {}
+        self.leaving: set[str] = set()  # groups it is in and asked to leave
         self.memberships = 0
         self.asked: dict[str, int] = {}  # groups it asked to leave, at
 
@@ -127,12 +128,18 @@ class Reference:
         return self.procs[key]
 
     def _sends(self, rows: list[Row]) -> None:
+        over: set[Any] = set()  # ends, of sessions and of incarnations
         for row in rows:
+            entry: Any = row.entry
+            if isinstance(entry, trace.Crashed):
+                over.add((row.node, row.incarnation))
+            elif isinstance(entry, trace.Disconnected):
+                over.add((row.node, row.incarnation, entry.client))
             if not self._mine(row) or self._kind(row) != "Sent":
                 continue
-            entry: Any = row.entry
             text = entry.daemon if self.daemons else entry.client
-            if self.proc(row, text).ghost:
+            home = (row.node, row.incarnation)
+            if self.proc(row, text).ghost or home in over or (*home, text) in over:
                 continue
             ms = [(text, entry.first_sequence + i) for i in range(len(entry.lengths))]
             if any(m in self.sent for m in ms):
@@ -181,7 +188,7 @@ class Reference:
         elif kind == "SelfLeft":
             p = self.proc(row, entry.client)
             p.asked[entry.group] = e[2]
-            p.joining.pop(entry.group, None)
+            p.leaving.discard(entry.group)
             if entry.group in p.stays:
                 stay = p.stays.pop(entry.group)
                 stay.left, stay.left_e = "left", e
@@ -189,12 +196,13 @@ class Reference:
             self._end(self.proc(row, entry.client), e)
         elif kind == "JoinRequested":
             p = self.proc(row, entry.client)
-            if entry.group not in p.stays:
+            if entry.group not in p.stays or entry.group in p.leaving:
                 p.joining.setdefault(entry.group, e)
         elif kind == "LeaveRequested":
             p = self.proc(row, entry.client)
             p.joining.pop(entry.group, None)
             p.asked[entry.group] = e[2]
+            p.leaving.update({entry.group} & p.stays.keys())
         elif kind == "Connected":
             self.proc(row, entry.client)
         elif kind == "Recovered" and self.daemons:
@@ -205,7 +213,7 @@ class Reference:
             stay.left, stay.left_e = "ended", e
         p.stays = {}
         p.ended = True
-        p.joining = {}
+        p.joining, p.leaving = {}, set()
         p.log.append(("end", e))
 
     def _delivered(self, row: Row, e: Any, entry: Any) -> None:
@@ -298,7 +306,8 @@ class Reference:
             p.asked.pop(g, None)
         p.stays[g] = stay
         p.all.append(stay)
-        p.joining.pop(g, None)
+        if g not in p.leaving:
+            p.joining.pop(g, None)
 
     def _signal(self, p: Proc, g: str, entry: Any, e: Any) -> None:
         self.exercised.add("2.1")
@@ -681,8 +690,9 @@ class Reference:
             for p in alive:
                 for g in (*p.stays, *p.joining) if p.node in component else ():
                     groups[g].append(p)
+            silent = self.daemons and set(component) - {p.node for p in self.procs.values()}
             for g, procs in groups.items():
-                self._precision(g, procs)
+                self._precision(g, procs, bool(silent))
 
     def _own(self, p: Proc, what: Any) -> None:
         _, e, _, stays = what
@@ -701,14 +711,14 @@ class Reference:
                     if q is None or any(m not in q.by for m in ms):
                         self.accuse("2.17", e)
 
-    def _precision(self, g: str, procs: list[Proc]) -> None:
+    def _precision(self, g: str, procs: list[Proc], silent: bool) -> None:
         self.exercised.add("2.16")
         texts = {p.text for p in procs}
         good = []
         for p in procs:
             if g not in p.stays:
                 self.accuse("2.16", p.joining[g])
-            elif set(p.stays[g].members) != texts:
+            elif silent or set(p.stays[g].members) != texts:
                 self.accuse("2.16", p.stays[g].e)
             else:
                 good.append(p.stays[g])

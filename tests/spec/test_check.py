@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from types import FrameType
+
 import pytest
 
 from isotone.core.choice import Choice
@@ -13,6 +17,8 @@ from isotone.spec.properties import PROPERTIES, Boundary, Form
 from isotone.trace import events as trace
 from isotone.trace.events import Entry, Row
 from tests.spec.corruptions import interleaved, renumbered
+from tests.spec.naive.compare import disagreements
+from tests.spec.reference_checker import Reference
 
 A, B = "#a#d1#1#1", "#b#d2#1#1"
 LIVENESS = ("EVS-2.15", "EVS-2.16", "EVS-2.17")
@@ -270,6 +276,15 @@ def test_long_runs_are_judged_alike_in_any_interleaving() -> None:
 # --- what a hostile reader of these checkers found -----------------------------------------------------------------
 
 
+def _second_versions_agree(rows: list[Row]) -> None:
+    """Both dumb versions judge as the streaming checkers do; the reference names the same witnesses."""
+    violations = check(rows).violations
+    found = {f"EVS-{id}": each for id, each in Reference(rows, daemons=False).judge().found.items()}
+    found |= {f"EVS-{id}@S": each for id, each in Reference(rows, daemons=True).judge().found.items()}
+    assert {label: each.witness for label, each in violations.items()} == found
+    assert disagreements(rows) == {}
+
+
 def test_more_in_flight_than_is_remembered_gives_doubt_and_no_accusation() -> None:
     sends = [("d1", _sent(A, number, Service.FIFO)) for number in range(1, 60)]
     delivered = [("d1", _delivered((A,), A, number, Service.FIFO, 10 + number)) for number in range(1, 60)]
@@ -343,3 +358,265 @@ def test_a_late_failure_of_another_network_does_not_end_the_present_one() -> Non
         *[(node, trace.NetworkReceived(f"{node}#1", "m", "d1#1", 1, 9)) for node in ("d1", "d2")],
     )
     assert not check(rows).violations
+
+
+@pytest.mark.parametrize("end", [trace.Disconnected(A), trace.Crashed("d1#1")])
+def test_a_send_behind_the_end_of_its_sender_is_none_in_any_interleaving(end: Entry) -> None:
+    views = [("d1", _view(A, 1, (A, B), (A,))), ("d2", _view(B, 1, (A, B), (B,))), ("d1", end)]
+    sends = [("d1", _sent(A, number, Service.FIFO)) for number in (1, 2)]
+    deliveries = [("d2", _delivered((B,), A, number, Service.FIFO, 10 + number)) for number in (2, 1)]
+    one, other = check(_rows(*views, *sends, *deliveries)), check(_rows(*views, *deliveries, *sends))
+    assert list(one.violations) == ["EVS-2.6"]
+    assert one.verdicts == other.verdicts
+    _second_versions_agree(_rows(*views, *sends, *deliveries))
+
+
+@pytest.mark.parametrize("between", [(), (("d1", _view(A, 2, (A,), (A,))),)], ids=["plain", "view"])
+def test_a_join_that_is_asked_while_a_leave_is_pending_is_owed(between: tuple[tuple[str, Entry], ...]) -> None:
+    asked = (("d1", trace.LeaveRequested(A, "g")), ("d1", trace.JoinRequested(A, "g")), *between)
+    rows = (ALONE[0], *asked, ("d1", trace.SelfLeft(A, "g")))
+    end = (STABLE, ("", trace.Ended(True)))
+    broken, good = _rows(*rows, *end), _rows(*rows, ("d1", _view(A, 3, (A,), (A,))), *end)
+    assert {label: each.witness for label, each in check(broken).violations.items()} == {"EVS-2.16": (("d1", 1, 2),)}
+    assert check(good).violations == {} and check(good).verdicts["EVS-2.16"].state is State.HOLDS
+    for each in (broken, good):
+        _second_versions_agree(each)
+
+
+def test_a_daemon_of_the_component_without_any_rows_is_missing_from_the_view() -> None:
+    view = DaemonViewId(1, DaemonId("d1", 1))
+    rows = (("d1", trace.Recovered("d1#1")), ("d1", trace.DaemonViewDelivered("d1#1", view, ("d1#1",), ("d1#1",))))
+    alone = _rows(*rows, STABLE, ("", trace.Ended(True)))
+    missed = _rows(*rows, ("", trace.Stabilised((("d1", "d2"),))), ("", trace.Ended(True)))
+    assert check(alone).verdicts["EVS-2.16@S"].state is State.HOLDS
+    violations = check(missed).violations
+    assert {label: each.witness for label, each in violations.items()} == {"EVS-2.16@S": (("d1", 1, 1),)}
+    for each in (alone, missed):
+        _second_versions_agree(each)
+
+
+def _network(*servers: str) -> Entry:
+    return trace.NetworkStarted(f"{servers[0]}#1", "n", tuple(f"{name}#1" for name in servers[1:]))
+
+
+SENT = ("d1", trace.NetworkSent("d1#1", "n", 1, 9))
+
+
+def _received(node: str, digest: int = 9) -> tuple[str, Entry]:
+    return (node, trace.NetworkReceived(f"{node}#1", "n", "d1#1", 1, digest))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "received", "violated"),
+    [
+        (("d1", "d2"), ("d1",), [_received("d1")], ["EVS-2.21", "EVS-2.22"]),
+        (("d1",), ("d1", "d2"), [_received("d1")], ["EVS-2.21"]),
+        (("d1",), ("d1",), [_received("d1"), _received("d2")], ["EVS-2.21"]),
+        (("d1",), ("d1",), [_received("d1"), _received("d2", 8)], ["EVS-2.21"]),
+        (("d1",), ("d1",), [_received("d1"), _received("d2"), _received("d2")], ["EVS-2.21", "EVS-2.22"]),
+        (("d1", "d2"), ("d1", "d2"), [SENT, _received("d1"), _received("d2")], []),
+    ],
+)
+def test_verdicts_on_networks_do_not_depend_on_the_interleaving(
+    first: tuple[str, ...], second: tuple[str, ...], received: list[tuple[str, Entry]], violated: list[str]
+) -> None:
+    starts = [("d1", _network("d1", *first)), ("d2", _network("d2", *second))]
+    end = [("", trace.Stabilised((("d1", "d2"),))), ("", trace.Ended(True))]
+    rows = _rows(*starts, SENT, *received, *end)
+    verdicts = check(rows).verdicts
+    assert sorted(check(rows).violations) == violated
+    for order in (("d1", "d2"), ("d2", "d1")):
+        assert check([row for node in (*order, "") for row in rows if row.node == node]).verdicts == verdicts
+    for seed in range(8):
+        assert check(interleaved(rows, Choice(seed))).verdicts == verdicts
+
+
+OTHER, THIRD = "#o#d2#1#1", "#q#d3#1#1"
+
+
+def _with_forgetting(before: list[tuple[str, Entry]], after: list[tuple[str, Entry]]) -> tuple[State, State]:
+    """D2.7 if nothing is forgotten, and if all is that happened before."""
+    filler = [
+        each
+        for number in range(1, 21)
+        for each in (
+            ("d1", _sent(A, number, Service.FIFO)),
+            ("d1", _delivered((A,), A, number, Service.FIFO, 90 + number)),
+        )
+    ]
+    rows = _rows(ALONE[0], *before, *filler, *after)
+    checker = Checker(linger=4)
+    checker.feed_many(rows)
+    return check(rows).verdicts["EVS-D2.7"].state, checker.finish().verdicts["EVS-D2.7"].state
+
+
+def _stamped(sender: str, number: int, lamport: int) -> list[tuple[str, Entry]]:
+    """A send, and its delivery at A."""
+    entry = trace.Delivered((A,), sender, number, Service.RELIABLE, ("g",), (1,), (7,), lamport, "d2#1")
+    return [(sender.split("#")[2], _sent(sender, number, Service.RELIABLE)), ("d1", entry)]
+
+
+def test_a_stamp_of_a_forgotten_bundle_gives_doubt() -> None:
+    states = _with_forgetting(_stamped(OTHER, 1, 5), _stamped(THIRD, 1, 5))
+    assert states == (State.VIOLATED, State.NOT_JUDGED)
+    assert _with_forgetting(_stamped(OTHER, 1, 5), _stamped(THIRD, 1, 6)) == (State.HOLDS, State.HOLDS)
+
+
+def test_stamps_against_the_order_of_sends_are_seen_though_the_other_is_forgotten() -> None:
+    states = _with_forgetting(_stamped(OTHER, 1, 50), _stamped(OTHER, 2, 40))
+    assert states == (State.VIOLATED, State.VIOLATED)
+    early, late = _stamped(OTHER, 1, 50), _stamped(OTHER, 2, 40)
+    assert _with_forgetting([early[0], *late], [early[1]]) == (State.VIOLATED, State.VIOLATED)
+
+
+def test_a_bundle_among_forgotten_ones_of_its_sender_gives_doubt() -> None:
+    first, second, third = (_stamped(OTHER, number, lamport) for number, lamport in ((1, 50), (2, 40), (3, 60)))
+    states = _with_forgetting([*first, second[0], *third], [second[1]])
+    assert states == (State.VIOLATED, State.NOT_JUDGED)
+
+
+def test_memory_does_not_grow_behind_a_gap() -> None:
+    views = [("d1", _view(A, 1, (A, B), (A,))), ("d2", _view(B, 1, (A, B), (B,)))]
+    again = [("d1", _view(A, 2, (A, B), (A, B))), ("d2", _view(B, 2, (A, B), (A, B)))]
+    rows = [*views, ("d1", trace.Gap(1)), *again]
+    for number in range(1, 401):
+        rows += [("d1", _sent(A, number, Service.FIFO))] if number > 1 else []
+        rows += [(node, _delivered((each,), A, number, Service.FIFO, number)) for node, each in (("d1", A), ("d2", B))]
+    checker = Checker(linger=16)
+    checker.feed_many(_rows(*rows))
+    assert checker.retained() < 50
+    assert checker.finish().violations == {}
+
+
+def test_memory_does_not_grow_with_broken_networks() -> None:
+    servers, rows = ("d1#1", "d2#1"), []
+    for number in range(50):
+        name = f"n{number}"
+        rows += [(node, trace.NetworkStarted(f"{node}#1", name, servers)) for node in ("d1", "d2")]
+        rows += [
+            ("d1", trace.NetworkSent("d1#1", name, 1, 9)),
+            ("d1", trace.NetworkReceived("d1#1", name, "d1#1", 1, 9)),
+        ]
+        rows += [(node, trace.LinkFailed(f"{node}#1", name, "link", "")) for node in ("d1", "d2")]
+    checker = Checker()
+    checker.feed_many(_rows(*rows))
+    assert checker.retained() < 5
+    assert checker.finish().violations == {}
+
+
+def test_what_is_received_outside_of_a_network_counts_under_the_use_of_it_alone() -> None:
+    starts = [
+        (node, trace.NetworkStarted(f"{node}#1", name, ("d1#1", "d2#1"))) for name in "nm" for node in ("d1", "d2")
+    ]
+    failed = ("d1", trace.LinkFailed("d1#1", "n", "link", ""))
+    rows = _rows(*starts[:2], SENT, failed, *starts[2:], _received("d2", 8))
+    verdicts = check(rows).verdicts
+    assert list(check(rows).violations) == ["EVS-2.21"]
+    for seed in range(8):
+        assert check(interleaved(rows, Choice(seed))).verdicts == verdicts
+
+
+# --- work, by lines of code that run -------------------------------------------------------------------------------
+
+
+def _lines(rows: list[Row]) -> int:
+    """How many lines the checkers run, without regard to clocks."""
+    count, before = 0, sys.gettrace()
+
+    def follow(frame: FrameType, event: str, _: object) -> Callable[..., object] | None:
+        nonlocal count
+        count += 1
+        return follow if "check" in frame.f_code.co_filename else None
+
+    sys.settrace(follow)
+    try:
+        check(rows)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def _split_bundles(count: int) -> list[Row]:
+    rows = [("d1", _view(A, 1, (A, B), (A,))), ("d2", _view(B, 1, (A, B), (B,)))]
+    for number in range(1, 2 * count, 2):
+        rows.append(("d1", _sent(A, number, Service.FIFO, 2)))
+        for node, client in (("d1", A), ("d2", B)):
+            rows += [(node, _delivered((client,), A, each, Service.FIFO, number)) for each in (number, number + 1)]
+    return _rows(*rows)
+
+
+def _sessions_and_crashes(count: int) -> list[Row]:
+    sessions = [f"#m#d1#1#{number + 1}" for number in range(count)]
+    rows = [("d1", 1, each(client)) for client in sessions for each in (trace.Connected, trace.Disconnected)]
+    rows += [
+        ("d2", number, each(f"d2#{number}")) for number in range(1, count) for each in (trace.Recovered, trace.Crashed)
+    ]
+    return renumbered([Row(node, incarnation, 0, at, entry) for at, (node, incarnation, entry) in enumerate(rows)])
+
+
+def _missing_node(count: int) -> list[Row]:
+    rows = [("d2", _delivered((B,), A, number, Service.FIFO, number)) for number in range(1, count)]
+    return _rows(("d2", _view(B, 1, (A, B), (B,))), *rows)
+
+
+@pytest.mark.parametrize("make", [_split_bundles, _sessions_and_crashes, _missing_node])
+def test_lines_run_grow_with_the_rows_and_not_faster(make: Callable[[int], list[Row]]) -> None:
+    short, long = make(40), make(160)
+    assert _lines(long) / len(long) < 1.2 * _lines(short) / len(short)
+
+
+def test_more_daemon_views_than_are_remembered_give_doubt_about_weak_messages() -> None:
+    both = (A, B)
+    views = {
+        client: [(node, _view(client, epoch, both, both if epoch > 1 else (client,))) for epoch in range(1, 401)]
+        for node, client in (("d1", A), ("d2", B))
+    }
+    sent = [("d1", _sent(A, 1, Service.FIFO)), ("d1", _delivered((A,), A, 1, Service.FIFO, 5))]
+    late = [*views[B][:10], ("d2", _delivered((B,), A, 1, Service.FIFO, 5))]
+    ahead = check(_rows(*views[A][:2], *sent, *late, *views[B][10:], *views[A][2:]))
+    level = check(_rows(*views[A][:2], *sent, *late, *views[A][2:], *views[B][10:]))
+    assert ahead.verdicts["EVS-2.7"].state is State.NOT_JUDGED
+    assert list(level.violations) == ["EVS-2.7"]
+
+
+@pytest.mark.parametrize(
+    ("more", "components", "violated"),
+    [
+        ((), (("d1", "d2"),), ["EVS-2.21"]),
+        ((), (("d1",), ("d2",)), []),
+        ((("d2", trace.Crashed("d2#1")),), (("d1", "d2"),), []),
+        ((("d1", trace.LinkFailed("d1#1", "n", "link", "")),), (("d1", "d2"),), []),
+        ((("d2", _network("d2", "d1", "d2")), _received("d2")), (("d1", "d2"),), []),
+    ],
+    ids=["within reach", "apart", "crashed", "failed", "began"],
+)
+def test_all_servers_begin_a_network_that_is_in_use_at_a_settled_end(
+    more: tuple[tuple[str, Entry], ...], components: tuple[tuple[str, ...], ...], violated: list[str]
+) -> None:
+    rows = (("d1", _network("d1", "d1", "d2")), ("d2", trace.Recovered("d2#1")), SENT, _received("d1"), *more)
+    settled = _rows(*rows, ("", trace.Stabilised(components)), ("", trace.Ended(True)))
+    assert sorted(check(settled, (Boundary.NETWORK,)).violations) == violated
+    assert check(_rows(*rows), (Boundary.NETWORK,)).violations == {}
+
+
+@pytest.mark.parametrize("first", [1, 9])
+def test_explanations_do_not_depend_on_how_a_bundle_was_cut_when(first: int) -> None:
+    whole = trace.Delivered((B,), A, first, Service.FIFO, ("g",), (1, 1), (7, 7), 5, "d1#1")
+    sent = ("d1", _sent(A, first, Service.FIFO, 2))
+    parts = [("d1", _delivered((A,), A, number, Service.FIFO, 5)) for number in (first, first + 1)]
+    views = [("d1", _view(A, 1, (A, B), (A,))), ("d2", _view(B, 1, (A, B), (B,)))]
+    before = [("d1", _sent(A, 1, Service.FIFO, first - 1))] if first > 1 else []
+    wrong = [("d2", whole), ("d2", whole)]
+    one = check(_rows(*views, *before, sent, *wrong, *parts))
+    other = check(_rows(*views, *before, sent, *parts, *wrong))
+    assert one.violations["EVS-2.5"].explanation == f"{B} delivered message {first} of {A} twice."
+    assert one.verdicts == other.verdicts
+
+
+def test_a_bundle_of_which_nobody_delivered_the_rest_did_not_reach_everyone() -> None:
+    views = [("d1", _view(A, 1, (A, B), (A,))), ("d2", _view(B, 1, (A, B), (B,)))]
+    parts = [(node, _delivered((client,), A, 1, Service.FIFO, 5)) for node, client in (("d1", A), ("d2", B))]
+    end = [("", trace.Stabilised((("d1", "d2"),))), ("", trace.Ended(True))]
+    rows = _rows(*views, ("d1", _sent(A, 1, Service.FIFO, 2)), *parts, *end)
+    assert sorted(check(rows).violations) == ["EVS-2.15", "EVS-2.17"]
+    _second_versions_agree(rows)

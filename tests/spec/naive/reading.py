@@ -23,8 +23,11 @@ def client_history(rows: list[Row]) -> History:
     reader = Reader(History(is_daemons=False))
     ordered = in_record_order(rows)
     for row in ordered:
-        if isinstance(row.entry, trace.Sent):
-            reader.note_send(row, row.entry.client, row.entry, row.entry.groups)
+        match row.entry:
+            case trace.Sent(client) as entry:
+                reader.note_send(row, client, entry, entry.groups)
+            case trace.Disconnected(over) | trace.Crashed(over):
+                reader.note_end(over)
     for row in ordered:
         reader.read_client(row)
         reader.read_run(row)
@@ -36,8 +39,11 @@ def daemon_history(rows: list[Row]) -> History:
     reader = Reader(History(is_daemons=True))
     ordered = in_record_order(rows)
     for row in ordered:
-        if isinstance(row.entry, trace.DaemonSent):
-            reader.note_send(row, row.entry.daemon, row.entry, DAEMONS)
+        match row.entry:
+            case trace.DaemonSent(daemon) as entry:
+                reader.note_send(row, daemon, entry, DAEMONS)
+            case trace.Crashed(over):
+                reader.note_end(over)
     for row in ordered:
         reader.read_daemon(row)
         reader.read_run(row)
@@ -62,6 +68,7 @@ class Reader:
 
     def __init__(self, history: History) -> None:
         self.history = history
+        self._over: set[str] = set()
 
     def read_client(self, row: Row) -> None:
         """What a row says about clients."""
@@ -124,9 +131,15 @@ class Reader:
                 raise AssertionError("only whole records can be judged here")
 
     def note_send(self, row: Row, sender: str, entry: Sending, groups: tuple[str, ...]) -> None:
-        """Know what was sent before anything is delivered."""
+        """Know what was sent before anything is delivered; who has ended sends nothing."""
+        if sender in self._over or self.history.daemon_of(sender) in self._over:
+            return
         for label in labels(entry, sender, groups):
             self.history.sent.setdefault(label.message, ((row.node, row.incarnation, row.index), label))
+
+    def note_end(self, process: str) -> None:
+        """From here on in the record a session, or all of a daemon, is over."""
+        self._over.add(process)
 
     # --- one event at one process ------------------------------------------------------------------------------------
 
@@ -146,7 +159,7 @@ class Reader:
 
     def _send(self, row: Row, process: Process, messages: list[Label]) -> None:
         where = (row.node, row.incarnation, row.index)
-        for label in messages:
+        for label in messages if not process.has_ended else ():
             event = Send(process, process.next_place(), where, label, dict(process.current))
             process.sends.append(event)
             process.events.append(event)

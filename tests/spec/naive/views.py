@@ -119,11 +119,13 @@ def _sides(stay: Stay) -> tuple[set[Message], set[Message]]:
 def membership_precision(history: History) -> Cases:
     """2.16: in a stable component the members of a group end in one view that holds exactly them.
 
-    Who asked to join and not to leave again is a member too.
+    Who asked to join and not to leave again is a member too; at EVS-S, every daemon of the component.
     """
     is_used = bool(history.stays) or not history.is_daemons  # on the oracle daemons have no views
     for component in (history.components or ()) if history.is_stable and is_used else ():
         living = [each for each in history.processes.values() if not each.has_ended and _daemon(each) in component]
+        known = {_daemon(process) for process in history.processes.values()}
+        is_whole = not history.is_daemons or set(component) <= known
         for group in sorted({group for process in living for group in (*process.current, *process.asked_to_join)}):
             members = [each for each in living if group in each.current or group in each.asked_to_join]
             ids, resting = (
@@ -131,7 +133,7 @@ def membership_precision(history: History) -> Cases:
                 [each.current[group] for each in members if group in each.current],
             )
             is_one = len({stay.view for stay in resting}) == 1
-            yield len(resting) == len(members) and is_one and all(stay.members == ids for stay in resting)
+            yield is_whole and len(resting) == len(members) and is_one and all(stay.members == ids for stay in resting)
 
 
 def _daemon(process: Process) -> str:

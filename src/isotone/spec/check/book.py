@@ -48,7 +48,8 @@ class Book:
         view.stays[process] = stay
         process.stays[group] = stay
         process.sure.add(group)
-        process.joining.pop(group, None)
+        if group not in process.leaving:
+            process.joining.pop(group, None)
         if regular:
             process.highest[group] = id
             if not process.home.lossy:
@@ -139,6 +140,7 @@ class Book:
             if not steps or steps[-1][0] != daemon_view:
                 steps.append((daemon_view, index))
                 if len(steps) > STEPS_MAX:
+                    membership.dropped_at = steps[STEPS_MAX // 2 - 1][1]
                     del steps[: STEPS_MAX // 2]
         return membership
 
@@ -166,6 +168,7 @@ class Book:
         """A process leaves a group of its own accord."""
         stay = process.stays.pop(group, None)
         process.sure.add(group)
+        process.leaving.discard(group)
         if stay is not None:
             stay.membership.over_at = index
             self._leave(stay, Left.LEFT, index)
@@ -173,6 +176,7 @@ class Book:
     def end(self, process: Process, index: int, *, lost: bool = False) -> None:
         """A process ends, or its record is lost from here on."""
         stays, process.stays = process.stays, {}
+        process.leaving.clear()
         for stay in stays.values():
             stay.membership.over_at = index
             self._leave(stay, Left.LOST if lost else Left.ENDED, index)

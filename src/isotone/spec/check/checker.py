@@ -58,7 +58,7 @@ class Checker:
         for engine in self._engines:
             engine.finish(settled=settled, lossy=self._lossy, components=self._components or ())
         if self._network is not None:
-            self._network.finish(quiet=settled, lossy=self._lossy)
+            self._network.finish(quiet=settled, lossy=self._lossy, components=self._components or ())
         return Report(self._verdicts(), self.rows, self.events)
 
     def retained(self) -> int:
@@ -187,7 +187,7 @@ class Checker:
     def _on_join(self, row: Row, entry: trace.JoinRequested) -> None:
         assert self._clients is not None
         process = self._clients.people.meet(self._clients.home(row.node, row.incarnation), entry.client)
-        if entry.group not in process.stays:
+        if entry.group not in process.stays or entry.group in process.leaving:
             process.joining.setdefault(entry.group, row.index)
             self._clients.active = True
 
@@ -266,7 +266,7 @@ class Checker:
         for engine in self._engines:
             engine.end_home(engine.home(node, incarnation), index)
         if self._network is not None:
-            self._network.crashed(node)
+            self._network.crashed(node, incarnation)
         self._sequencer.wake_all()
 
     def _end_lost(self, node: str, incarnation: int) -> None:

@@ -156,6 +156,8 @@ class Closing:
         target = stay.next.id.daemon_view
         deadline = next((at for later, at in stay.membership.steps if at > stay.at and later > target), None)
         delivered = piece.by.get(stay.process)
+        if stay.membership.dropped_at > stay.at:
+            self._tally.doubt("2.7")  # the deadline may have been an earlier one
         if deadline is not None:
             self._tally.exercised.add("2.7")
             if delivered is None or delivered > deadline:

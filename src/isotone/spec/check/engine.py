@@ -64,9 +64,8 @@ class Engine:
         home.ended = True
         for process in list(home.processes.values()):
             self.end(process, index)
-        for sender in self.people.senders.values():
-            if sender.home_key == (home.node, home.incarnation):
-                sender.ended = True
+        for sender in self.people.by_home.get((home.node, home.incarnation), ()):
+            sender.ended = True
         self.book.end_unheard()
 
     def end(self, process: Process, index: int) -> None:
@@ -108,10 +107,10 @@ class Engine:
     # --- messages --------------------------------------------------------------------------------------------------
 
     def send(self, home: Home, index: int, text: str, first: int, content: Content) -> None:
-        """A process sends a bundle."""
+        """A process sends a bundle; behind its end it does not, whatever is recorded."""
         self.active = True
         process = self.people.meet(home, text)
-        if process.sender is None:
+        if process.sender is None or process.ended or home.ended:
             return
         bundle = self.store.send(process.sender, first, content, home.event(index))
         if bundle is None:
@@ -215,12 +214,18 @@ class Engine:
         stay = process.stays.get(group)
         if stay is not None:
             self.closing.drop(stay.membership)
-        self.ask_leave(process, group)
+        self._owe_no_more(process, group)
         self.book.leave_group(process, group, index)
 
     def ask_leave(self, process: Process, group: str) -> None:
-        """A process asks to leave: it is no more owed its own sends to that group."""
+        """A process asks to leave; what it asks later is about the time after the leave."""
         process.joining.pop(group, None)
+        if group in process.stays:
+            process.leaving.add(group)
+        self._owe_no_more(process, group)
+
+    def _owe_no_more(self, process: Process, group: str) -> None:
+        """Whoever leaves a group is no more owed its own sends to it."""
         stay = process.stays.get(group)
         if stay is not None:
             stay.sent = stay.membership.sent = False
@@ -251,7 +256,7 @@ class Engine:
         if settled and not lossy and self.active:
             judge_self_delivery(self.people, self.tally)
             judge_termination(self.people, self.tally)
-            judge_precision(self.people, self.tally, components)
+            judge_precision(self.people, self.tally, components, daemons=self.rules.daemons)
 
     def _accuse_unsent(self, *, lossy: bool) -> None:
         for bundle in (*self.store.unsent, *self.store.early):

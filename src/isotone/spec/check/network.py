@@ -1,6 +1,7 @@
 """The reliable network below: who may use it, that it loses, alters and repeats nothing, and that it ends.
 
-A message is held until all servers have it; after that its sequence is in the runs of what each server received.
+A message is held until all servers of its sender's set have it; after that its sequence is in the runs of what each
+server received. It may be read before its send, for nodes are apart in the input; no verdict depends on that.
 
 Implements: [Spread 2.21], [Spread 2.22], [Spread 2.23]. Deviations: none.
 """
@@ -29,6 +30,7 @@ class _Message:
 
     def __init__(self) -> None:
         self.sent: EventId | None = None
+        self.servers: frozenset[str] | None = None  # to whom it is owed: the set with which its sender began
         self.digest = 0
         self.by: dict[str, tuple[EventId, int]] = {}  # receiver: row and digest
 
@@ -39,9 +41,11 @@ class _Network:
     def __init__(self) -> None:
         self.sets: dict[frozenset[str], EventId] = {}
         self.users: dict[str, None] = {}  # servers that use it now
+        self.began: set[str] = set()  # all who ever did
         self.broken = False  # a link failed, or a server crashed
         self.messages: dict[tuple[str, int], _Message] = {}
         self.done: dict[tuple[str, str], _Runs] = {}  # (receiver, sender): what was freed
+        self.freed: dict[str, _Runs] = {}  # the same by sender
 
 
 class _Runs:
@@ -69,6 +73,7 @@ class NetworkChecker:
         self._uses: dict[str, _Use] = {}  # by node: the present one
         self._networks: dict[str, _Network] = {}
         self._lossy: set[str] = set()  # nodes
+        self._over: set[str] = set()  # daemons that crashed
 
     # --- lives -----------------------------------------------------------------------------------------------------
 
@@ -79,6 +84,7 @@ class NetworkChecker:
         use = self._uses[row.node] = _Use(entry.daemon, entry.network, entry.servers, event)
         network = self._networks.setdefault(entry.network, _Network())
         network.users[entry.daemon] = None
+        network.began.add(entry.daemon)
         sets = network.sets
         if sets:
             self.tally.exercised.add("2.21")
@@ -95,7 +101,17 @@ class NetworkChecker:
     def _finish_use(self, node: str) -> None:
         use = self._uses.pop(node, None)
         if use is not None:
-            self._networks[use.network].users.pop(use.daemon, None)
+            network = self._networks[use.network]
+            network.users.pop(use.daemon, None)
+            self._free_broken(network)
+
+    def _free_broken(self, network: _Network) -> None:
+        """Nothing is owed on a broken network that all servers left; only what lacks its send is still of interest."""
+        servers = frozenset[str]().union(*network.sets)
+        lossy = any(server.rpartition("#")[0] in self._lossy for server in servers)
+        if network.broken and not network.users and servers <= network.began and not lossy:
+            network.messages = {key: each for key, each in network.messages.items() if each.sent is None}
+            network.done, network.freed = {}, {}
 
     def failed(self, row: Row, entry: LinkFailed) -> None:
         """A daemon declares a link failed."""
@@ -106,8 +122,9 @@ class NetworkChecker:
             use.failed = _event(row)
             self.tally.exercised.add("2.23")
 
-    def crashed(self, node: str) -> None:
+    def crashed(self, node: str, incarnation: int) -> None:
         """A node's incarnation is over."""
+        self._over.add(f"{node}#{incarnation}")
         use = self._uses.get(node)
         if use is not None:
             self._networks[use.network].broken = True
@@ -124,8 +141,15 @@ class NetworkChecker:
         """A daemon multicasts."""
         self._judge_use(row, entry.daemon, entry.network, entry.daemon)
         network = self._networks.setdefault(entry.network, _Network())
+        if entry.sequence in network.freed.get(entry.daemon, ()):
+            return  # sent again, which no property forbids
         message = network.messages.setdefault((entry.daemon, entry.sequence), _Message())
+        if message.sent is not None:
+            return
         message.sent, message.digest = _event(row), entry.digest
+        use = self._uses.get(row.node)
+        if use is not None and use.network == entry.network:
+            message.servers = use.servers
         for receiver, (event, digest) in message.by.items():
             self._judge_received(entry, message, receiver, event, digest)
             if receiver == entry.daemon and event[0] == row.node:
@@ -136,15 +160,19 @@ class NetworkChecker:
 
     def received(self, row: Row, entry: NetworkReceived) -> None:
         """A daemon receives."""
-        self._judge_use(row, entry.daemon, entry.network, entry.sender)
+        if not self._judge_use(row, entry.daemon, entry.network, entry.sender):
+            return
         event = _event(row)
         network = self._networks.setdefault(entry.network, _Network())
         done = network.done.get((entry.daemon, entry.sender))
         if done is not None and entry.sequence in done:
             self.tally.accuse("2.22", (event,), _twice(entry))
             return
-        message = network.messages.setdefault((entry.sender, entry.sequence), _Message())
         self.tally.exercised.add("2.22")
+        if entry.sequence in network.freed.get(entry.sender, ()):  # it is not owed to this one: 2.21 says the rest
+            network.done.setdefault((entry.daemon, entry.sender), _Runs()).add(entry.sequence)
+            return
+        message = network.messages.setdefault((entry.sender, entry.sequence), _Message())
         if entry.daemon in message.by:
             self.tally.accuse("2.22", (event,), _twice(entry))
             return
@@ -156,7 +184,8 @@ class NetworkChecker:
     def _judge_received(
         self, entry: NetworkSent | NetworkReceived, message: _Message, receiver: str, event: EventId, digest: int
     ) -> None:
-        if digest != message.digest and message.sent is not None:
+        owed = message.servers is None or receiver in message.servers
+        if owed and digest != message.digest and message.sent is not None:
             self.tally.accuse(
                 "2.22",
                 (message.sent, event),
@@ -164,17 +193,15 @@ class NetworkChecker:
             )
 
     def _free(self, network: _Network, sender: str, sequence: int, message: _Message) -> None:
-        """Once all servers have it, and the sets agree, one number per server stays."""
-        if len(network.sets) != 1 or message.sent is None:
-            return
-        (servers,) = network.sets
-        if servers <= message.by.keys():
+        """Once all servers have it, one number per server stays."""
+        if message.servers is not None and message.servers <= message.by.keys():
             del network.messages[(sender, sequence)]
+            network.freed.setdefault(sender, _Runs()).add(sequence)
             for receiver in message.by:
                 network.done.setdefault((receiver, sender), _Runs()).add(sequence)
 
-    def _judge_use(self, row: Row, daemon: str, network: str, peer: str) -> None:
-        """Inside the network that the daemon began, among its servers, before its link failed."""
+    def _judge_use(self, row: Row, daemon: str, network: str, peer: str) -> bool:
+        """Inside the network that the daemon began, among its servers, before its link failed; false if outside."""
         event = _event(row)
         self.tally.exercised.add("2.21")
         use = self._uses.get(row.node)
@@ -182,7 +209,8 @@ class NetworkChecker:
             if row.node not in self._lossy:
                 rows = (event,) if use is None else (use.event, event)
                 self.tally.accuse("2.21", rows, f"{daemon} used network {network} without having begun it.")
-            return
+                return False
+            return True
         if use.failed is not None:
             failed = use.failed
             self.tally.accuse(
@@ -191,13 +219,17 @@ class NetworkChecker:
         for each in (daemon, peer):
             if each not in use.servers:
                 self.tally.accuse("2.21", (use.event, event), f"{each} is no server of network {network}.")
+        return True
 
     # --- the end ---------------------------------------------------------------------------------------------------
 
-    def finish(self, *, quiet: bool, lossy: bool) -> None:
+    def finish(self, *, quiet: bool, lossy: bool, components: tuple[tuple[str, ...], ...]) -> None:
         """The trace is over."""
         if lossy:
             return
+        for node, use in self._uses.items() if quiet else ():
+            if not self._networks[use.network].broken:
+                self._judge_began(use, next((each for each in components if node in each), ()))
         for name, network in self._networks.items():
             for (sender, sequence), message in network.messages.items():
                 what = f"message {sequence} of {sender} on network {name}"
@@ -207,9 +239,16 @@ class NetworkChecker:
                 elif quiet and not network.broken:
                     self._judge_reach(network, sender, message, what)
 
+    def _judge_began(self, use: _Use, component: tuple[str, ...]) -> None:
+        """All servers within reach began what one of them still uses."""
+        for server in sorted(use.servers - self._networks[use.network].began - self._over):
+            if server.rpartition("#")[0] in component:
+                explanation = f"{server} never began network {use.network}, which {use.daemon} uses with it."
+                self.tally.accuse("2.21", (use.event,), explanation)
+
     def _judge_reach(self, network: _Network, sender: str, message: _Message, what: str) -> None:
-        servers = next(iter(network.sets), frozenset[str]())
-        if sender not in network.users:
+        servers = message.servers
+        if servers is None or sender not in network.users:
             return
         self.tally.exercised.add("2.22")
         for server in sorted(servers):

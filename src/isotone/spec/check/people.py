@@ -35,6 +35,7 @@ class People:
         self.left_over: list[Home] = []  # earlier incarnations whose crash nobody recorded
         self.senders: dict[str, Sender] = {}
         self.by_name: dict[str, list[Sender]] = {}
+        self.by_home: dict[tuple[str, int], list[Sender]] = {}
 
     def home(self, node: str, incarnation: int) -> Home:
         """The current home of a node; the caller has ended an earlier incarnation."""
@@ -50,6 +51,7 @@ class People:
             home_key, name, _ = self._parse(text)
             sender = self.senders[text] = Sender(text, name, home_key)
             self.by_name.setdefault(name, []).append(sender)
+            self.by_home.setdefault(home_key, []).append(sender)
             current = self.homes.get(home_key[0])
             if current is not None and home_key[1] < current.incarnation and not self._is_left_over(home_key):
                 sender.ended = True

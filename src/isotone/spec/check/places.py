@@ -91,7 +91,7 @@ class Places:
             self._tally.exercised.add("2.14.2")
         if bundle.sender.process is not None:
             own = view.stays.get(bundle.sender.process)
-            if own is not None and not any(each in view.pending for each in bundle.pieces):
+            if own is not None and all(each is piece or view.stays.keys() <= each.by.keys() for each in bundle.pieces):
                 own.sends.pop(bundle, None)
         if not piece.open:
             self._store.release(bundle)

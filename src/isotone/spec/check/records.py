@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from isotone.core.services import Service
+from isotone.spec.check.ranges import Ranges
 from isotone.spec.verdicts import EventId
 
 ViewId = Any
@@ -74,8 +75,7 @@ class Home:
         self.node = node
         self.incarnation = incarnation
         self.processes: dict[str, Process] = {}
-        self.ended = False
-        self.lossy = False
+        self.ended = self.lossy = False
         self.truncated = False  # no more rows of it will come
 
     def event(self, index: int) -> EventId:
@@ -89,8 +89,7 @@ class Mark:
     __slots__ = ("fifo", "fifo_at", "low", "seen", "seen_weak")
 
     def __init__(self) -> None:
-        self.fifo = 0  # the highest sequence of a FIFO message delivered, and where
-        self.fifo_at = 0
+        self.fifo = self.fifo_at = 0  # the highest sequence of a FIFO message delivered, and where
         self.low = NEVER  # the lowest sequence of a reliable message delivered
         self.seen = 0  # ordinal of the last bundle whose causal past is in the floor
         self.seen_weak = 0  # … is known
@@ -112,6 +111,7 @@ class Process:
         "highest",
         "home",
         "joining",
+        "leaving",
         "marks",
         "name",
         "own",
@@ -141,6 +141,7 @@ class Process:
         self.highest: dict[str, ViewId] = {}
         self.surely: dict[str, ViewId] = {}  # the same, as long as no row was lost
         self.joining: dict[str, int] = {}  # groups it asked to join and has no view of, with the row
+        self.leaving: set[str] = set()  # groups it is in a view of and asked to leave
         self.own: dict[Bundle, list[str]] = {}  # sends to groups it is in, not yet delivered here
         self.marks: dict[Sender, Mark] = {}
         self.floor: dict[Sender, int] = {}  # what causally precedes a causal message delivered here …
@@ -163,6 +164,7 @@ class Sender:
     __slots__ = (
         "disordered",
         "ended",
+        "forgotten",
         "held",
         "high",
         "holes",
@@ -183,15 +185,15 @@ class Sender:
         self.name = name
         self.home_key = home_key
         self.process: Process | None = None
-        self.ended = False
-        self.lossy = False  # rows of its home were lost
+        self.ended = self.lossy = False  # lossy: rows of its home were lost
         self.high = 0  # the highest sequence sent; all below were, but for the holes
         self.holes: list[tuple[int, int]] = []
-        self.held: dict[int, Bundle] = {}  # by first sequence
+        self.held: Ranges[Bundle] = Ranges()
         self.last: Bundle | None = None  # the latest bundle that is held, in the order of sending
         self.ordinal = 0
         self.newest_stamped: Bundle | None = None
         self.disordered = False
+        self.forgotten = (0, NO_STAMP)  # the highest first sequence and the highest stamp of what was forgotten
         self.latest: dict[str, tuple[ViewId, EventId, EventId]] = {}  # per group: highest view, delivery, send
         self.returned: dict[str, tuple[ViewId, EventId]] = {}  # per group: first view of a later session
 
@@ -240,8 +242,7 @@ class Bundle:
         self.sent: EventId | None = None  # none: no send was recorded
         self.sent_in: dict[str, ViewId] = NOWHERE
         self.floor_stamp = NO_STAMP  # the highest stamp that the sender had delivered before
-        self.floor_at = 0
-        self.ordinal = 0
+        self.floor_at = self.ordinal = self.pins = 0
         self.increment: dict[Sender, int] = {}  # the causal past, without that of the bundle before
         self.whole_past: dict[Sender, int] | None = None
         self.before: Bundle | None = None
@@ -250,11 +251,13 @@ class Bundle:
         self.stamp_event: EventId = ("", 0, 0)
         self.stamps: dict[StampKey, EventId] | None = None  # only if they differ
         self.odd: dict[Process, StampKey] = {}  # deliveries with another stamp than ``stamp``
-        self.shared = False  # its stamp belongs to another bundle too
-        self.trouble = False
-        self.pins = 0
+        self.shared = self.trouble = False  # shared: its stamp belongs to another bundle too
         self.idle = False
         self.pieces = [Piece(self, first, self.last)]
+
+    def __str__(self) -> str:
+        numbers = str(self.first) if self.first == self.last else f"{self.first}–{self.last}"
+        return f"message {numbers} of {self.sender.text}"
 
 
 class Piece:
@@ -272,19 +275,19 @@ class Piece:
         self.views: dict[str, dict[ViewId, EventId]] | None = None  # per group: views, the first row of each
 
     def __str__(self) -> str:
-        numbers = str(self.first) if self.first == self.last else f"{self.first}–{self.last}"
-        return f"message {numbers} of {self.bundle.sender.text}"
+        return f"message {self.first} of {self.bundle.sender.text}"  # however the rest is cut
 
 
 class Membership:
     """A process in a group from its first view to its leave."""
 
-    __slots__ = ("first_view", "over_at", "owed", "process", "sent", "steps")
+    __slots__ = ("dropped_at", "first_view", "over_at", "owed", "process", "sent", "steps")
 
     def __init__(self, process: Process, first_view: ViewId) -> None:
         self.process = process
         self.first_view = first_view
         self.steps: list[tuple[Any, int]] = []  # daemon views, in the order of arrival, and the rows
+        self.dropped_at = -1  # the last row that is no longer among them
         self.owed: list[Debt] = []
         self.sent = False  # something reliable, and did not ask to leave since
         self.over_at: int | None = None  # the row in which it left or ended

@@ -33,8 +33,9 @@ class Sequencer:
         self._take = take
         self._need = need
         self._queues: dict[str, deque[Row]] = {}
-        self._waiting: dict[tuple[int, str], list[str]] = {}  # by sender: nodes whose first row needs it
+        self._waiting: dict[tuple[int, str], dict[str, None]] = {}  # by sender: nodes whose first row needs it
         self._woken: deque[str] = deque()
+        self._coming: dict[tuple[int, str], list[Need]] = {}  # at the end of the trace: sends that wait, by sender
 
     def feed(self, row: Row) -> None:
         """One more row of its node."""
@@ -63,14 +64,14 @@ class Sequencer:
 
     def _block(self, row: Row, need: Need) -> None:
         self._queues.setdefault(row.node, deque()).append(row)
-        self._waiting.setdefault((need.boundary, need.sender), []).append(row.node)
+        self._waiting.setdefault(need[:2], {})[row.node] = None
 
     def _drain(self, node: str) -> None:
         queue = self._queues[node]
         while queue:
             need = self._need(queue[0])
             if need is not None:
-                self._waiting.setdefault((need.boundary, need.sender), []).append(node)
+                self._waiting.setdefault(need[:2], {})[node] = None
                 return
             self._take(queue.popleft())
 
@@ -78,8 +79,9 @@ class Sequencer:
 
     def flush(self, sends: Callable[[Row], Need | None], circle: Callable[[list[Row]], None]) -> None:
         """Take all that waits: first what waits in vain, then circles, each broken at its first node."""
+        self._note_coming(sends)
         while True:
-            if self._release_vain(sends):
+            if self._release_vain():
                 continue
             blocked = sorted(node for node, queue in self._queues.items() if queue)
             if not blocked:
@@ -88,17 +90,28 @@ class Sequencer:
                 circle(rows)
             self._force(blocked[0])
 
-    def _release_vain(self, sends: Callable[[Row], Need | None]) -> bool:
-        coming: dict[tuple[int, str], list[Need]] = {}
+    def _note_coming(self, sends: Callable[[Row], Need | None]) -> None:
+        """Count the sends that wait, once; each is struck out when it is taken."""
+        take = self._take
         for queue in self._queues.values():
             for row in queue:
                 sent = sends(row)
                 if sent is not None:
-                    coming.setdefault((sent.boundary, sent.sender), []).append(sent)
+                    self._coming.setdefault(sent[:2], []).append(sent)
+
+        def take_and_strike(row: Row) -> None:
+            sent = sends(row)
+            if sent is not None:
+                self._coming[sent[:2]].remove(sent)
+            take(row)
+
+        self._take = take_and_strike
+
+    def _release_vain(self) -> bool:
         for node in sorted(self._queues):
             queue = self._queues[node]
             need = self._need(queue[0]) if queue else None
-            if need is not None and not _overlap(need, coming.get((need.boundary, need.sender), ())):
+            if need is not None and not _overlap(need, self._coming.get(need[:2], ())):
                 self._force(node)
                 return True
         return False

@@ -38,7 +38,7 @@ class Stamps:
         if bundle.stamp is None:
             bundle.stamp, bundle.stamp_event = stamp, event
             self._own(bundle, stamp)
-            self._look_around(bundle, stamp)
+            self._look_around(bundle, stamp, event)
         elif bundle.stamps is not None or stamp != bundle.stamp:
             self._differing(bundle, stamp, event)
             if stamp != bundle.stamp:
@@ -51,6 +51,8 @@ class Stamps:
             self._accuse_shared(bundle, stamp, event)
 
     def _own(self, bundle: Bundle, stamp: StampKey) -> None:
+        if stamp[0] <= self._store.forgotten.get(stamp[1], -1):
+            self._tally.doubt(ID)  # it may have been that of a bundle that is forgotten
         owner = self._store.by_stamp.setdefault(stamp, bundle)
         if owner is not bundle:
             owners = self._owners.setdefault(stamp, [owner])
@@ -74,7 +76,7 @@ class Stamps:
         for other, witness in stamps.items():
             if other != stamp:
                 first, second = sorted((other, stamp))
-                explanation = f"{bundle.pieces[0]} was delivered with the stamps {told(first)} and {told(second)}."
+                explanation = f"{bundle} was delivered with the stamps {told(first)} and {told(second)}."
                 self._tally.accuse(ID, (witness, event), explanation)
 
     def _trouble(self, bundle: Bundle) -> None:
@@ -85,7 +87,7 @@ class Stamps:
         for other in self._owners.get(stamp, ()):
             unknown = other.sender is bundle.sender and (other.sent is None or bundle.sent is None)
             if other is not bundle and not unknown:  # parts of one bundle, whose send is not there, share its stamp
-                one, two = sorted((str(other.pieces[0]), str(bundle.pieces[0])))
+                one, two = sorted((str(other), str(bundle)))
                 explanation = f"{one} and {two} have one stamp, {told(stamp)}."
                 self._tally.accuse(ID, (dict(_stamps_of(other))[stamp], event), explanation)
 
@@ -95,16 +97,19 @@ class Stamps:
             self._tally.accuse(
                 ID,
                 (process.event(bundle.floor_at), bundle.sent, event),
-                f"{process.text} had delivered stamp {told(bundle.floor_stamp)} when it sent {bundle.pieces[0]}, "
+                f"{process.text} had delivered stamp {told(bundle.floor_stamp)} when it sent {bundle}, "
                 f"which has the stamp {told(stamp)}.",
             )
 
     # --- the sends of one process ----------------------------------------------------------------------------------
 
-    def _look_around(self, bundle: Bundle, stamp: StampKey) -> None:
+    def _look_around(self, bundle: Bundle, stamp: StampKey, event: EventId) -> None:
         """Compare with the nearest sends whose stamps are known; if all neighbours agree, all pairs do."""
         sender = bundle.sender
         newest = sender.newest_stamped
+        if bundle.sent is None:  # in no order; if it should have been sent, that is judged at the end of the run
+            sender.disordered |= not sender.lossy
+            return
         below: Bundle | None
         above: Bundle | None
         if newest is None or bundle.first > newest.first:
@@ -112,12 +117,20 @@ class Stamps:
             below, above = newest, None
         else:
             below, above = _nearest(bundle.before, back=True), _nearest(bundle.after, back=False)
-        if (
-            bundle.sent is None
-            or (below is not None and below.stamp is not None and below.stamp >= stamp)
-            or (above is not None and above.stamp is not None and above.stamp <= stamp)
+            if bundle.first < sender.forgotten[0] or stamp <= sender.forgotten[1]:
+                self._tally.doubt(ID)
+        if (below is not None and below.stamp is not None and below.stamp >= stamp) or (
+            above is not None and above.stamp is not None and above.stamp <= stamp
         ):
             sender.disordered = True
+        if newest is not None and newest.stamp is not None:  # which may be forgotten before the end of the run
+            if (newest.first < bundle.first) is not (newest.stamp < stamp):
+                self._accuse_order((newest, newest.stamp_event), (bundle, event))
+
+    def _accuse_order(self, one: tuple[Bundle, EventId], other: tuple[Bundle, EventId]) -> None:
+        (early, _), (late, _) = sorted((one, other), key=lambda each: each[0].first)
+        explanation = f"{early} was sent before {late}, but has no lower stamp."
+        self._tally.accuse(ID, (one[1], other[1]), explanation)
 
     def judge_sends(self, sender: Sender) -> None:
         """Earlier sends must have lower stamps: the first pair that has not, if there is one."""
@@ -134,9 +147,7 @@ class Stamps:
         first, stamp, event, bundle = known[place]
         for other_first, other_stamp, other_event, other in known:
             if other_first != first and (other_first < first) is not (other_stamp < stamp):
-                early, late = (other, bundle) if other_first < first else (bundle, other)
-                explanation = f"{early.pieces[0]} was sent before {late.pieces[0]}, but has no lower stamp."
-                self._tally.accuse(ID, (event, other_event), explanation)
+                self._accuse_order((bundle, event), (other, other_event))
 
 
 def _stamps_of(bundle: Bundle) -> Iterator[tuple[StampKey, EventId]]:

@@ -33,6 +33,7 @@ class Store:
         self.unsent: dict[Bundle, None] = {}  # delivered, and no send is recorded
         self.early: dict[Bundle, None] = {}  # delivered before their sends
         self.by_stamp: dict[StampKey, Bundle] = {}
+        self.forgotten: dict[tuple[str, int], int] = {}  # by stamper: the highest Lamport time of what was forgotten
         self.troubled: dict[Bundle, None] = {}
         self.held = 0
         self.splits = 0
@@ -44,8 +45,8 @@ class Store:
         last = first + len(content[2]) - 1
         if not _claim(sender, first, last):
             return None
-        for early in [each for each in sender.held.values() if each.sent is None] if self.unsent else ():
-            if early.first <= last and first <= early.last:
+        for early in sender.held.overlapping(first, last) if self.unsent else ():
+            if early.sent is None:
                 self._sent_late(early, event)
         bundle = self._hold(sender, first, content)
         self._flight[bundle] = None
@@ -71,13 +72,13 @@ class Store:
 
     def _hold(self, sender: Sender, first: int, content: Content) -> Bundle:
         bundle = Bundle(sender, first, content)
-        sender.held[first] = bundle
+        sender.held.add(bundle)
         self.held += 1
         return bundle
 
     def _sent_late(self, early: Bundle, event: EventId) -> None:
         """The send of what was delivered already, wrongly; what was delivered stays a message of its own."""
-        del early.sender.held[early.first]
+        early.sender.held.take(early.first)
         self.unsent.pop(early, None)
         self.early[early] = None
         for piece in early.pieces:
@@ -112,9 +113,7 @@ class Store:
         found: list[Piece] = []
         last = first + len(content[2]) - 1
         free = first
-        for bundle in sorted(sender.held.values(), key=lambda each: each.first):
-            if bundle.last < first or bundle.first > last:
-                continue
+        for bundle in sender.held.overlapping(first, last):
             found += self._fill(sender, free, bundle.first - 1, first, content)
             self._compare(bundle, first, content, event, receiver)
             self._split(bundle, first)
@@ -155,7 +154,7 @@ class Store:
             self._tally.accuse(
                 "2.6",
                 (bundle.sent, event),
-                f"{receiver} delivered {bundle.pieces[0]} with another {' and '.join(wrong)} than was sent.",
+                f"{receiver} delivered {Piece(bundle, low, high)} with another {' and '.join(wrong)} than was sent.",
             )
 
     def _split(self, bundle: Bundle, at: int) -> None:
@@ -194,19 +193,29 @@ class Store:
         self.unsent.pop(bundle, None)
         self._flight.pop(bundle, None)
         sender = bundle.sender
-        if sender.held.pop(bundle.first, None) is None:
+        if sender.held.take(bundle.first) is None:
             return
         self.held -= 1
         if sender.process is not None:
             self._forget_own(sender.process, bundle)
-        if bundle.stamp is not None and self.by_stamp.get(bundle.stamp) is bundle:
-            del self.by_stamp[bundle.stamp]
+        if bundle.stamp is not None:
+            self._forget_stamp(bundle, bundle.stamp)
         if bundle.ordinal:
             _unlink(bundle)
         if sender.newest_stamped is bundle:
             bundle.pieces = bundle.pieces[:1]
         for piece in bundle.pieces:
             piece.by = {}
+
+    def _forget_stamp(self, bundle: Bundle, stamp: StampKey) -> None:
+        """No stamp above these can be that of a forgotten bundle."""
+        if self.by_stamp.get(stamp) is bundle:
+            del self.by_stamp[stamp]
+        lamport, stamper = stamp
+        self.forgotten[stamper] = max(lamport, self.forgotten.get(stamper, 0))
+        first, highest = bundle.sender.forgotten
+        if bundle.sent is not None:
+            bundle.sender.forgotten = (max(first, bundle.first), max(highest, stamp))
 
     def _forget_own(self, process: Process, bundle: Bundle) -> None:
         """Whether its sender delivered it, and whoever was with it, can no longer be told."""

@@ -1,11 +1,14 @@
 """The account of one boundary: what was exercised, and the first witness against each property.
 
 Candidates come in any order, since rows do; the smallest witness stays (ties: the smaller sentence), so the outcome
-depends on the run alone. Implements: [DESIGN 4], verdicts and witnesses. Deviations: none.
+depends on the run alone. Numbers in sentences count as numbers, so that of several messages the first is named.
+
+Implements: [DESIGN 4], verdicts and witnesses. Deviations: none.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from isotone.spec.properties import PROPERTIES, Boundary, Form
@@ -30,9 +33,8 @@ class Tally:
         best = self._first.get(id)
         if best is not None and witness > best[0]:
             return
-        found = (witness, explanation)
-        if best is None or found < best:
-            self._first[id] = found
+        if best is None or witness < best[0] or _natural(explanation) < _natural(best[1]):
+            self._first[id] = (witness, explanation)
 
     def doubt(self, *ids: str) -> None:
         """Something was judged without all that the property needs: it can no longer be said to hold."""
@@ -58,3 +60,8 @@ class Tally:
         if overruled is not None or id not in self.exercised:
             return Verdict(State.NOT_EXERCISED)
         return Verdict(State.HOLDS)
+
+
+def _natural(sentence: str) -> list[tuple[str, int]]:
+    """A key that sorts numbers by value."""
+    return [(text, int(digits or 0)) for text, digits in re.findall(r"(\D*)(\d*)", sentence)]
