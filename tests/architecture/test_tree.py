@@ -51,7 +51,7 @@ def test_the_rule_notices(line: str) -> None:
     assert FOREIGN.search(line)
 
 
-@pytest.mark.parametrize("line", ["src/work/x", "~/work/x", "the issues of 2026", "an issue that 3 have"])
+@pytest.mark.parametrize("line", ["src/work/x", "the issues of 2026", "an issue that 3 have"])
 def test_the_rule_allows(line: str) -> None:
     assert not FOREIGN.search(line)
 

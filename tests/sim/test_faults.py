@@ -131,6 +131,6 @@ def test_each_fault_is_applied_by_its_own_call() -> None:
 def test_a_run_never_lacks_faults_that_change_views() -> None:
     """Seed 769 once drew pauses and kills almost alone."""
     system = system_named("evs")
-    for seed in (4, 769):
+    for seed in (4, 769, 1831):
         faults = draw_plan(system, Setting(), seed).faults
         assert sum(isinstance(fault, Partition | Cut | Crash) for fault in faults) >= 5

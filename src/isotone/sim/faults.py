@@ -218,6 +218,7 @@ WEIGHTS: Mapping[str, float] = {"partition": 4.0, "cut": 2.0, "crash": 3.0, "pau
 
 
 CHANGING = ("partition", "cut", "crash")
+DOWN_US = 300_000
 CHANGES_MIN = 5
 """At least so many faults change who reaches whom, where there are twice as many: so that there are views to change."""
 
@@ -234,7 +235,7 @@ def draw_faults(
     schedule = Schedule(choice, tuple(clients), clients, end)
     weighted = [(name, WEIGHTS[name]) for name in families]
     changing = tuple(name for name in families if name in CHANGING)
-    changes_owed = CHANGES_MIN if changing and count >= 2 * CHANGES_MIN else 0
+    changes_owed = changes_wanted = CHANGES_MIN if changing and count >= 2 * CHANGES_MIN else 0
     for place, at in enumerate(_moments(choice, count, end) if weighted else ()):
         first = choice.weighted(weighted)
         if count - place <= changes_owed and first not in changing:
@@ -243,8 +244,31 @@ def draw_faults(
             if FAMILIES[name](schedule, at):
                 changes_owed -= name in changing
                 break
-    schedule.faults.sort(key=lambda fault: fault.at)
-    return tuple(schedule.faults)
+    faults = sorted(schedule.faults, key=lambda fault: fault.at)
+    if changes_wanted and _felt(faults, len(clients)) < CHANGES_MIN:
+        faults = _with_early_restarts(faults)
+    return tuple(faults)
+
+
+def _felt(faults: Sequence[Fault], nodes: int) -> int:
+    """How many faults that change views happen while there are two nodes to part."""
+    up, felt = nodes, 0
+    for fault in faults:
+        felt += isinstance(fault, Partition | Cut | Crash) and up > 1
+        up += isinstance(fault, Restart) - isinstance(fault, Crash)
+    return felt
+
+
+def _with_early_restarts(faults: Sequence[Fault]) -> list[Fault]:
+    """The same faults, but whoever crashes is soon back."""
+    crashed = {fault.node: fault.at for fault in faults if isinstance(fault, Crash)}
+    back = [
+        msgspec.structs.replace(fault, at=min(fault.at, crashed[fault.node] + DOWN_US))
+        if isinstance(fault, Restart)
+        else fault
+        for fault in faults
+    ]
+    return sorted(back, key=lambda fault: fault.at)
 
 
 def injected(faults: Sequence[Fault]) -> int:
