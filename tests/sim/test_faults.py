@@ -15,10 +15,12 @@ from isotone.sim.faults import (
     Fault,
     Heal,
     KillClient,
+    MendDisk,
     Partition,
     Pause,
     Restart,
     Resume,
+    SlowDisk,
     apply_fault,
     draw_faults,
     injected,
@@ -76,6 +78,8 @@ def test_a_family_alone_draws_only_its_own_faults(name: str) -> None:
         "crash": {Crash, Restart},
         "pause": {Pause, Resume},
         "kill": {KillClient},
+        "move": {Crash, Restart},
+        "disk": {SlowDisk, MendDisk},
     }
     assert {type(fault) for fault in drawn(3, [name])} <= kinds[name]
     assert injected(drawn(3, [name])) > 0
@@ -110,10 +114,12 @@ def test_each_fault_is_applied_by_its_own_call() -> None:
         Cut(2, "a", "b", True),
         Heal(3),
         Crash(4, "a"),
-        Restart(5, "a"),
+        Restart(5, "a", elsewhere=True),
         Pause(6, "b"),
         Resume(7, "b"),
         KillClient(8, "a", "c"),
+        SlowDisk(9, "a", 500),
+        MendDisk(10, "a"),
     ):
         apply_fault(fault, heard)  # type: ignore[arg-type]
     assert heard.calls == [
@@ -121,10 +127,12 @@ def test_each_fault_is_applied_by_its_own_call() -> None:
         ("cut", "a", "b", True),
         ("heal",),
         ("crash", "a"),
-        ("restart", "a"),
+        ("restart", "a", True),
         ("pause", "b"),
         ("resume", "b"),
         ("kill_client", "a", "c"),
+        ("slow_disk", "a", 500),
+        ("slow_disk", "a", None),
     ]
 
 

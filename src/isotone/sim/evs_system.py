@@ -15,6 +15,7 @@ from typing import Any
 from isotone.core.choice import Choice
 from isotone.core.ids import DaemonId
 from isotone.core.views import GroupView
+from isotone.sim.disk import DiskSettings
 from isotone.sim.evs_clients import ClientKilled, Clients, StepDue
 from isotone.sim.faults import Fault
 from isotone.sim.observer import Observer
@@ -155,10 +156,15 @@ class EvsNodes:
         if self._world.is_up(node):
             self._world.crash(node)
 
-    def restart(self, node: str) -> None:
+    def restart(self, node: str, *, elsewhere: bool = False) -> None:
         """Start it again."""
         if not self._world.is_up(node):
-            self._world.restart(node)
+            self._world.restart(node, self._world.new_address(node) if elsewhere else None)
+
+    def slow_disk(self, node: str, sync_us: int | None) -> None:
+        """Every sync takes this long, or as long as usual."""
+        usual = DiskSettings()
+        self._world.disk(node).settings = usual if sync_us is None else DiskSettings(sync_us=sync_us)
 
     def pause(self, node: str) -> None:
         """Let a process stand still."""

@@ -52,9 +52,10 @@ class Crash(Fault, frozen=True, tag="crash"):
 
 
 class Restart(Fault, frozen=True, tag="restart"):
-    """The process starts again as a new incarnation."""
+    """The process starts again as a new incarnation, where it was or at another address."""
 
     node: str
+    elsewhere: bool = False
 
 
 class Pause(Fault, frozen=True, tag="pause"):
@@ -76,8 +77,21 @@ class KillClient(Fault, frozen=True, tag="kill"):
     client: str
 
 
-AnyFault = Partition | Cut | Heal | Crash | Restart | Pause | Resume | KillClient
-REPAIRS = (Heal, Restart, Resume)
+class SlowDisk(Fault, frozen=True, tag="slow-disk"):
+    """Every sync of the node's disk takes this long."""
+
+    node: str
+    sync_us: int
+
+
+class MendDisk(Fault, frozen=True, tag="mend-disk"):
+    """The node's disk is as fast as before."""
+
+    node: str
+
+
+AnyFault = Partition | Cut | Heal | Crash | Restart | Pause | Resume | KillClient | SlowDisk | MendDisk
+REPAIRS = (Heal, Restart, Resume, MendDisk)
 
 
 class FaultTarget(Protocol):
@@ -91,13 +105,15 @@ class FaultTarget(Protocol):
 
     def crash(self, node: str) -> None: ...
 
-    def restart(self, node: str) -> None: ...
+    def restart(self, node: str, *, elsewhere: bool = False) -> None: ...
 
     def pause(self, node: str) -> None: ...
 
     def resume(self, node: str) -> None: ...
 
     def kill_client(self, node: str, client: str) -> None: ...
+
+    def slow_disk(self, node: str, sync_us: int | None) -> None: ...
 
 
 def apply_fault(fault: Fault, target: FaultTarget) -> None:
@@ -111,14 +127,18 @@ def apply_fault(fault: Fault, target: FaultTarget) -> None:
             target.heal()
         case Crash(node=node):
             target.crash(node)
-        case Restart(node=node):
-            target.restart(node)
+        case Restart(node=node, elsewhere=elsewhere):
+            target.restart(node, elsewhere=elsewhere)
         case Pause(node=node):
             target.pause(node)
         case Resume(node=node):
             target.resume(node)
         case KillClient(node=node, client=client):
             target.kill_client(node, client)
+        case SlowDisk(node=node, sync_us=sync_us):
+            target.slow_disk(node, sync_us)
+        case MendDisk(node=node):
+            target.slow_disk(node, None)
         case _:
             raise AssertionError(f"no such fault: {fault!r}")
 
@@ -174,15 +194,19 @@ def _draw_cut(schedule: Schedule, at: int) -> bool:
     return True
 
 
-def _draw_crash(schedule: Schedule, at: int) -> bool:
+def _draw_crash(schedule: Schedule, at: int, *, elsewhere: bool = False) -> bool:
     up = schedule.up_at(at)
     if len(up) < 2:
         return False
     node = schedule.choice.pick(up)
     back = schedule.later(at, 5, 1_200) if schedule.choice.chance(0.85) else schedule.end
     schedule.down_until[node] = back
-    schedule.faults += [Crash(at=at, node=node), Restart(at=back, node=node)]
+    schedule.faults += [Crash(at=at, node=node), Restart(at=back, node=node, elsewhere=elsewhere)]
     return True
+
+
+def _draw_move(schedule: Schedule, at: int) -> bool:
+    return _draw_crash(schedule, at, elsewhere=True)
 
 
 def _draw_pause(schedule: Schedule, at: int) -> bool:
@@ -205,19 +229,39 @@ def _draw_kill(schedule: Schedule, at: int) -> bool:
     return True
 
 
+def _draw_disk(schedule: Schedule, at: int) -> bool:
+    node = schedule.choice.pick(schedule.nodes)
+    sync_us = schedule.choice.pick((20, 200, 900)) * MILLISECOND
+    schedule.faults += [
+        SlowDisk(at=at, node=node, sync_us=sync_us),
+        MendDisk(at=schedule.later(at, 50, 1_500), node=node),
+    ]
+    return True
+
+
 FAMILIES: Mapping[str, Callable[[Schedule, int], bool]] = {
     "partition": _draw_partition,
     "cut": _draw_cut,
     "crash": _draw_crash,
     "pause": _draw_pause,
     "kill": _draw_kill,
+    "move": _draw_move,
+    "disk": _draw_disk,
 }
 """By the names that ``--faults`` takes. Each draws one fault with its repair, or says that it cannot."""
 
-WEIGHTS: Mapping[str, float] = {"partition": 4.0, "cut": 2.0, "crash": 3.0, "pause": 1.5, "kill": 1.5}
+WEIGHTS: Mapping[str, float] = {
+    "partition": 4.0,
+    "cut": 2.0,
+    "crash": 3.0,
+    "pause": 1.5,
+    "kill": 1.5,
+    "move": 1.0,
+    "disk": 0.7,
+}
 
 
-CHANGING = ("partition", "cut", "crash")
+CHANGING = ("partition", "cut", "crash", "move")
 DOWN_US = 300_000
 CHANGES_MIN = 5
 """At least so many faults change who reaches whom, where there are twice as many: so that there are views to change."""

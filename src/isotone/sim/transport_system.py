@@ -235,8 +235,11 @@ class TransportRun:
     def crash(self, node: str) -> None:
         """Not borne without membership."""
 
-    def restart(self, node: str) -> None:
+    def restart(self, node: str, *, elsewhere: bool = False) -> None:
         """Nobody is down."""
+
+    def slow_disk(self, node: str, sync_us: int | None) -> None:
+        """Nobody writes."""
 
     def kill_client(self, node: str, client: str) -> None:
         """There are no clients."""
