@@ -160,3 +160,20 @@ def test_a_replay_shows_the_rows_of_a_witness(monkeypatch: pytest.MonkeyPatch) -
     found = json.loads(swarm.stdout)
     assert found["violations"] == found["properties"]["EVS-2.6"]["violated"] == 3
     assert found["failures"][0]["witness"] == [["d1", 0, 2]]
+
+
+def test_traces_of_many_seeds_are_written_one_file_each_and_judged_alike(tmp_path: Path) -> None:
+    out = tmp_path / "traces"
+    wanted = ["sim", "trace", "--seeds", "3..4", "--workers", "1", "--nodes", "2", "--out", str(out), "--json", *SMALL]
+    result = CliRunner().invoke(commands, wanted)
+    assert result.exit_code == 0
+    assert sorted(path.name for path in out.iterdir()) == ["evs-oracle-3.parquet", "evs-oracle-4.parquet"]
+    checked = CliRunner().invoke(commands, ["check", str(out), "--json"])
+    assert checked.exit_code == 0
+    assert json.loads(checked.stdout)["runs"] == 2
+
+
+def test_a_directory_for_traces_that_cannot_be_made_is_the_machines_fault(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    wanted = ["sim", "trace", "--seeds", "3", "--workers", "1", "--out", str(tmp_path / "file" / "traces"), *SMALL]
+    assert CliRunner().invoke(commands, wanted).exit_code == 3

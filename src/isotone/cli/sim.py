@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,7 +38,11 @@ TRACE_FORMATS: Mapping[str, Callable[[Path, str, Sequence[Row]], None]] = {
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-@click.group("sim", cls=CommandGroup, lazy={"figure": "isotone.cli.figure:figure_command"})
+@click.group(
+    "sim",
+    cls=CommandGroup,
+    lazy={"figure": "isotone.cli.figure:figure_command", "trace": "isotone.cli.sim_trace:trace_command"},
+)
 def sim_commands() -> None:
     """Run simulated clusters: many seeds at once, or one again."""
 
@@ -112,14 +117,17 @@ def swarm_command(
     """
     setting = setting_from(chosen)
     wanted = parse_seeds(seeds)
-    found = _run_with_progress(setting, wanted, workers or default_workers())
+    with swarm_progress(setting, wanted) as heard:
+        found = run_swarm(setting, wanted, workers=workers or default_workers(), progress=heard)
     summary = summarise_swarm(setting, found)
     if shrinks:
         summary = _shrink_failures(setting, found, summary, shrink_to, shrink_runs)
-    return _show(summary, as_json=as_json)
+    return show_summary(summary, as_json=as_json)
 
 
-def _run_with_progress(setting: Setting, seeds: range, workers: int) -> list[RunResult]:
+@contextmanager
+def swarm_progress(setting: Setting, seeds: range) -> Iterator[Callable[[RunResult], None]]:
+    """A bar that counts runs and violations."""
     violations = 0
 
     with progress_bar(f"{setting.system} on {setting.stack}", len(seeds)) as advance:
@@ -129,10 +137,10 @@ def _run_with_progress(setting: Setting, seeds: range, workers: int) -> list[Run
             violations += len(result.violations)
             advance(f"{violations} violations" if violations else "")
 
-        return run_swarm(setting, seeds, workers=workers, progress=heard)
+        yield heard
 
 
-def _show(summary: Summary, *, as_json: bool, rows: Sequence[Row] = ()) -> int:
+def show_summary(summary: Summary, *, as_json: bool, rows: Sequence[Row] = ()) -> int:
     if as_json:
         print_json(summary)
     else:
@@ -227,7 +235,7 @@ def replay_run(
     summary = summarise([result], {result.seed: command})
     if plan.violates and not as_json:
         print_text(f"the plan was shrunk for {plan.violates}\n")
-    return _show(summary, as_json=as_json, rows=rows)
+    return show_summary(summary, as_json=as_json, rows=rows)
 
 
 def trace_writer(path: Path) -> Callable[[str, Sequence[Row]], None]:

@@ -25,10 +25,13 @@ from isotone.sim.registry import system_named
 from isotone.sim.run import RunResult, run_plan
 from isotone.sim.summary import Summary, summarise
 from isotone.sim.system import Setting, check_setting, draw_plan
+from isotone.trace.events import Row
 
 SEEDS_MAX = 1_000_000
 
 Progress = Callable[[RunResult], None]
+Work = Callable[[Setting, int], RunResult]
+"""What a worker does with one seed; it must be importable there."""
 
 
 def parse_seeds(text: str) -> range:
@@ -53,8 +56,13 @@ def default_workers() -> int:
 
 def run_seed(setting: Setting, seed: int) -> RunResult:
     """Draw the plan of a seed, play it, judge it."""
+    return replay_seed(setting, seed)
+
+
+def replay_seed(setting: Setting, seed: int, sink: Callable[[Row], object] | None = None) -> RunResult:
+    """The same; ``sink`` gets every row of the trace."""
     system = system_named(setting.system)
-    return run_plan(system, draw_plan(system, setting, seed))
+    return run_plan(system, draw_plan(system, setting, seed), sink=sink)
 
 
 def replay_command(setting: Setting, seed: int) -> str:
@@ -67,11 +75,18 @@ def run_swarm(
     setting: Setting, seeds: Sequence[int], *, workers: int | None = None, progress: Progress | None = None
 ) -> list[RunResult]:
     """Run every seed; the results in the order of the seeds. ``progress`` hears of each run as it ends."""
+    return run_each(run_seed, setting, seeds, workers=workers, progress=progress)
+
+
+def run_each(
+    work: Work, setting: Setting, seeds: Sequence[int], *, workers: int | None, progress: Progress | None
+) -> list[RunResult]:
+    """Do this work for every seed."""
     check_setting(system_named(setting.system), setting)
     count = min(workers or default_workers(), len(seeds))
     if count <= 1:
-        return [_tell(progress, run_seed(setting, seed)) for seed in seeds]
-    return _run_parallel(setting, seeds, count, progress)
+        return [_tell(progress, work(setting, seed)) for seed in seeds]
+    return _run_parallel(work, setting, seeds, count, progress)
 
 
 def summarise_swarm(setting: Setting, results: Sequence[RunResult]) -> Summary:
@@ -86,13 +101,15 @@ def _tell(progress: Progress | None, result: RunResult) -> RunResult:
     return result
 
 
-def _run_parallel(setting: Setting, seeds: Sequence[int], workers: int, progress: Progress | None) -> list[RunResult]:
+def _run_parallel(
+    work: Work, setting: Setting, seeds: Sequence[int], workers: int, progress: Progress | None
+) -> list[RunResult]:
     before = set(multiprocessing.active_children())
     context = multiprocessing.get_context("spawn")
     executor = ProcessPoolExecutor(workers, mp_context=context, initializer=_ignore_interrupt)
     try:
         with _interrupt_deferred():  # workers inherit it, so that none is interrupted before it could ignore
-            futures: list[Future[RunResult]] = [executor.submit(run_seed, setting, seed) for seed in seeds]
+            futures: list[Future[RunResult]] = [executor.submit(work, setting, seed) for seed in seeds]
         for future in as_completed(futures):
             _tell(progress, future.result())
         return [future.result() for future in futures]
