@@ -63,6 +63,9 @@ class PlantedRun:
     def live(self) -> list[str]:
         return []
 
+    def settled(self) -> bool | None:
+        return None
+
     def choices(self) -> Mapping[str, int]:
         return {}
 

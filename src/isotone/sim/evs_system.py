@@ -200,6 +200,10 @@ class EvsNodes:
         """Always, after the heal."""
         return True
 
+    def settled(self) -> bool | None:
+        """The oracle's timers rest when all is done."""
+        return None
+
     def live(self) -> list[str]:
         """One component, every session open, every group's view exactly its members at every member."""
         missing = []

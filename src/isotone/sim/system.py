@@ -42,6 +42,10 @@ class BuiltSystem(FaultTarget, Protocol):
         """What is still missing after the heal, in sentences; empty when the system is live."""
         ...
 
+    def settled(self) -> bool | None:
+        """Whether nothing is left to happen; None where the world can see that, because timers then rest."""
+        ...
+
     def choices(self) -> Mapping[str, int]:
         """How often each kind of free choice was taken; empty where nothing is left to choice."""
         ...

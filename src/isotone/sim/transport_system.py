@@ -268,6 +268,10 @@ class TransportRun:
                 missing.append(f"{name} still keeps {transport.delivery.kept_bytes} bytes")
         return missing
 
+    def settled(self) -> bool | None:
+        """Links rest when all is done."""
+        return None
+
     def choices(self) -> Mapping[str, int]:
         """How the run ended, for the summary."""
         failed = self._failed()
