@@ -2,7 +2,7 @@
 # The work itself is in tools/, so that it can be read, checked and run without make.
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test soak bench docs constraints clean
+.PHONY: help install demo test soak mutants bench docs constraints clean
 SHELL := /bin/sh
 MAKEFLAGS += --no-print-directory
 
@@ -30,6 +30,7 @@ help: ## Show the targets
 	@echo "make demo              a cluster, a partition and a merge, in virtual time"
 	@echo "make test              lint, format, types, documents and all tests; ARGS=\"-k ring\" goes to pytest"
 	@echo "make soak HOURS=8      seeds and faults for hours; goes on where it stopped; report in soak/"
+	@echo "make mutants           wrong comparisons, guards and constants: which does the net catch? ARGS=\"--count 20\""
 	@echo "make bench             throughput and latency of this machine; ARGS goes to isotone.bench"
 	@echo "make docs              check links and Python examples in the documentation"
 	@echo "make install           only make .venv with everything for development"
@@ -50,6 +51,10 @@ test:
 soak:
 	$(call install,trace)
 	@$(VENV_PYTHON) tools/soak.py --hours $(HOURS) $(ARGS)
+
+mutants:
+	$(call install,dev)
+	@$(VENV_PYTHON) tools/mutants.py --out results/mutants-evs.txt $(ARGS)
 
 bench:
 	$(call install,trace)
