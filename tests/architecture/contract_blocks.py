@@ -114,17 +114,10 @@ def _codec() -> Iterator[str]:
     yield from _constants(wire_bundle)
     yield from _constants(fragment)
     yield from _constants(control)
-    for name, layout in (
-        ("packet", packet.HEADER),
-        ("frame", packet.FRAME),
-        ("bundle", wire_bundle.HEAD),
-        ("fragment", fragment.HEAD),
-    ):
+    for name, layout in (("frame", packet.FRAME), ("bundle", wire_bundle.HEAD), ("fragment", fragment.HEAD)):
         yield f"{name} head: {layout.format}, {layout.size} bytes"
-    yield from _enum(packet.PacketKind)
     yield from _enum(packet.FrameKind)
-    for struct in (packet.PacketHeader, packet.Frame, fragment.Fragment):
-        yield struct_line(struct)
+    yield struct_line(fragment.Fragment)
 
 
 def _tags() -> Iterator[str]:

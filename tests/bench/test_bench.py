@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from isotone.bench.__main__ import bench
 from isotone.bench.foundation import bench_plan, message_events
 from isotone.bench.measure import shown
+from isotone.bench.ring import (
+    RECEIVED_PACKET,
+    SENT_PACKET,
+    TOKEN,
+    Allocations,
+    Pair,
+    RingCosts,
+    Work,
+    nothing_yet,
+)
+from isotone.core.contract import Action, Started
 from isotone.core.services import Service
 from isotone.trace.events import Connected, Delivered, Row, Sent
 
@@ -28,6 +41,51 @@ def test_the_foundation_is_measured_and_written_down(tmp_path: Path) -> None:
     assert report["machine"]["python"] in text
     for figure in report["figures"]:
         assert figure["name"] in text
+
+
+def test_the_ring_path_is_measured() -> None:
+    result = CliRunner().invoke(bench, ["ring", "--quick", "--json"])
+    assert result.exit_code == 0, result.output
+    figures = json.loads(result.stdout)["figures"]
+    assert all(figure["value"] > 0 for figure in figures)
+    for count in (1, 10):
+        of_count = [figure for figure in figures if f"of {count} message" in figure["name"]]
+        assert {figure["unit"] for figure in of_count} == {"µs per bundle", "µs per message", "objects per bundle"}
+    assert [figure["name"] for figure in figures[-3:]] == [SENT_PACKET, RECEIVED_PACKET, TOKEN]
+
+
+def test_both_daemons_do_all_that_belongs_to_a_rotation() -> None:
+    pair = Pair(bytes(1_000), 20_000)
+    for _ in range(3):
+        pair.rotate()
+    pair.run = nothing_yet()
+    pair.rotate()
+    assert pair.run.packets == pair.run.bundles > 1, "one bundle a packet, sent and delivered"
+    assert pair.run.calls[Work.VISIT_SENDING] == pair.run.calls[Work.VISIT_SILENT] == 1
+
+
+def test_costs_of_packets_are_what_visits_take_beyond_the_token() -> None:
+    run = nothing_yet()
+    run.packets = 10
+    run.calls.update({Work.VISIT_SENDING: 2, Work.VISIT_SILENT: 2, Work.RECEIVE: 4, Work.SUBMIT: 1})
+    run.spent.update({Work.VISIT_SENDING: 90_000, Work.VISIT_SILENT: 50_000, Work.RECEIVE: 60_000, Work.SUBMIT: 10_000})
+    assert run.costs(token_us=20.0) == RingCosts(sent_packet_us=6.0, received_packet_us=7.0, token_us=20.0)
+
+
+@pytest.mark.parametrize(
+    ("body", "blocks"),
+    [
+        (lambda event: [], 0),  # an empty list of the free list
+        (lambda event: [bytearray(1) for _ in range(50)], 100),  # an object and its memory
+        (lambda event: [len(bytes(40)) for _ in range(50)], 50),  # freed at once, counted all the same
+    ],
+)
+def test_allocations_are_counted_also_when_they_are_freed_again(body: Callable[..., list[Action]], blocks: int) -> None:
+    allocations = Allocations()
+    for _ in range(2):  # what a first call allocates once and for all does not count
+        allocations.blocks = 0
+        allocations.watch(body, Started(0))
+    assert blocks <= allocations.blocks <= blocks + 6
 
 
 def test_a_bench_plan_grows_in_everything_but_nodes() -> None:

@@ -1,6 +1,7 @@
-"""Throw random and mutated input at every decoder: it decodes or raises RemoteProtocolError, and nothing else.
+"""Throw random and mutated input at the decoders of the codec and of the ring's packets.
 
-What decodes must be real: encoding the result gives the same bytes back (for control messages: the same message).
+Each decodes or raises RemoteProtocolError, and nothing else. What decodes must be real: encoding the result gives the
+same bytes back (control messages: the same message; frames: every byte is accounted for).
 
     python -m tests.core.codec_fuzz --count 10000000 --seed 1 --progress
 
@@ -16,18 +17,11 @@ from dataclasses import dataclass, field
 from random import Random
 
 from isotone.core.choice import Choice
-from isotone.core.codec import (
-    decode_bundle,
-    decode_fragment,
-    encode_bundle,
-    encode_fragment,
-    iter_frames,
-    pack_frame,
-    pack_header_into,
-    read_packet,
-)
-from isotone.core.codec.packet import HEADER
+from isotone.core.codec import decode_bundle, encode_bundle, parse_fragment
 from isotone.core.errors import RemoteProtocolError
+from isotone.evs.links.contract import FRAME_HEADER_BYTES, Frame
+from isotone.evs.links.packing import Unpacker
+from isotone.evs.links.ring.token import decode_token, encode_token
 from tests.core import codec_samples as samples
 
 BLOCK = 10_000  # inputs that share one stream of choices, so that any block can be repeated alone
@@ -51,16 +45,23 @@ class MisbehavedError(AssertionError):
     """A decoder let another error out, or took what it should not have."""
 
 
-def check_packet(data: bytes) -> None:
-    header, payload = read_packet(data)
-    again = bytearray(HEADER.size)
-    pack_header_into(again, 0, header)
-    assert bytes(again) + bytes(payload) == data
+def unpacked(data: bytes) -> tuple[list[Frame], int]:
+    """The frames of a packet's body, and how many bytes of parts are held."""
+    unpacker = Unpacker(frame_bytes_max=1 << 16, held_bytes_max=1 << 20)
+    frames: list[Frame] = []
+    unpacker.unpack(memoryview(data), frames)
+    return frames, unpacker.held_bytes
 
 
 def check_frames(data: bytes) -> None:
-    frames = list(iter_frames(data))
-    assert b"".join(pack_frame(each.kind, len(each.body), flags=each.flags) + each.body for each in frames) == data
+    """Every byte is a head's, a frame's or held; parts have two heads."""
+    frames, held = unpacked(data)
+    heads = len(data) - held - sum(frame.size for frame in frames)
+    assert heads >= FRAME_HEADER_BYTES * len(frames) and heads % FRAME_HEADER_BYTES == 0
+
+
+def check_token(data: bytes) -> None:
+    assert encode_token(decode_token(memoryview(data))) == data
 
 
 def check_bundle(data: bytes) -> None:
@@ -68,7 +69,8 @@ def check_bundle(data: bytes) -> None:
 
 
 def check_fragment(data: bytes) -> None:
-    assert b"".join(encode_fragment(*decode_fragment(data))) == data
+    fragment = parse_fragment(data)
+    assert fragment.header() + fragment.body == data and fragment.is_inside
 
 
 def check_control(data: bytes) -> None:
@@ -82,7 +84,8 @@ def sample_bundle(choice: Choice) -> bytes:
 
 
 def sample_fragment(choice: Choice) -> bytes:
-    return b"".join(encode_fragment(samples.fragment(choice), samples.stamp(choice)))
+    fragment = samples.fragment(choice)
+    return fragment.header() + bytes(fragment.body)
 
 
 def sample_control(choice: Choice) -> bytes:
@@ -90,8 +93,8 @@ def sample_control(choice: Choice) -> bytes:
 
 
 TARGETS: list[tuple[str, Callable[[bytes], None], Callable[[Choice], bytes]]] = [
-    ("packet", check_packet, samples.packet),
     ("frames", check_frames, samples.frames),
+    ("token", check_token, samples.ring_token),
     ("bundle", check_bundle, sample_bundle),
     ("fragment", check_fragment, sample_fragment),
     ("control", check_control, sample_control),

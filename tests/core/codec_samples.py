@@ -6,22 +6,14 @@ from enum import Enum
 
 from isotone.core.bundles import Bundle, bundle_of
 from isotone.core.choice import Choice
-from isotone.core.codec import (
-    ControlCodec,
-    ControlMessage,
-    Fragment,
-    FrameKind,
-    Natural,
-    PacketHeader,
-    PacketKind,
-    cut_bundle,
-    pack_frame,
-    pack_header_into,
-)
-from isotone.core.codec.packet import HEADER
+from isotone.core.codec import ControlCodec, ControlMessage, Fragment, Natural, split
 from isotone.core.ids import SEQUENCE_MAX, ClientId, DaemonId, DaemonViewId, Stamp
 from isotone.core.services import Service
-from isotone.core.versions import PROTOCOL_VERSIONS, VersionRange
+from isotone.core.versions import VersionRange
+from isotone.evs.links.contract import frame_of
+from isotone.evs.links.packing import Packer
+from isotone.evs.links.ring.token import Token as RingToken
+from isotone.evs.links.ring.token import encode_token
 
 SERVICES = tuple(Service)
 LETTERS = [chr(code) for code in range(0x24, 0x7F)]
@@ -97,38 +89,39 @@ def bundle(choice: Choice) -> Bundle:
 
 
 def fragment(choice: Choice) -> Fragment:
-    whole = bundle_of(client(choice), number(choice), choice.pick(SERVICES), [group(choice)], [body(choice, 200)])
-    return choice.pick(cut_bundle(whole, piece_max=choice.between(20, 90)))
-
-
-def header(choice: Choice, length: int) -> PacketHeader:
-    kind = choice.pick(list(PacketKind))
-    return PacketHeader(
-        version=PROTOCOL_VERSIONS.high,
-        kind=kind,
-        flags=choice.below(65536),
-        link=choice.below(65536),
-        epoch=number(choice),
-        coordinator=choice.below(2**32),
-        sender=choice.below(2**32),
-        sequence=number(choice) if kind is PacketKind.SEQUENCED else 0,
-        length=length,
-    )
+    message = body(choice, choice.pick([0, 1, 200]))
+    return choice.pick(split(message, choice.between(20, 90), number=number(choice)))
 
 
 def frames(choice: Choice) -> bytes:
-    parts = []
-    for _ in range(choice.below(5)):
-        content = body(choice, choice.between(1, 30))
-        parts.append(pack_frame(choice.pick(list(FrameKind)), len(content), flags=choice.below(256)) + content)
-    return b"".join(parts)
+    """The body of a packet as a link packs it: whole frames, and parts of frames that are larger than a body."""
+    packer = Packer(choice.between(160, 300))
+    sizes = [choice.pick([0, 1, 30, 100, 900]) for _ in range(choice.between(1, 5))]
+    packer.offer([frame_of(choice.below(256), body(choice, size)) for size in sizes])
+    bodies = []
+    while packer:
+        bodies.append(b"".join(packer.next_body()[0]))
+    return choice.pick(bodies)
 
 
-def packet(choice: Choice) -> bytes:
-    payload = frames(choice)
-    head = bytearray(HEADER.size)
-    pack_header_into(head, 0, header(choice, len(payload)))
-    return bytes(head) + payload
+def ring_token(choice: Choice) -> bytes:
+    top = number(choice)
+    token = RingToken(
+        visit=number(choice),
+        link_sequence=top,
+        received=choice.below(top + 1),
+        received_modifier=choice.below(65536),
+        flow=choice.below(2**32),
+        site_sequence=number(choice),
+        site_lamport=number(choice),
+        site_line=number(choice),
+        site_line_modifier=choice.below(65536),
+        rest_with=choice.below(65536),
+        jumped_at=0,
+        calm=choice.below(65536),
+        missing=tuple(number(choice) for _ in range(choice.below(5))),
+    )
+    return encode_token(token)
 
 
 def control(choice: Choice) -> Ping | Token | Gossip:

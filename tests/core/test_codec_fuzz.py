@@ -9,9 +9,10 @@ import pytest
 
 from isotone.core.bundles import MESSAGES_MAX
 from isotone.core.choice import Choice
-from isotone.core.codec import ALLOCATION_FACTOR, decode_bundle, decode_fragment, iter_frames, read_packet
+from isotone.core.codec import ALLOCATION_FACTOR, decode_bundle, parse_fragment
 from isotone.core.codec.bundle import HEAD
 from isotone.core.errors import RemoteProtocolError
+from isotone.evs.links.ring.token import decode_token
 from tests.core import codec_fuzz, codec_samples
 
 KILOBYTES_BESIDES = 8
@@ -38,7 +39,7 @@ def test_the_fuzzer_notices_any_other_error_and_says_how_to_repeat_it(
     def broken(data: bytes) -> None:
         raise fault
 
-    monkeypatch.setattr(codec_fuzz, "TARGETS", [("broken", broken, codec_samples.packet)])
+    monkeypatch.setattr(codec_fuzz, "TARGETS", [("broken", broken, codec_samples.frames)])
     with pytest.raises(codec_fuzz.MisbehavedError, match="--count 10 --seed 5"):
         codec_fuzz.fuzz(10, seed=5)
 
@@ -58,10 +59,10 @@ def peak_bytes(decode: Callable[[bytes], object], data: bytes) -> int:
 
 
 DECODERS: dict[str, Callable[[bytes], object]] = {
-    "packet": read_packet,
-    "frames": lambda data: [each.kind for each in iter_frames(data)],
+    "frames": codec_fuzz.unpacked,
+    "token": lambda data: decode_token(memoryview(data)),
     "bundle": decode_bundle,
-    "fragment": decode_fragment,
+    "fragment": parse_fragment,
     "control": codec_samples.CODEC.decode,
 }
 

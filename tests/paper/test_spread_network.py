@@ -75,7 +75,7 @@ def ring_after(*submissions: tuple[int, int], settings: RingSettings | None = No
 
 
 def resting_token(lan: Lan):  # type: ignore[no-untyped-def]
-    (token,) = [ring._token for ring in lan.rings.values() if ring._token is not None]
+    (token,) = [ring._custody.at_rest for ring in lan.rings.values() if ring._custody.at_rest is not None]
     return token
 
 
@@ -133,9 +133,9 @@ def test_a_member_sends_within_its_own_limit_and_what_the_total_leaves() -> None
     lan.run(SECOND)
     for member in lan.rings:
         lan.submit(member, *[b"x" * 1_300] * 30)
-    before = {member: ring._visit for member, ring in lan.rings.items()}
+    before = {member: ring._custody.visit for member, ring in lan.rings.items()}
     lan.run(lan.now + SECOND)
-    rotations = (max(ring._visit for ring in lan.rings.values()) - max(before.values())) / 3
+    rotations = (max(ring._custody.visit for ring in lan.rings.values()) - max(before.values())) / 3
     assert rotations >= 90 / settings.global_window, "five packets in a rotation at most"
 
 

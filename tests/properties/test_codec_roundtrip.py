@@ -6,22 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isotone.core.bundles import Bundle, bundle_of
-from isotone.core.codec import (
-    FrameKind,
-    PacketHeader,
-    PacketKind,
-    cut_bundle,
-    decode_bundle,
-    decode_fragment,
-    encode_bundle,
-    encode_fragment,
-    iter_frames,
-    join_fragments,
-    pack_frame,
-    pack_header_into,
-    read_packet,
-)
-from isotone.core.codec.packet import HEADER
+from isotone.core.codec import decode_bundle, encode_bundle, parse_fragment, split
 from isotone.core.errors import RemoteProtocolError
 from isotone.core.ids import SEQUENCE_MAX, ClientId, DaemonId, DaemonViewId, Stamp
 from isotone.core.services import Service
@@ -30,7 +15,7 @@ from tests.core.codec_samples import CODEC, Gossip, Mood, Ping, Token
 
 naturals = st.integers(0, SEQUENCE_MAX)
 counters = st.integers(1, SEQUENCE_MAX - 10_000)
-u16, u32 = st.integers(0, 2**16 - 1), st.integers(0, 2**32 - 1)
+u16 = st.integers(0, 2**16 - 1)
 
 
 def names(length_max: int) -> st.SearchStrategy[str]:
@@ -59,35 +44,12 @@ def test_bundles(bundle: Bundle, stamp: Stamp | None) -> None:
     assert [bytes(body) for body in decoded.bodies()] == [bytes(body) for body in bundle.bodies()]
 
 
-@given(bundles(count_max=1), st.integers(1, 200), st.none() | stamps)
-def test_fragments(bundle: Bundle, piece_max: int, stamp: Stamp | None) -> None:
-    received = []
-    for fragment in cut_bundle(bundle, piece_max=piece_max):
-        decoded, found = decode_fragment(b"".join(encode_fragment(fragment, stamp)))
-        assert found == stamp
-        received.append(decoded)
-    assert join_fragments(received) == bundle
-
-
-@st.composite
-def headers(draw: st.DrawFn, length: int) -> PacketHeader:
-    kind = draw(st.sampled_from(PacketKind))
-    sequence = draw(st.integers(1, SEQUENCE_MAX)) if kind is PacketKind.SEQUENCED else 0
-    return PacketHeader(1, kind, draw(u16), draw(u16), draw(naturals), draw(u32), draw(u32), sequence, length)
-
-
-frames = st.lists(st.tuples(st.sampled_from(FrameKind), st.integers(0, 255), st.binary(min_size=1, max_size=50)))
-
-
-@given(frames, st.data())
-def test_packets_of_frames(parts: list[tuple[FrameKind, int, bytes]], data: st.DataObject) -> None:
-    payload = b"".join(pack_frame(kind, len(body), flags=flags) + body for kind, flags, body in parts)
-    header = data.draw(headers(len(payload)))
-    buffer = bytearray(HEADER.size)
-    pack_header_into(buffer, 0, header)
-    found, rest = read_packet(bytes(buffer) + payload)
-    assert found == header
-    assert [(frame.kind, frame.flags, bytes(frame.body)) for frame in iter_frames(rest)] == parts
+@given(st.binary(max_size=500), st.integers(1, 200), naturals)
+def test_fragments(message: bytes, limit: int, number: int) -> None:
+    received = [parse_fragment(each.header() + bytes(each.body)) for each in split(message, limit, number=number)]
+    assert {(each.number, each.total) for each in received} == {(number, len(message))}
+    assert [each.offset for each in received] == list(range(0, len(message) or 1, limit))
+    assert b"".join(each.body for each in received) == message
 
 
 controls = st.one_of(

@@ -11,10 +11,13 @@ from rich.console import Console
 
 from isotone.bench.foundation import Effort, measure_foundation
 from isotone.bench.measure import Figure, Machine, figure_table, this_machine
+from isotone.bench.ring import measure_ring
 from isotone.core.errors import MachineError
 
-SUITES = {"foundation": measure_foundation}
-QUICK = Effort(sends=200, swarm_seeds=2, codec_seconds=0.01)
+SUITES = {"foundation": measure_foundation, "ring": measure_ring}
+QUICK = Effort(
+    sends=200, swarm_seeds=2, codec_seconds=0.01, ring_seconds=0.02, ring_counts=(1, 10), ring_watched_bytes=1_000
+)
 WIDTH = 160
 
 
@@ -40,6 +43,7 @@ def bench(suites: tuple[str, ...], quick: bool, as_json: bool, out: Path | None)
     Examples:
       python -m isotone.bench
       python -m isotone.bench foundation --out results/bench-foundation.txt
+      python -m isotone.bench ring --json > results/bench-ring.json
       make bench ARGS="foundation --json"
     """
     figures: list[Figure] = []

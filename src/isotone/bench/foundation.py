@@ -35,6 +35,9 @@ class Effort(msgspec.Struct, frozen=True):
     sends: int = 2_000
     swarm_seeds: int = 20
     codec_seconds: float = 0.5
+    ring_seconds: float = 2.0
+    ring_counts: tuple[int, ...] = (1, 10, 100, 1_000)
+    ring_watched_bytes: int = 24 * 1024
 
 
 def measure_foundation(effort: Effort, say: Say) -> Iterator[Figure]:

@@ -21,6 +21,7 @@ from isotone.core.contract import (
 from isotone.evs.links.contract import DeclareFailed, Frame, FramesArrived, LinkRoomy, frame_of
 from isotone.evs.links.ring import Origination, Ring, RingSettings
 from isotone.evs.links.ring.events import SiteLineRose, TokenWanted
+from isotone.evs.links.ring.token import PacketKind
 
 DATA = 7
 Stamp = tuple[int, int, int]  # site sequence, Lamport time, member
@@ -79,6 +80,7 @@ class Lan:
     now: int = 0
     sent: int = 0
     stalled: set[int] = field(default_factory=set)
+    deaf: set[int] = field(default_factory=set)  # no data packet reaches these, all else does
     arrived: dict[int, list[Stamp]] = field(default_factory=dict)
     lines: dict[int, int] = field(default_factory=dict)
     failed: dict[int, str] = field(default_factory=dict)
@@ -141,6 +143,8 @@ class Lan:
             data = b"".join(datagram)
             self.sent += 1
             for receiver in receivers:
+                if receiver in self.deaf and data[0] == PacketKind.DATA:
+                    continue
                 copies = 0 if self.choice.chance(self.loss) else 1 + self.choice.chance(self.duplication)
                 for _ in range(copies):
                     at = self.now + self.latency_us + self.choice.below(self.jitter_us + 1)

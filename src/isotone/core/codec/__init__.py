@@ -1,55 +1,29 @@
-"""The wire: packets and frames, bundles and fragments, control messages. Layouts are in ``docs/protocols/wire.md``.
+"""Formats that several packages share: bundles, fragments, control messages, frames of a stream.
 
-Malformed input of any kind raises `RemoteProtocolError` and nothing else, allocates no more than `ALLOCATION_FACTOR`
-times its size, and never recurses. Integers are little-endian, because that is what the machines have.
+Layouts are in ``docs/protocols/wire.md``. Malformed input of any kind raises `RemoteProtocolError` and nothing else,
+allocates no more than `ALLOCATION_FACTOR` times its size, and never recurses. Integers are little-endian, because that
+is what the machines have.
 """
 
 from isotone.core.codec.bundle import decode_bundle, encode_bundle
 from isotone.core.codec.control import TAG_RANGES, ControlCodec, ControlMessage, Natural, TagRange
-from isotone.core.codec.fragment import (
-    Fragment,
-    cut_bundle,
-    decode_fragment,
-    encode_fragment,
-    join_fragments,
-)
-from isotone.core.codec.packet import (
-    Frame,
-    FrameKind,
-    PacketHeader,
-    PacketKind,
-    iter_frames,
-    pack_frame,
-    pack_header_into,
-    read_packet,
-    short_digest,
-    unpack_header,
-)
+from isotone.core.codec.fragment import Fragment, parse_fragment, split
+from isotone.core.codec.packet import FRAME, FrameKind
 from isotone.core.codec.wire import ALLOCATION_FACTOR, Buffer
 
 __all__ = [
     "ALLOCATION_FACTOR",
+    "FRAME",
     "TAG_RANGES",
     "Buffer",
     "ControlCodec",
     "ControlMessage",
     "Fragment",
-    "Frame",
     "FrameKind",
     "Natural",
-    "PacketHeader",
-    "PacketKind",
     "TagRange",
-    "cut_bundle",
     "decode_bundle",
-    "decode_fragment",
     "encode_bundle",
-    "encode_fragment",
-    "iter_frames",
-    "join_fragments",
-    "pack_frame",
-    "pack_header_into",
-    "read_packet",
-    "short_digest",
-    "unpack_header",
+    "parse_fragment",
+    "split",
 ]

@@ -35,7 +35,7 @@ def encode_bundle(
     """The bundle as a vector of buffers; the last one is the payload itself."""
     count, size = len(bundle.lengths), len(bundle.payload)
     _check_local(bundle, stamp, payload_max)
-    names = names_section(bundle.sender, stamp, bundle.groups, grouped=True)
+    names = names_section(bundle.sender, stamp, bundle.groups)
     sender = bundle.sender
     lamport, stamper = (0, 0) if stamp is None else (stamp.lamport, stamp.daemon.incarnation)
     try:
@@ -70,7 +70,7 @@ def decode_bundle(data: Buffer, *, payload_max: int = BUNDLE_BYTES_MAX) -> tuple
     lengths = struct.unpack_from(f"<{count}I", view, table)
     if sum(lengths) != size:
         raise RemoteProtocolError("the lengths of the messages do not add up to the payload")
-    names = read_names(view[HEAD.size : table], stamped=lamport > 0, grouped=True)
+    names = read_names(view[HEAD.size : table], stamped=lamport > 0)
     groups = tuple(names[3 if lamport else 2 :])
     if not in_order(groups):
         raise RemoteProtocolError("the groups are not unique and sorted")

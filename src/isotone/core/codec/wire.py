@@ -1,4 +1,4 @@
-"""What bundles and fragments share on the wire: who sent it, its stamp, and the section of names.
+"""What a bundle says in text and about its stamp: the section of names, and checks of both.
 
 A section of names is one run of text with a space between names, which no name may contain: the client, its daemon,
 the stamping daemon if there is a stamp, then the groups. So a section is checked by one pattern and cut by one split,
@@ -18,7 +18,7 @@ from isotone.core.services import Service
 Buffer = bytes | bytearray | memoryview
 
 LAYOUT = 1
-"""First byte of every bundle and fragment; changes when the layout does."""
+"""First byte of every bundle; changes when the layout does."""
 
 ALLOCATION_FACTOR = 48
 """No decoder allocates more than this many times the size of its input, and a few kilobytes; tests measure it."""
@@ -31,18 +31,16 @@ NAMES_BYTES_MAX = (
 _CLIENT = rf"[$-~]{{1,{CLIENT_NAME_MAX}}}"
 _DAEMON = rf"[$-~]{{1,{DAEMON_NAME_MAX}}}"
 _GROUP = rf"(?:[$-~]{{1,{GROUP_NAME_MAX}}}|#{_CLIENT}#{_DAEMON})"
-_BARE = re.compile(f"{_CLIENT} {_DAEMON}")
-_BARE_STAMPED = re.compile(f"{_CLIENT} {_DAEMON} {_DAEMON}")
-_GROUPED = re.compile(f"{_CLIENT} {_DAEMON}(?: {_GROUP}){{1,{GROUPS_MAX}}}")
-_GROUPED_STAMPED = re.compile(f"{_CLIENT} {_DAEMON} {_DAEMON}(?: {_GROUP}){{1,{GROUPS_MAX}}}")
+_NAMES = re.compile(f"{_CLIENT} {_DAEMON}(?: {_GROUP}){{1,{GROUPS_MAX}}}")
+_STAMPED_NAMES = re.compile(f"{_CLIENT} {_DAEMON} {_DAEMON}(?: {_GROUP}){{1,{GROUPS_MAX}}}")
 
 
-def names_section(sender: ClientId, stamp: Stamp | None, groups: tuple[str, ...], *, grouped: bool) -> bytes:
-    """The names of a bundle (``grouped``) or fragment, checked: no wrong name ever gets onto the wire."""
+def names_section(sender: ClientId, stamp: Stamp | None, groups: tuple[str, ...]) -> bytes:
+    """The names of a bundle, checked: no wrong name ever gets onto the wire."""
     stamper = () if stamp is None else (stamp.daemon.name,)
     names = (sender.name, sender.daemon.name, *stamper, *groups)
     text = " ".join(names)
-    matches = _pattern(stamped=stamp is not None, grouped=grouped).fullmatch(text)
+    matches = (_NAMES if stamp is None else _STAMPED_NAMES).fullmatch(text)
     if not matches or text.count(" ") != len(names) - 1:  # a space inside a name would make two of it
         raise LocalProtocolError(f"a name of {sender}, {stamp} or the groups {groups} breaks the rules for names")
     if not in_order(groups):
@@ -50,10 +48,10 @@ def names_section(sender: ClientId, stamp: Stamp | None, groups: tuple[str, ...]
     return text.encode("ascii")
 
 
-def read_names(section: memoryview, *, stamped: bool, grouped: bool) -> list[str]:
+def read_names(section: memoryview, *, stamped: bool) -> list[str]:
     """The names of a section; a name that breaks the rules is the peer's fault."""
     text = str(section, "latin-1")
-    if not _pattern(stamped=stamped, grouped=grouped).fullmatch(text):
+    if not (_STAMPED_NAMES if stamped else _NAMES).fullmatch(text):
         raise RemoteProtocolError("the names are malformed")
     return text.split(" ")
 
@@ -76,9 +74,3 @@ def check_stamp(stamp: Stamp | None) -> None:
     """A stamp that can be told from none."""
     if stamp is not None and not 1 <= stamp.lamport <= SEQUENCE_MAX:
         raise LocalProtocolError(f"a stamp has a Lamport time from 1 to {SEQUENCE_MAX}, not {stamp.lamport}")
-
-
-def _pattern(*, stamped: bool, grouped: bool) -> re.Pattern[str]:
-    if grouped:
-        return _GROUPED_STAMPED if stamped else _GROUPED
-    return _BARE_STAMPED if stamped else _BARE

@@ -1,7 +1,7 @@
-"""Messages larger than a bundle: cut into fragments that are stamped one by one, and joined again.
+"""Messages larger than a bundle: how large their fragments are, and how they are joined again.
 
-A fragment says which message of its source it belongs to, where it stands and how long the message is. Fragments may
-be joined in any order; the message is complete, and stands in the order, with the last of them.
+Fragments may be joined in any order; the message is complete, and stands in the order, with the last of them. The
+format is `isotone.core.codec.fragment`, whose names users of fragments find here too.
 
 Implements: large messages of DESIGN 3; the thesis has none. Deviations: none. See docs/protocols/fragments.md.
 """
@@ -9,51 +9,31 @@ Implements: large messages of DESIGN 3; the thesis has none. Deviations: none. S
 from __future__ import annotations
 
 from collections.abc import Hashable
-from struct import Struct
 
 import msgspec
 
 from isotone.core.bundles import BUNDLE_BYTES_MAX
-from isotone.core.errors import LocalProtocolError, RemoteProtocolError
+from isotone.core.codec.fragment import (
+    FRAGMENT_HEADER_BYTES,
+    MESSAGE_BYTES_MAX,
+    Fragment,
+    parse_fragment,
+    split,
+)
+from isotone.core.errors import RemoteProtocolError
 
-MESSAGE_BYTES_MAX = 16 * 1024 * 1024
+__all__ = [
+    "FRAGMENT_HEADER_BYTES",
+    "MESSAGE_BYTES_MAX",
+    "OPEN_MAX",
+    "Fragment",
+    "Reassembly",
+    "fragment_limit",
+    "parse_fragment",
+    "split",
+]
+
 OPEN_MAX = 4
-_HEADER = Struct("!QII")  # number of the message, offset of the fragment, length of the message
-FRAGMENT_HEADER_BYTES = _HEADER.size
-
-
-class Fragment(msgspec.Struct, frozen=True, gc=False):
-    """A piece of a large message. ``number`` is unique among the unfinished messages of its source."""
-
-    number: int
-    offset: int
-    total: int
-    body: bytes | memoryview
-
-    def header(self) -> bytes:
-        """What stands in front of the body on the wire."""
-        return _HEADER.pack(self.number, self.offset, self.total)
-
-
-def split(
-    message: bytes | memoryview, limit: int, *, number: int, message_bytes_max: int = MESSAGE_BYTES_MAX
-) -> list[Fragment]:
-    """Cut a message into fragments of at most ``limit`` bytes each, without copying; an empty one is one fragment."""
-    assert limit > 0
-    view = memoryview(message).cast("B")
-    total = len(view)
-    if total > message_bytes_max:
-        raise LocalProtocolError(f"a message of {total} bytes is over the limit of {message_bytes_max} bytes")
-    return [Fragment(number, start, total, view[start : start + limit]) for start in range(0, total or 1, limit)]
-
-
-def parse_fragment(data: bytes | memoryview) -> Fragment:
-    """The inverse of ``header() + body``; the body is a slice of the data."""
-    view = memoryview(data)
-    if len(view) < FRAGMENT_HEADER_BYTES:
-        raise RemoteProtocolError("a fragment without a header")
-    number, offset, total = _HEADER.unpack_from(view)
-    return Fragment(number, offset, total, view[FRAGMENT_HEADER_BYTES:])
 
 
 def fragment_limit(rate_bytes_per_second: int, *, packet_bytes: int, hold_us: int = 5_000) -> int:
@@ -120,7 +100,7 @@ class Reassembly:
     def _check(self, source: Hashable, fragment: Fragment, size: int) -> None:
         if fragment.total > self.message_bytes_max:
             raise RemoteProtocolError(f"a message of {fragment.total} bytes: the limit is {self.message_bytes_max}")
-        if fragment.offset + size > fragment.total or (not size and fragment.total):
+        if not fragment.is_inside:
             raise RemoteProtocolError("a fragment outside its message")
         messages = self._open.get(source, {})
         message = messages.get(fragment.number)

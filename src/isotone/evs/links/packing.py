@@ -28,10 +28,15 @@ Buffer = bytes | memoryview
 WHOLE, PART = 0, 1
 _PIECE = Struct("!BBHI")  # kind, WHOLE or PART, bytes in this piece, bytes of the frame
 _PART = Struct("!II")  # number of the frame, offset of this piece in it
-PART_HEADER_BYTES = _PIECE.size + _PART.size
+_PIECE_OF_PART = Struct("!BBHIII")  # both
+PART_HEADER_BYTES = _PIECE_OF_PART.size
 PART_BYTES_MIN = 128  # no smaller part is begun at the end of a body; the last part of a frame may be smaller
 BODY_BYTES_MIN = PART_HEADER_BYTES + PART_BYTES_MIN
 KINDS_MAX = 256
+HELD_TOO_MUCH = "more incomplete frames than a window can hold"
+
+Part = tuple[int, int, int, int, memoryview]
+"""Number of the frame, offset in it, its kind, its length, the bytes."""
 assert _PIECE.size == FRAME_HEADER_BYTES
 
 
@@ -109,6 +114,10 @@ class Packer:
         """The parts of the next body, to be written one after the other, and their size; call only when not empty."""
         parts: list[Buffer] = []
         left = self.body_bytes
+        if len(self._turns) == 1 and not (whole_only and self._turns[0] & 1):
+            lane = self._turns[0]
+            left = self._fill_large(lane, parts, left) if lane & 1 else self._fill_whole(lane, parts, left)
+            return parts, self.body_bytes - left
         lanes = [lane for lane in self._turns if not (whole_only and lane & 1)]
         for lane in lanes:
             left = self._fill_large(lane, parts, left) if lane & 1 else self._fill_whole(lane, parts, left)
@@ -152,7 +161,7 @@ class Packer:
         if cut is None:
             cut = self._cut[lane] = _Cut(frame, self._number)
             self._number = (self._number + 1) & 0xFFFFFFFF
-        parts.append(_PIECE.pack(frame.kind, PART, size, frame.size) + _PART.pack(cut.number, cut.offset))
+        parts.append(_PIECE_OF_PART.pack(frame.kind, PART, size, frame.size, cut.number, cut.offset))
         cut.take(size, parts)
         self.queued_bytes -= size
         self.large_bytes -= size
@@ -194,11 +203,13 @@ class Unpacker:
         self._held: dict[int, _Held] = {}
         self._fresh: list[tuple[int, int]] = []  # frame and offset of the parts held since the last `settle`
 
-    def unpack(self, body: memoryview, frames: list[Frame]) -> None:
-        """Append the frames that this body completes. A malformed body raises and changes nothing."""
+    def unpack(self, body: memoryview, frames: list[Frame], at: int = 0) -> None:
+        """Append the frames that this body, from ``at`` on, completes. A malformed one raises and changes nothing."""
+        end = len(body)
+        if end - at >= FRAME_HEADER_BYTES and self._unpack_lone(body, frames, at, end):
+            return
         whole: list[Frame] = []
-        parts: list[tuple[int, int, int, int, memoryview]] = []
-        at, end = 0, len(body)
+        parts: list[Part] = []
         while at < end:
             if end - at < FRAME_HEADER_BYTES:
                 raise RemoteProtocolError("a piece without a header")
@@ -218,9 +229,26 @@ class Unpacker:
                 raise RemoteProtocolError(f"a piece of unknown form {form}")
             at += size
         if parts:
-            self._check(parts)
-            frames.extend(frame for part in parts if (frame := self._hold(*part)) is not None)
+            self._check_all(parts)
+            frames.extend(frame for part in parts if (frame := self._hold(part)) is not None)
         frames.extend(whole)
+
+    def _unpack_lone(self, body: memoryview, frames: list[Frame], at: int, end: int) -> bool:
+        """The common case at high load: the body is one piece. False when it is not, and nothing changed."""
+        kind, form, size, total = _PIECE.unpack_from(body, at)
+        if form == PART and at + PART_HEADER_BYTES + size == end:
+            part = (*_PART.unpack_from(body, at + FRAME_HEADER_BYTES), kind, total, body[at + PART_HEADER_BYTES :])
+            self._check(part)
+            if self.held_bytes + size > self.held_bytes_max:
+                raise RemoteProtocolError(HELD_TOO_MUCH)
+            frame = self._hold(part)
+            if frame is not None:
+                frames.append(frame)
+            return True
+        if form == WHOLE and size == total and at + FRAME_HEADER_BYTES + size == end:
+            frames.append(Frame(kind, (body[at + FRAME_HEADER_BYTES :],), size))
+            return True
+        return False
 
     def settle(self) -> None:
         """Copy what stays held, so that a small part does not keep a large receive buffer alive."""
@@ -236,25 +264,30 @@ class Unpacker:
         self._fresh.clear()
         self.held_bytes = 0
 
-    def _check(self, parts: list[tuple[int, int, int, int, memoryview]]) -> None:
+    def _check_all(self, parts: list[Part]) -> None:
         if len(parts) > 1 and len({part[0] for part in parts}) < len(parts):
             raise RemoteProtocolError("two parts of one frame in one packet")
-        for number, offset, kind, total, piece in parts:
-            if not piece or offset + len(piece) > total or not 0 < total <= self.frame_bytes_max:
-                raise RemoteProtocolError("a part outside its frame, or a frame over the limit")
-            held = self._held.get(number)
-            if held is None:
-                continue
-            if (held.kind, held.total) != (kind, total) or offset in held.pieces:
-                raise RemoteProtocolError("a part that contradicts an earlier one")
-            if held.received + len(piece) > total:
-                raise RemoteProtocolError("parts that overlap")
-            if held.received + len(piece) == total and not _seamless({**held.pieces, offset: piece}):
-                raise RemoteProtocolError("parts that overlap")
+        for part in parts:
+            self._check(part)
         if self.held_bytes + sum(len(part[4]) for part in parts) > self.held_bytes_max:
-            raise RemoteProtocolError("more incomplete frames than a window can hold")
+            raise RemoteProtocolError(HELD_TOO_MUCH)
 
-    def _hold(self, number: int, offset: int, kind: int, total: int, piece: memoryview) -> Frame | None:
+    def _check(self, part: Part) -> None:
+        number, offset, kind, total, piece = part
+        size = len(piece)
+        if not size or offset + size > total or not 0 < total <= self.frame_bytes_max:
+            raise RemoteProtocolError("a part outside its frame, or a frame over the limit")
+        held = self._held.get(number)
+        if held is None:
+            return
+        if held.kind != kind or held.total != total or offset in held.pieces:
+            raise RemoteProtocolError("a part that contradicts an earlier one")
+        received = held.received + size
+        if received > total or (received == total and not _seamless({**held.pieces, offset: piece})):
+            raise RemoteProtocolError("parts that overlap")
+
+    def _hold(self, part: Part) -> Frame | None:
+        number, offset, kind, total, piece = part
         if len(piece) == total:
             return Frame(kind, (piece,), total)
         held = self._held.get(number)

@@ -8,8 +8,10 @@ from typing import Any
 import msgspec
 
 from isotone.core.errors import InputError
+from isotone.sim.figures.latency_beside_bulk import latency_beside_bulk
 from isotone.sim.figures.latency_by_protocol import chain_under_load, one_link
 from isotone.sim.figures.latency_by_service import latency_by_service
+from isotone.sim.figures.ring_acceleration import ring_acceleration
 from isotone.sim.figures.throughput_by_routing import throughput_by_routing
 
 Rows = list[dict[str, Any]]
@@ -35,7 +37,9 @@ class Recipe(msgspec.Struct, frozen=True):
 _ROUTING = Recipe(throughput_by_routing, "source", "tree_kbit_per_second", ())
 _ONE_LINK = Recipe(one_link, "load", "median_ms", ("protocol",))
 _CHAIN = Recipe(chain_under_load, "load", "median_ms", ("protocol",))
+_BESIDE_BULK = Recipe(latency_beside_bulk, "senders", "median_ms_beside_bulk", ())
 _BY_SERVICE = Recipe(latency_by_service, "load", "latency_over_diameter", ("service", "senders"))
+_RING = Recipe(ring_acceleration, "throughput_mbit_per_second", "median_us", ("acceleration", "cost"))
 
 FIGURES: Mapping[str, Recipe] = {
     "spread-table-4.1": _ROUTING,
@@ -43,6 +47,8 @@ FIGURES: Mapping[str, Recipe] = {
     "spread-figure-4.5": _CHAIN,
     "spread-table-5.1": _BY_SERVICE,
     "spread-figure-5.4": _BY_SERVICE,
+    "latency-beside-bulk": _BESIDE_BULK,
+    "ring-acceleration": _RING,
 }
 
 

@@ -14,7 +14,7 @@ class PacketStore:
 
     through: int = 0  # every packet up to here was received
     settled: int = 0
-    top: int = 0  # the highest sequence that came
+    top: int = 0  # the highest sequence that was sent here or came
     _held: dict[int, Datagram] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -22,12 +22,15 @@ class PacketStore:
 
     def add(self, sequence: int, datagram: Datagram) -> bool:
         """Keep a packet; False when it was here before."""
-        if sequence <= self.through or sequence in self._held:
+        held = self._held
+        if sequence <= self.through or sequence in held:
             return False
-        self._held[sequence] = datagram
+        held[sequence] = datagram
         self.top = max(self.top, sequence)
-        while self.through + 1 in self._held:
-            self.through += 1
+        if sequence == self.through + 1:
+            while sequence + 1 in held:
+                sequence += 1
+            self.through = sequence
         return True
 
     def missing(self, promised: int, count_max: int) -> list[int]:

@@ -11,7 +11,7 @@ class RingSettings(msgspec.Struct, frozen=True, kw_only=True):
     body_bytes: int = 1_352  # of a packet, without the ring's header; fits a frame of 1,500 bytes with encryption
     personal_window: int = 200  # packets that one member may send per visit of the token
     global_window: int = 600  # packets on the whole ring per rotation, resent ones included
-    late_window: int = 60  # of a visit's packets, how many leave after the token; 0 turns acceleration off
+    late_window: int = 200  # of a visit's packets, how many leave after the token; 0 turns acceleration off
     unsettled_max: int = 2_000  # no new packet while more than this many are not received by all
     requests_max: int = 100  # sequences that one visit asks for
     token_retry_us: int = 20_000  # a token that shows no sign of life is sent again after this
@@ -27,9 +27,15 @@ class RingSettings(msgspec.Struct, frozen=True, kw_only=True):
         """Packets that are not received by all, at most."""
         return self.unsettled_max + self.global_window
 
-    def allowance(self, *, others: int, unsettled: int) -> int:
-        """Packets for one visit: others sent so many in the last rotation, so many are not received by all."""
-        return min(self.personal_window, self.global_window - others, self.unsettled_max - unsettled)
+    def allowance(self, *, members: int, others: int, unsettled: int) -> int:
+        """Packets for one visit: others sent so many in the last rotation, so many are not received by all.
+
+        D-share: an equal share of the global window is everybody's whatever others sent, or the first members after a
+        pause would keep the whole of it, and the rest would never send. So a rotation has at most twice the global
+        window, and that only until those who had more than their share see the others' packets.
+        """
+        share = max(1, self.global_window // members)
+        return min(self.personal_window, max(share, self.global_window - others), self.unsettled_max - unsettled)
 
     def failure_bound_us(self) -> int:
         """From the loss of a token to the declaration that the ring failed."""
