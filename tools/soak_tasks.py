@@ -70,11 +70,26 @@ def mutation_command(chunk: Chunk) -> list[str]:
     return [sys.executable, "-m", "tests.spec.mutation", "--seeds", seeds, "--workers", "1"]
 
 
+def figures_command(chunk: Chunk) -> list[str]:
+    """The figures of links, each value taken over the seeds of the chunk, against what they must show."""
+    seeds = ["--first", str(chunk.first), "--count", str(chunk.count)]
+    return [sys.executable, "-m", "tests.sim.figure_bounds", *seeds]
+
+
+def bounds_command(chunk: Chunk) -> list[str]:
+    """Latency by service, and beside 16 MiB, against what it must be; no chance is involved, whatever the seeds."""
+    del chunk
+    return [sys.executable, "-m", "tests.sim.ordering_bounds"]
+
+
 TASKS = {
     task.name: task
     for task in (
         swarm("evs", "oracle"),
+        swarm("evs", "transport"),
         Task("codec", codec_command, by_exit_code("CODEC", codec_command)),
         Task("mutation", mutation_command, by_exit_code("MUTATION", mutation_command)),
+        Task("figures-4", figures_command, by_exit_code("FIGURES-4", figures_command)),
+        Task("figures-5", bounds_command, by_exit_code("FIGURES-5", bounds_command)),
     )
 }

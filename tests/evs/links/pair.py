@@ -71,6 +71,10 @@ class Path:
         copies = 2 if self.choice.chance(self.duplicate) else 1
         return [int(leaves) + self.delay_us + self.choice.below(self.jitter_us + 1) for _ in range(copies)]
 
+    def wait_us(self, now: int) -> float:
+        """How long a packet that is sent now waits in the queue."""
+        return max(0.0, self._free_at - now)
+
     def _lost(self, data: bytes, now: int) -> bool:
         if self.burst and self.choice.chance(self.burst):
             self._outage_until = now + self.burst_us

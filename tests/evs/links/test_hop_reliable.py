@@ -124,6 +124,37 @@ def test_a_receiver_that_stalls_for_ever_fails_the_link_in_bounded_time_and_memo
     assert left.link.counters.buffered_bytes == left.link.room == 0
 
 
+@pytest.mark.parametrize(("rate", "both"), [(2_000, False), (27_500, False), (27_500, True)])
+def test_a_slow_but_live_path_never_fails_and_memory_stays_bounded(rate: int, both: bool) -> None:
+    """At 16 kbit/s a packet takes most of a second and a frame half a minute."""
+    world = World()
+    settings = HopSettings(window_max=64)
+    paths = [Path(Choice(number), delay_us=30_000, rate=rate, queue_bytes=64 * 1024) for number in (1, 2)]
+    left, right = hop_pair(world, *paths, settings)
+    for end in (left, right) if both else (left,):
+        keep_busy(world, end)
+    world.run(300 * SECOND)
+    assert left.failed is right.failed is None
+    assert len(right.arrived) * 60_000 > 0.7 * rate * 300
+    assert max(left.memory_peak, right.memory_peak) <= settings.memory_max
+
+
+def test_a_receiver_that_sleeps_most_of_the_time_is_slow_but_live() -> None:
+    """It takes what comes in one second of three, and what comes meanwhile is lost."""
+    world = World()
+    settings = HopSettings(window_max=64)
+    left, right = hop_pair(world, Path(Choice(1)), Path(Choice(2)), settings)
+    for start in range(0, 60, 3):
+        world.at(start * SECOND + SECOND, lambda: setattr(right, "paused", True))
+        world.at(start * SECOND + 3 * SECOND, lambda: setattr(right, "paused", False))
+    for at in range(0, 60 * SECOND, SECOND // 50):
+        world.at(at, lambda: world.offer(left, frame_of(1, bytes(2_000))))
+    world.run_quiet(300 * SECOND)
+    assert left.failed is right.failed is None
+    assert len(right.arrived) == 60 * 50
+    assert max(left.memory_peak, right.memory_peak) <= settings.memory_max
+
+
 def test_a_peer_that_never_was_there_fails_the_link() -> None:
     world = World()
     left, right = hop_pair(world, Path(Choice(1)), Path(Choice(2)))

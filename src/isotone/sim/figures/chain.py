@@ -12,6 +12,7 @@ from isotone.core.contract import Action, Address, Event
 from isotone.core.ids import DaemonId, DaemonViewId
 from isotone.core.services import Service
 from isotone.evs.links.contract import DeclareFailed
+from isotone.evs.links.fragments import FRAGMENT_HEADER_BYTES
 from isotone.evs.ordering.stamper import Draft
 from isotone.evs.ordering.units import UnitKind
 from isotone.evs.overlay.topology import LinkLimits, LinkProtocol, make_link, make_site, make_topology
@@ -23,6 +24,7 @@ from isotone.sim.world import World
 
 LABEL = "daemon"
 PACKET_BYTES = 1_400
+FEED_US = 1_000_000
 _NUMBER = struct.Struct(">Q")
 
 
@@ -75,7 +77,8 @@ class Chain:
         )
         self.world = World(seed=seed, network=NetworkSettings(wan=wan))
         self._names = [f"d{site + 1}" for site in range(settings.sites)]
-        view = self._view()
+        self.view = view = self._view()
+        self.bulk_left: list[Draft] = []
         for site, name in enumerate(self._names):
             self.world.add_process(name, partial(self._program, view, site), site=f"s{site + 1}")
 
@@ -112,10 +115,20 @@ class Chain:
         draft = Draft("prober", UnitKind.BUNDLE, service, body)
         self.world.tell(self._names[site], LABEL, Submitted(0, [draft]))
 
-    def send_bulk_at(self, at: int, site: int, size: int, *, fragment_bytes: int) -> None:
-        """Let a site send a large message then, as fragments; nobody waits for it."""
-        drafts = [Draft("bulk", UnitKind.FRAGMENT, Service.AGREED, bytes(fragment_bytes))] * (size // fragment_bytes)
-        self.world.at(at, lambda: self.world.tell(self._names[site], LABEL, Submitted(0, drafts)))
+    def send_bulk_at(self, at: int, site: int, size: int) -> None:
+        """Let a site send a large message then, as fragments, as fast as its transport takes them."""
+        body = bytes(self.view.fragment_bytes())
+        count = -(-size // (len(body) - FRAGMENT_HEADER_BYTES))
+        self.bulk_left = [Draft("bulk", UnitKind.FRAGMENT, Service.AGREED, body)] * count
+        self.world.at(at, partial(self._feed_bulk, site))
+
+    def _feed_bulk(self, site: int) -> None:
+        """Hand over what there is room for, and look again soon."""
+        count = self.transport(site).room // self.view.fragment_bytes()
+        drafts, self.bulk_left = self.bulk_left[:count], self.bulk_left[count:]
+        self.world.tell(self._names[site], LABEL, Submitted(0, drafts))
+        if self.bulk_left:
+            self.world.after(FEED_US, partial(self._feed_bulk, site))
 
     def finish(self) -> None:
         """Let everything arrive."""

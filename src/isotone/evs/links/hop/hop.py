@@ -3,7 +3,7 @@
 Frames go up as soon as they are complete, whatever is missing before them. Missing packets are asked for one by one,
 lazily. Every packet carries an acknowledgement. Nothing is sent when nothing is outstanding. See docs/protocols/hop.md.
 
-Implements: [Spread 4.3, Figures 4.1 and 4.2]. Deviations: Dh1 to Dh10, in the modules that this one composes;
+Implements: [Spread 4.3, Figures 4.1 and 4.2]. Deviations: Dh1 to Dh10 and Dh12, in the modules that this one composes;
 Dh11 data packets tell the highest sequence number themselves, so the announcement of Figure 4.1, lines 8 to 12, is sent
 only when an acknowledgement is overdue, because an idle link shall cost nothing.
 """
@@ -23,7 +23,6 @@ from isotone.core.contract import (
 )
 from isotone.core.errors import RemoteProtocolError
 from isotone.evs.links.contract import (
-    FRAME_HEADER_BYTES,
     DeclareFailed,
     Frame,
     FramesArrived,
@@ -32,6 +31,7 @@ from isotone.evs.links.contract import (
     LinkRoomy,
 )
 from isotone.evs.links.hop.pacing import Timing
+from isotone.evs.links.hop.queue import SendQueue
 from isotone.evs.links.hop.receiver import Receiver
 from isotone.evs.links.hop.regulator import Permission, Regulator
 from isotone.evs.links.hop.sender import Sender
@@ -54,10 +54,8 @@ from isotone.evs.links.hop.wire import (
     ranges_of,
     read_ranges,
 )
-from isotone.evs.links.packing import Buffer, Packer, Unpacker, cost_of
+from isotone.evs.links.packing import Buffer, Unpacker
 
-QUEUE_PACKETS_MIN = 2
-QUEUE_WINDOW_PARTS = 8
 SILENT_ANNOUNCEMENTS = 2  # after so many without an answer the window is begun anew
 
 
@@ -77,11 +75,10 @@ class Hop:
         self.congestion = self.regulator.congestion
         self.sender = Sender(self.settings, self.timing)
         self.receiver = Receiver(self.settings, self.timing)
-        self._packer = Packer(self.settings.body_bytes)
+        self._queue = SendQueue(self.settings, self.congestion)
         self._unpacker = Unpacker(
             frame_bytes_max=self.settings.frame_bytes_max, held_bytes_max=self.settings.held_bytes_max
         )
-        self._short = False  # there was no room for a large frame since the last LinkRoomy
         # Deadlines, and the one timer, which is never later than the first of them.
         self._armed_at: int | None = None
         self._pace_at: int | None = None
@@ -96,30 +93,18 @@ class Hop:
 
     @property
     def room(self) -> int:
-        """Bytes of frames that may be offered now.
+        """Bytes of frames that may be offered now; see `SendQueue`."""
+        return 0 if self.failed else self._queue.room
 
-        Large frames that fill the queue leave room for one packet of others: the layer above goes on offering small
-        frames while bulk waits for its turn. Unless the queue is full there is room for the largest frame.
-        """
-        capacity = self._queue_capacity
-        large = self._packer.large_bytes
-        small = self._packer.queued_bytes - large
-        if self.failed or small >= capacity:
-            return 0
-        if large >= capacity:
-            return self.settings.body_bytes - FRAME_HEADER_BYTES
-        return max(capacity - small - large, self.settings.frame_bytes_max + FRAME_HEADER_BYTES)
+    @property
+    def waiting_bytes(self) -> int:
+        """What was offered and has not left yet."""
+        return self._queue.packer.queued_bytes
 
     @property
     def memory_max(self) -> int:
         """The bound that the buffers of this end never pass."""
         return self.settings.memory_max
-
-    @property
-    def _queue_capacity(self) -> int:
-        """A part of a round trip's worth: the queue need only last until `LinkRoomy` is answered."""
-        least = QUEUE_PACKETS_MIN * self.settings.packet_bytes
-        return int(min(max(self.congestion.window / QUEUE_WINDOW_PARTS, least), self.settings.queue_bytes_max))
 
     def handle(self, event: Event) -> list[Action]:
         """Take one event: `FramesOffered`, `DatagramsReceived` or `TimerFired`; others concern somebody else."""
@@ -128,10 +113,7 @@ class Hop:
         actions: list[Action] = []
         match event:
             case FramesOffered(at, frames):
-                assert sum(frame.size for frame in frames) <= self.room, "more than there is room for"
-                assert cost_of(frames) <= self.room + self.settings.frame_bytes_max
-                assert all(frame.size <= self.settings.frame_bytes_max for frame in frames)
-                self._packer.offer(frames)
+                self._queue.offer(frames)
             case DatagramsReceived(at):
                 self._on_datagrams(event, actions)
             case TimerFired(at, key) if key == self.timer:
@@ -213,7 +195,7 @@ class Hop:
     def _on_requests(self, ranges: list[tuple[int, int]], at: int) -> None:
         lost = self.sender.requested(ranges, at)
         if lost:
-            self.congestion.lost(lost, self.sender.highest_sent)
+            self.congestion.lost(lost, self.sender.highest_sent, at)
 
     def _on_echo(self, round_trip_us: int, at: int, *, full: bool) -> None:
         if round_trip_us < HALF:
@@ -257,27 +239,18 @@ class Hop:
         if datagrams:
             self.counters.packets_sent += len(datagrams)
             actions.append(SendDatagrams(self.address, datagrams))
-        self._tell_room(actions)
+        room = self._queue.returned_room()
+        if room:
+            actions.append(LinkRoomy(room))
         self._arm(at, actions)
         counters = self.counters
         counters.packets_resent = self.sender.packets_resent
         counters.round_trip_us = self.timing.smoothed_us if self.timing.measured else 0
-        counters.buffered_bytes = self._packer.queued_bytes + self.sender.stored_bytes + self._unpacker.held_bytes
-
-    def _tell_room(self, actions: list[Action]) -> None:
-        """Room for the largest frame returned, and the queue is half empty, so that this is not said too often."""
-        capacity = self._queue_capacity
-        large = self._packer.large_bytes
-        fuller = max(large, self._packer.queued_bytes - large)
-        if fuller >= capacity:
-            self._short = True
-        elif self._short and 2 * fuller <= capacity:
-            self._short = False
-            actions.append(LinkRoomy(self.room))
+        counters.buffered_bytes = self._queue.packer.queued_bytes + self.sender.stored_bytes + self._unpacker.held_bytes
 
     def _send_packets(self, datagrams: list[list[Buffer]], at: int) -> None:
         """Copies first, whatever the windows say, then new packets; all as the regulator allows."""
-        sender, packer, regulator = self.sender, self._packer, self.regulator
+        sender, packer, regulator = self.sender, self._queue.packer, self.regulator
         self._pace_at = None
         if not sender.has_copies and not packer:
             return
@@ -302,7 +275,7 @@ class Hop:
             sequence, packet = sender.send_copy(at)
             parts, size, flags = packet.parts, packet.size, DATA | RESENT
         else:
-            parts, size = self._packer.next_body(whole_only=whole_only)
+            parts, size = self._queue.packer.next_body(whole_only=whole_only)
             sequence, flags = sender.send(parts, size, at), DATA
             if self._announce_at is None:
                 self._progress_at = at
@@ -371,7 +344,7 @@ class Hop:
 
     def _enter_failed(self, reason: str, actions: list[Action]) -> None:
         self.failed = reason
-        self._packer.clear()
+        self._queue.packer.clear()
         self._unpacker.clear()
         self.sender.clear()
         self.receiver.clear()

@@ -28,8 +28,8 @@ class HopSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The send queue grows with the measured window up to this."""
     rate_bytes_per_second: int | None = None
     """The leaky bucket of this link: the average it never passes; none means that only the measured path limits."""
-    burst_bytes: int = 8 * 1400
-    """The leaky bucket's depth."""
+    burst_bytes: int | None = None
+    """The leaky bucket's depth; none means what `bucket_bytes` says."""
     acknowledge_packets: int = 16
     """An acknowledgement is due after so many packets at the latest."""
     fail_after_us: int = 5 * MICROSECONDS
@@ -43,6 +43,13 @@ class HopSettings(msgspec.Struct, frozen=True, kw_only=True):
     """No answer is awaited for longer."""
     reorder_min_us: int = 1_000
     """The shortest wait before a missing packet is asked for."""
+
+    @property
+    def bucket_bytes(self) -> int:
+        """What may leave at once: by default four packets, or a millisecond's worth, since timers are no finer."""
+        rate = self.rate_bytes_per_second or 0
+        burst = self.burst_bytes if self.burst_bytes is not None else max(4 * self.packet_bytes, rate // 1_000)
+        return max(burst, self.packet_bytes)
 
     @property
     def body_bytes(self) -> int:
