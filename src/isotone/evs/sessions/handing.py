@@ -1,0 +1,108 @@
+"""Handing requests on to the group service: while it has room, in turn, and not to the groups of a blocked reader.
+
+A session's requests keep their order: one that is held holds those behind it. Joins, leaves and partings need no room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from isotone.core import boundary as b4
+from isotone.core.contract import Action
+from isotone.evs.sessions.credit import Pool
+from isotone.evs.sessions.messages import RefusedTold, shortened
+from isotone.evs.sessions.notices import SessionCounters
+from isotone.evs.sessions.server_session import ServerSession, State
+
+Permit = Callable[[str, b4.Request], str]
+"""From a principal and what it asks to why not; empty if it may."""
+
+
+def permit_all(principal: str, request: b4.Request) -> str:
+    """Anybody may do anything."""
+    del principal, request
+    return ""
+
+
+class Handing:
+    """The inboxes of all sessions, seen from the group service."""
+
+    def __init__(self, pool: Pool, counters: SessionCounters, permit: Permit) -> None:
+        self.room: int | None = None  # bytes; None before anybody said: no bound
+        self.blocked: frozenset[str] = frozenset()  # groups; only looked up
+        self._pool = pool
+        self._counters = counters
+        self._permit = permit
+        self._held: dict[ServerSession, None] = {}  # sessions whose next request had to wait, in their turn
+
+    def block(self, readers: Iterable[ServerSession]) -> None:
+        """Nothing goes to the groups of these readers for now."""
+        self.blocked = frozenset[str]().union(*({*each.groups, each.client.private_group} for each in readers))
+
+    def forget(self, session: ServerSession) -> None:
+        """The session is over."""
+        self._held.pop(session, None)
+
+    def pump(self, session: ServerSession, at: int, out: list[Action]) -> bool:
+        """Hand on what may go of one session; whether anything went."""
+        went = self._expire(session, at)
+        while session.inbox and self._passes(session):
+            self._hand_on(session, out)
+            went = True
+        if session.inbox:
+            self._held.setdefault(session)
+        return went
+
+    def pump_all(self, at: int, out: list[Action]) -> list[ServerSession]:
+        """Hand on what may go, one request of each session in turn; the sessions of which something went."""
+        moved: dict[ServerSession, None] = {}
+        for session in self._held:
+            if self._expire(session, at):
+                moved[session] = None
+        idle = 0
+        while self._held and idle < len(self._held):
+            session = next(iter(self._held))
+            del self._held[session]
+            idle += 1
+            if session.inbox and self._passes(session):
+                self._hand_on(session, out)
+                moved[session] = None
+                idle = 0
+            if session.inbox:
+                self._held[session] = None
+        return list(moved)
+
+    def _expire(self, session: ServerSession, at: int) -> bool:
+        before = session.dropped_messages
+        self._pool.free += session.expire(at)
+        self._counters.dropped_messages += session.dropped_messages - before
+        return session.dropped_messages != before
+
+    def _passes(self, session: ServerSession) -> bool:
+        if session.state is State.CONNECTING:
+            return False
+        request = session.inbox[0].request
+        if not isinstance(request, b4.Send):
+            return True
+        if self.room is not None and self.room <= 0:
+            return False
+        return not self.blocked or self.blocked.isdisjoint(request.bundle.groups)
+
+    def _hand_on(self, session: ServerSession, out: list[Action]) -> None:
+        """One request leaves the inbox, to the service or, when it is not permitted, back to its client."""
+        asked = session.inbox[0].request
+        reason = "" if isinstance(asked, b4.Disconnect) else self._permit(session.principal, asked)
+        if reason and isinstance(asked, b4.Send):
+            self._pool.free += session.drop(shortened(reason))
+            self._counters.dropped_messages += asked.bundle.count
+            return
+        cost = session.inbox[0].cost
+        request, back = session.hand_on()
+        self._pool.free += back
+        if reason:
+            session.tell(RefusedTold(type(request).__name__.lower(), shortened(reason)))
+            return
+        self._counters.handed_on += 1
+        if isinstance(request, b4.Send) and self.room is not None:
+            self.room -= cost
+        out.append(b4.Ask(session.client, request))

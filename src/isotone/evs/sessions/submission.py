@@ -1,0 +1,87 @@
+"""What a caller may ask of a session: checks before anything changes, and the cut into bundles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from isotone.core import boundary as b4
+from isotone.core.bundles import GROUPS_MAX, MESSAGES_MAX, Bundle
+from isotone.core.errors import LocalProtocolError
+from isotone.core.names import check_group_name, is_private_group
+from isotone.evs.sessions.notices import SendWanted
+
+SMALL_MAX = 0xFFFF
+
+Chunk = tuple[bytes | memoryview, list[int], list[int]]
+"""Payload, lengths, types of what may be one bundle."""
+
+
+def check_join(request: b4.Join | b4.Leave) -> None:
+    """A group that can be joined."""
+    check_group_name(request.group)
+    if is_private_group(request.group):
+        raise LocalProtocolError(f"{request.group} is private: it has its client alone")
+
+
+def check_groups(groups: tuple[str, ...]) -> tuple[str, ...]:
+    """The groups of a send, sorted and each once."""
+    ordered = tuple(sorted(set(groups)))
+    if not 1 <= len(ordered) <= GROUPS_MAX:
+        raise LocalProtocolError(f"a message goes to 1 to {GROUPS_MAX} groups, not {len(ordered)}")
+    for group in ordered:
+        check_group_name(group)
+    return ordered
+
+
+def check_bundle(bundle: Bundle, *, message_bytes_max: int, bundle_bytes_max: int) -> None:
+    """A bundle that a caller made."""
+    if not 1 <= bundle.count <= MESSAGES_MAX or len(bundle.types) != bundle.count:
+        raise LocalProtocolError(f"a bundle has 1 to {MESSAGES_MAX} messages, each with a type; not {bundle.count}")
+    size = len(bundle.payload)
+    if sum(bundle.lengths) != size:
+        raise LocalProtocolError("the lengths of a bundle add up to its payload")
+    if size > (message_bytes_max if bundle.count == 1 else bundle_bytes_max):
+        raise LocalProtocolError(
+            f"{bundle.count} messages of {size} bytes; a bundle has at most {bundle_bytes_max}, "
+            f"a single message {message_bytes_max}"
+        )
+    _check_numbers(bundle.types, bundle.flags)
+
+
+def check_send(wanted: SendWanted, *, message_bytes_max: int, queue_bytes_max: int) -> None:
+    """Messages that a caller wants to send."""
+    sizes = [len(body) for body in wanted.bodies]
+    if not sizes:
+        raise LocalProtocolError("nothing to send")
+    if max(sizes) > message_bytes_max:
+        raise LocalProtocolError(f"a message of {max(sizes)} bytes; the bound is {message_bytes_max}")
+    if len(sizes) > 1 and sum(sizes) > queue_bytes_max:
+        raise LocalProtocolError(f"{sum(sizes)} bytes at once; several messages have at most {queue_bytes_max}")
+    if wanted.types and len(wanted.types) != len(sizes):
+        raise LocalProtocolError(f"{len(sizes)} messages with {len(wanted.types)} types")
+    if wanted.deadline_us is not None and wanted.deadline_us < 0:
+        raise LocalProtocolError(f"a deadline {-wanted.deadline_us} us ago")
+    _check_numbers(wanted.types, wanted.flags)
+
+
+def chunks(wanted: SendWanted, bundle_bytes_max: int) -> Iterator[Chunk]:
+    """The messages in pieces that each may be one bundle: full ones, or a single large message."""
+    types = wanted.types or (0,) * len(wanted.bodies)
+    start, size = 0, 0
+    for place, body in enumerate(wanted.bodies):
+        if place > start and (size + len(body) > bundle_bytes_max or place - start == MESSAGES_MAX):
+            yield _chunk(wanted, types, start, place)
+            start, size = place, 0
+        size += len(body)
+    yield _chunk(wanted, types, start, len(wanted.bodies))
+
+
+def _chunk(wanted: SendWanted, types: tuple[int, ...], start: int, end: int) -> Chunk:
+    bodies = wanted.bodies[start:end]
+    payload = bodies[0] if len(bodies) == 1 else b"".join(bodies)
+    return payload, [len(body) for body in bodies], list(types[start:end])
+
+
+def _check_numbers(types: tuple[int, ...], flags: int) -> None:
+    if not 0 <= flags <= SMALL_MAX or (types and not 0 <= min(types) <= max(types) <= SMALL_MAX):
+        raise LocalProtocolError(f"types and flags are numbers up to {SMALL_MAX}")
