@@ -1,0 +1,43 @@
+"""What the groups want done, besides `Indicate`; and their settings."""
+
+from __future__ import annotations
+
+import msgspec
+
+from isotone.core.codec.fragment import MESSAGE_BYTES_MAX
+from isotone.core.contract import Action
+from isotone.evs.ordering.stamper import Draft
+from isotone.evs.ordering.units import Position
+
+
+class Submit(Action, frozen=True, gc=False):
+    """These shall be stamped in this daemon view or, if it ends before, in the next."""
+
+    drafts: tuple[Draft, ...]
+
+
+class StateInterest(Action, frozen=True, gc=False):
+    """All groups in which a site has members, once they are known in a daemon view; joins seen since count besides."""
+
+    site: str
+    groups: tuple[str, ...]
+
+
+class ChangeInterest(Action, frozen=True, gc=False):
+    """A site got its first member of a group, or lost its last, by the unit at this place of the order.
+
+    A loss says nothing about joins of the site that stand behind that place and may have been received already.
+    """
+
+    site: str
+    group: str
+    interested: bool
+    position: Position
+
+
+class GroupsSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Bounds of what one daemon keeps for its clients."""
+
+    waiting_bytes_max: int = 64 * 1024 * 1024  # of drafts that wait here while the groups are gathered
+    message_bytes_max: int = MESSAGE_BYTES_MAX  # of one message
+    names_max: int = 65_536  # of clients whose last session number is remembered
