@@ -1,0 +1,216 @@
+"""Why is this message not delivered here yet? Named by its stamp, or by its client and session sequence.
+
+A message is looked for from its client to its delivery: queue of the groups, queue for the next daemon view, drafts,
+units of the network that works or forms, units of the daemon view that ended, units that the groups hold. Where it is
+not found, what is known says whether it was delivered, cannot have come yet, or cannot be told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from isotone.core.ids import DaemonId, MessageId, Stamp
+from isotone.evs.explain import inside
+from isotone.evs.explain.answers import Blocker, MessageAnswer, Place, Wait
+from isotone.evs.explain.exclusions import why_excluded
+from isotone.evs.explain.lookup import Found, Wanted, Where, find_draft, find_unit, wanted_of
+from isotone.evs.explain.views import view_blocker
+from isotone.evs.explain.waiting import Waiting
+from isotone.evs.explain.words import listed, silence_of, span
+from isotone.evs.groups import State as GroupsState
+from isotone.evs.membership.network import Network
+from isotone.evs.ordering.units import Unit, UnitKind
+from isotone.evs.stack import Stack
+
+
+def why_not_delivered(stack: Stack, message: Stamp | MessageId, at: int) -> MessageAnswer:
+    """Where the message is and what it waits for, at this daemon."""
+    wanted = wanted_of(message)
+    answer = _Answers(stack, wanted, at)
+    draft = find_draft(stack, wanted)
+    if draft is not None and draft.place is Place.QUEUED:
+        return answer.make(Place.QUEUED, "it is queued", answer.queued(in_groups=draft.in_groups))
+    if draft is not None:
+        network = inside.installed(stack)
+        assert network is not None
+        blockers = Waiting(inside.node_of(stack), network, at).draft(bulk=draft.bulk, unbegun=draft.unbegun)
+        return answer.make(Place.UNSTAMPED, f"it is not stamped yet, {draft.before} of its session before it", blockers)
+    found = find_unit(stack, wanted)
+    return answer.of_unit(found) if found is not None else answer.of_nothing(message)
+
+
+class _Answers:
+    """Answers about one message at one daemon."""
+
+    def __init__(self, stack: Stack, wanted: Wanted, at: int) -> None:
+        self._stack, self._wanted, self._at = stack, wanted, at
+        self._node = inside.node_of(stack)
+
+    def make(
+        self, place: Place, text: str, blockers: Sequence[Blocker] = (), found: Found | None = None
+    ) -> MessageAnswer:
+        """One line, and the parts."""
+        causes = "; ".join(self._timed(each) for each in blockers)
+        line = f"{self._wanted.text} at {self._stack.me}: {text}" + (f": {causes}" if causes else "")
+        return MessageAnswer(
+            text=line,
+            message=self._wanted.text,
+            place=place,
+            daemon_view=str(self._stack.membership.view),
+            service="" if found is None else found.unit.service.name,
+            stamp="" if found is None else str(Stamp(found.unit.lamport, found.members[found.unit.daemon])),
+            blockers=tuple(blockers),
+        )
+
+    def _timed(self, blocker: Blocker) -> str:
+        if blocker.since is None:
+            return blocker.text
+        return f"{blocker.text}, for {span(self._at - blocker.since)}"
+
+    # --- before the daemon view ------------------------------------------------------------------------------------
+
+    def queued(self, *, in_groups: bool) -> list[Blocker]:
+        """What opens the queues of the groups and of the membership."""
+        if in_groups and self._stack.groups.state is not GroupsState.GTRANS:
+            return self._groups_missing()
+        return [view_blocker(self._stack, self._at)]
+
+    def _groups_missing(self) -> list[Blocker]:
+        groups = self._stack.groups
+        blockers = []
+        for daemon in groups.missing():
+            silence, until = ("it is this daemon", None)
+            if daemon != self._stack.me:
+                silence, until = silence_of(self._node, daemon.name, self._at)
+            text = f"the GROUPS of {daemon} have not come ({silence})"
+            blockers.append(Blocker(wait=Wait.GROUPS, text=text, daemons=(daemon.name,), until=until))
+        if groups.state is GroupsState.GGT or inside.installed(self._stack) is None:
+            blockers.append(view_blocker(self._stack, self._at))
+        return blockers
+
+    # --- units -----------------------------------------------------------------------------------------------------
+
+    def of_unit(self, found: Found) -> MessageAnswer:
+        """A unit that is here."""
+        match found.where:
+            case Where.HELD_BY_GROUPS:
+                text = "the groups hold it until those of all daemons are known"
+                return self.make(Place.HELD, text, self._groups_missing(), found)
+            case Where.EARLY_IN_GROUPS:
+                return self.make(Place.HELD, "the groups hold it", self._behind_join(found.unit, found.members), found)
+            case Where.FORMING:
+                text = "it is of the daemon view that forms, which others have installed already"
+                return self.make(Place.WAITING, text, [view_blocker(self._stack, self._at)], found)
+            case Where.ENDED:
+                return self._of_ended(found)
+            case Where.WORKING:
+                return self._of_working(found)
+
+    def _behind_join(self, unit: Unit, members: Sequence[DaemonId]) -> list[Blocker]:
+        joins = [f"{client.private_group} to {group}" for client, group in self._stack.groups.desk.joining]
+        lamport, daemon = unit.agreed_before
+        text = f"a join is under way ({listed(joins)}), and {lamport}!{members[daemon]} may stand between"
+        first = Blocker(wait=Wait.JOIN, text=text, lamport=lamport)
+        network = inside.installed(self._stack)
+        return [first] if network is None else [first, *self._waiting(network).lines_below(lamport)]
+
+    def _of_ended(self, found: Found) -> MessageAnswer:
+        recovery = self._node.past.recovery
+        assert recovery is not None
+        if inside.recovery_has_delivered(recovery, found.unit):
+            return self._delivered(found)
+        text = f"daemon view {self._node.past.id} ended before it could be delivered"
+        return self.make(Place.OWED, text, [view_blocker(self._stack, self._at)], found)
+
+    def _of_working(self, found: Found) -> MessageAnswer:
+        network, unit = found.network, found.unit
+        assert network is not None
+        if network.transport.delivery.streams[unit.site].has_delivered(unit.sequence):
+            return self._delivered(found) if found.is_whole else self._rest_of_large(found, network)
+        return self.make(Place.WAITING, "it is here and waits", self._waiting(network).unit(unit), found)
+
+    def _rest_of_large(self, found: Found, network: Network) -> MessageAnswer:
+        """A large message of which the last fragment is not here."""
+        unit = found.unit
+        line = network.transport.delivery.lines.sites[unit.site]
+        more = self._waiting(network).missing(unit.site, line.contiguous + 1)
+        blocker = msgspec.structs.replace(more, wait=Wait.FRAGMENTS)
+        return self.make(Place.MISSING, "only a part of this large message has come", [blocker], found)
+
+    def _delivered(self, found: Found) -> MessageAnswer:
+        unit, text = found.unit, "it is delivered"
+        letter = inside.letter_of(unit.kind, unit.body)
+        if unit.kind is UnitKind.PRUNED:
+            text = "its place in the order was passed; no client of this site was in its groups, so only that came"
+        elif letter is not None and not inside.local_receivers(self._stack.groups, letter.groups):
+            text = f"it is delivered, to nobody here: no client of this daemon is in {listed(letter.groups)} now"
+        if found.network is None or unit.lamport <= found.network.transport.delivery.lines.stable:
+            return self.make(Place.DELIVERED, text, (), found)
+        kept_by = self._waiting(found.network).everywhere(unit.lamport)
+        return self.make(Place.DELIVERED, f"{text}, and kept until it is known to be everywhere", kept_by, found)
+
+    def _waiting(self, network: Network) -> Waiting:
+        return Waiting(self._node, network, self._at)
+
+    # --- nothing was found -----------------------------------------------------------------------------------------
+
+    def of_nothing(self, message: Stamp | MessageId) -> MessageAnswer:
+        """It is not here: what can be told from what is known of its sender."""
+        daemon = message.daemon if isinstance(message, Stamp) else message.sender.daemon
+        if isinstance(message, MessageId) and daemon == self._stack.me:
+            return self._of_own_client(message)
+        network = inside.installed(self._stack)
+        if network is None:
+            text = "it is not here; while there is no daemon view that works nothing new comes"
+            return self.make(Place.UNKNOWN, text, [view_blocker(self._stack, self._at)])
+        if daemon not in network.view.members:
+            return self.make(Place.UNKNOWN, f"{daemon} is not in the daemon view: {self._exclusion(daemon)}")
+        if isinstance(message, Stamp):
+            return self._of_stamp(message, network)
+        return self._of_other_client(network, daemon)
+
+    def _exclusion(self, daemon: DaemonId) -> str:
+        member = [each for each in self._stack.membership.members if each.name == daemon.name]
+        if member and member[0] != daemon:
+            return f"{member[0]} is, another start of it"
+        return why_excluded(self._stack, daemon.name, self._at).text
+
+    def _of_own_client(self, message: MessageId) -> MessageAnswer:
+        groups, client = self._stack.groups, message.sender
+        upcoming = inside.next_sequence(groups, client)
+        if upcoming is not None and message.sequence >= upcoming:
+            text = f"this daemon has not taken it from its client, whose next message is {upcoming}"
+            return self.make(Place.UNKNOWN, text)
+        if upcoming is None and (inside.last_session(groups, client.name) or -1) < client.session:
+            return self.make(Place.UNKNOWN, "no such session was ever open here")
+        if inside.unfinished_bytes(groups):
+            text = "it was delivered, or it is a large message of which the last fragment has not come"
+            return self.make(Place.DELIVERED, text)
+        ending = "" if upcoming is not None else ", if the session sent it before it ended"
+        return self.make(Place.DELIVERED, f"it was delivered{ending}")
+
+    def _of_stamp(self, stamp: Stamp, network: Network) -> MessageAnswer:
+        place = network.view.members.index(stamp.daemon)
+        site = network.view.site_index(network.view.site_of(stamp.daemon.name).name)
+        line = network.transport.delivery.lines.sites[site]
+        if stamp.daemon == self._stack.me and stamp.lamport > network.transport.stamper.lamport:
+            return self.make(Place.UNKNOWN, "this daemon has stamped nothing of that time yet")
+        if stamp.lamport > line.heard:
+            waiting = self._waiting(network)
+            return self.make(Place.MISSING, "it has not come", waiting.missing_through(site, stamp.lamport))
+        if (stamp.lamport, place) <= network.transport.delivery.last_agreed:
+            return self.make(Place.DELIVERED, "all that was stamped up to there is delivered and everywhere")
+        text = "all up to that time has come, and this is not among it: it is delivered, or there is no such message"
+        return self.make(Place.DELIVERED, text)
+
+    def _of_other_client(self, network: Network, daemon: DaemonId) -> MessageAnswer:
+        site = network.view.site_index(network.view.site_of(daemon.name).name)
+        line, streams = network.transport.delivery.lines.sites[site], network.transport.delivery.streams
+        text = "it is not here: not sent yet, still on its way, delivered and forgotten, or pruned because no client \
+of this site is in its groups"
+        blockers = []
+        if streams[site].known > line.contiguous:
+            blockers = [self._waiting(network).missing(site, line.contiguous + 1)]
+        return self.make(Place.UNKNOWN, text, blockers)
