@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from statistics import median
 from typing import Any
 
 import pytest
@@ -14,13 +13,15 @@ from isotone.core.services import Service
 from isotone.evs.ordering.updates import SHARE, UPDATE_PACKET_BYTES
 from isotone.sim.figures import Figure, figure_named
 from isotone.sim.figures.chain import Chain, ChainSettings
+from isotone.sim.figures.latency_by_service import LOADS
+from tests.sim.ordering_bounds import service_violations
 
-PROBES = 25
+PROBES = 15
 
 
 @pytest.fixture(scope="module")
 def measured() -> Figure:
-    return figure_named("spread-figure-5.4", probes=PROBES, loads=(0.0, 0.8))
+    return figure_named("spread-figure-5.4", probes=PROBES)
 
 
 def value(figure: Figure, service: Service, senders: str, load: float | None = None) -> float:
@@ -31,31 +32,26 @@ def value(figure: Figure, service: Service, senders: str, load: float | None = N
     return float(rows[0]["latency_over_diameter"])
 
 
-def test_weak_services_take_one_diameter(measured: Figure) -> None:
-    """Reference: [Spread Figure 5.4]."""
-    packet = 3 * measured.parameters["packet_us"] / measured.parameters["diameter_us"]
-    for service in (Service.RELIABLE, Service.FIFO, Service.CAUSAL):
-        assert value(measured, service, "one", 0.0) <= 1.05
-        assert value(measured, service, "one", 0.8) <= 1.05 + packet
+def test_every_service_keeps_its_bound(measured: Figure) -> None:
+    """Reference: [Spread Table 5.1, Figure 5.4]. With 15 probes a value; `results/figure-5.4.txt` has 200."""
+    assert len(measured.rows) == 5 * (len(LOADS) + 2)
+    assert service_violations(measured) == []
 
 
-def test_agreed_takes_two_diameters_and_delta_with_one_sender_and_one_with_all(measured: Figure) -> None:
-    """Reference: [Spread Table 5.1]."""
-    delta = measured.parameters["delta_us"] / measured.parameters["diameter_us"]
-    assert delta <= 0.25
-    for load in (0.0, 0.8):
-        assert 1.5 <= value(measured, Service.AGREED, "one", load) <= 2 + delta
-    assert value(measured, Service.AGREED, "all") <= 1.35
-    assert value(measured, Service.AGREED, "unequal") <= 2 + delta
+def test_stronger_services_cost_what_the_thesis_says(measured: Figure) -> None:
+    """Reference: [Spread 5.2]: RELIABLE one diameter, AGREED two with one sender and one with all, SAFE one more."""
+    for load in LOADS:
+        assert value(measured, Service.RELIABLE, "one", load) >= 0.95
+        assert value(measured, Service.AGREED, "one", load) >= 1.5
+        assert value(measured, Service.SAFE, "one", load) >= 2.5
+    assert value(measured, Service.AGREED, "all") <= value(measured, Service.AGREED, "one", 0.0) - 0.5
 
 
-def test_safe_takes_one_diameter_and_delta_more(measured: Figure) -> None:
-    """Reference: [Spread 5.2]."""
-    delta = measured.parameters["delta_us"] / measured.parameters["diameter_us"]
-    for load in (0.0, 0.8):
-        assert 2.5 <= value(measured, Service.SAFE, "one", load) <= 3 + 2 * delta
-    assert value(measured, Service.SAFE, "all") <= 2.35
-    assert value(measured, Service.SAFE, "unequal") <= 3 + 2 * delta
+def test_a_bound_that_is_broken_is_seen(measured: Figure) -> None:
+    for place, row in enumerate(measured.rows):
+        rows = list(measured.rows)
+        rows[place] = {**row, "latency_over_diameter": 4.0}
+        assert len(service_violations(Figure(measured.figure, measured.parameters, rows))) == 1
 
 
 @pytest.mark.parametrize("service", [Service.RELIABLE, Service.AGREED, Service.SAFE])
@@ -83,32 +79,16 @@ def test_the_command_prints_one_object() -> None:
         figure_named("spread-figure-9.9")
 
 
-def agreed_medians(*, bulk_bytes: int) -> float:
-    """The median AGREED latency of the other senders, sparse and in turn, while the first site sends bulk or not."""
-    chain = Chain(ChainSettings(), seed=1)
-    if bulk_bytes:
-        chain.send_bulk_at(500_000, 0, bulk_bytes, fragment_bytes=1_300)
-    probes = [chain.send_at(2_000_000 + place * 250_000, 1 + place % 3, Service.AGREED) for place in range(24)]
-    chain.world.run_until(2_000_000 + 25 * 250_000)
-    assert not bulk_bytes or chain.transport(0).stamper.waiting_bytes > 0, "the bulk lasts"
-    return median(chain.last_us(number) for number in probes)
+@pytest.mark.parametrize("senders", ["sparse", "all"])
+def test_bulk_raises_the_latency_of_other_senders_by_at_most_a_packet_a_hop(senders: str) -> None:
+    """Amid a message of 2 MB; the command, and so a soak, takes 16 MiB and measures all the time that it travels."""
+    probes = 20 if senders == "sparse" else 200
+    (row,) = figure_named("latency-beside-bulk", probes=probes, bulk_bytes=2_000_000, senders=[senders]).rows
+    assert row["raised_ms"] <= row["bound_ms"] == 22.4, row
+    assert row["bulk_kbyte_per_second"] is None, "the large message was on its way all the time"
 
 
-def test_bulk_raises_the_latency_of_other_senders_by_at_most_a_packet_a_hop() -> None:
-    packet_us = 1_400 * 1_000_000 // 187_500
-    assert agreed_medians(bulk_bytes=2_000_000) <= agreed_medians(bulk_bytes=0) + 3 * packet_us
-
-
-def test_hop_stays_flat_under_load_on_a_lossy_chain() -> None:
-    """Reference: [Spread Figure 4.5]."""
-    rows = figure_named("spread-figure-4.5", probes=20, loads=(0.0, 0.8)).rows
-    values = {(row["protocol"], row["load"]): row["median_ms"] for row in rows}
-    assert values["hop", 0.8] <= 1.15 * values["hop", 0.0]
-    assert values["tcp", 0.8] >= 1.5 * values["tcp", 0.0]
-
-
-def test_fanout_wins_for_some_sources_and_the_tree_for_others() -> None:
-    """Reference: [Spread Table 4.1]."""
-    rows = figure_named("spread-table-4.1", probes=120).rows
-    wins = {row["source"]: row["fanout_kbit_per_second"] > row["tree_kbit_per_second"] for row in rows}
-    assert wins["cnds"] and not wins["rutgers"] and not wins["ucsb"]
+def test_bulk_takes_what_others_leave() -> None:
+    """Half of the link at least, though others have a part of it and bulk shall not queue anywhere."""
+    (row,) = figure_named("latency-beside-bulk", bulk_bytes=500_000, senders=["all"]).rows
+    assert row["bulk_kbyte_per_second"] >= 0.5 * 187.5, row

@@ -1,27 +1,27 @@
 """Speakers: daemons in one stable daemon view, each a transport with somebody above it who talks and listens.
 
-A speaker numbers what it sends and records `ssend` and `sdeliver`; the transport records its view and the network.
+A speaker numbers what it sends and records `ssend` and `sdeliver`; the transport records its view and the network. In
+runs with pruning a unit that came without content is recorded as what it stands for: it holds its place in every order.
 
 Implements: [Spread 2.2.6], the external signature of EVS-S without changes of the view.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 
-from isotone.core.contract import Action, Event, Record
+from isotone.core.contract import Action, Event, Record, Started
 from isotone.core.ids import DaemonId
 from isotone.core.services import Service
 from isotone.evs.links.contract import DeclareFailed
 from isotone.evs.ordering.stamper import Draft
 from isotone.evs.ordering.units import Unit, UnitKind
-from isotone.evs.transport import DeliverUnits, Submitted, Transport
+from isotone.evs.transport import DeliverUnits, Submitted, Transport, TransportView
+from isotone.sim.speaker_groups import Change, Contents, Members, pack, unpack
 from isotone.trace.boundary import message_digest
 from isotone.trace.events import DaemonDelivered, DaemonSent
 
 SPEAKER = "speaker"
-_HEAD = struct.Struct(">QH")  # first sequence, how many messages
 
 
 class SpeakDue(Event, frozen=True, gc=False):
@@ -29,6 +29,8 @@ class SpeakDue(Event, frozen=True, gc=False):
 
     service: Service
     lengths: tuple[int, ...]
+    group: str = ""  # for whom; everybody if it is empty
+    change: Change = Change.NONE  # whether the speaker joins or leaves that group with it
 
 
 class Speaker:
@@ -38,8 +40,9 @@ class Speaker:
         self,
         daemon: DaemonId,
         transport: Transport,
-        members: tuple[DaemonId, ...],
+        view: TransportView,
         witness: Callable[[Unit], None] = lambda unit: None,
+        contents: Contents | None = None,
     ) -> None:
         self.transport = transport
         self._witness = witness  # looks at every unit when it is delivered
@@ -47,20 +50,25 @@ class Speaker:
         self.sent = 0  # messages
         self.heard: list[Unit] = []
         self._name = str(daemon)
-        self._names = tuple(str(member) for member in members)
+        self._names = tuple(str(member) for member in view.members)
+        self._contents = contents or Contents()
+        self.members = Members(view, daemon.name) if contents is not None else None
 
     def handle(self, event: Event) -> list[Action]:
         """Take one event."""
         if not isinstance(event, SpeakDue):
-            return self._told(self.transport.handle(event))
+            told = self._told(self.transport.handle(event), event.at)
+            if isinstance(event, Started) and self.members is not None:
+                told += self._tell(self.members.stated(event.at))
+            return told
         if self.failed:
             return []
         bodies = [self._body(self.sent + place, length) for place, length in enumerate(event.lengths, start=1)]
         first, self.sent = self.sent + 1, self.sent + len(bodies)
         digests = tuple(message_digest(0, body) for body in bodies)
-        packed = b"".join([pack(first, event.lengths), *bodies])
+        packed = b"".join([pack(first, event.lengths, event.group, event.change), *bodies])
         draft = Draft(self._name, UnitKind.BUNDLE, event.service, packed)
-        told = self._told(self.transport.handle(Submitted(event.at, [draft])))
+        told = self._told(self.transport.handle(Submitted(event.at, [draft])), event.at)
         return [Record(DaemonSent(self._name, first, event.service, event.lengths, digests)), *told]
 
     def _body(self, sequence: int, length: int) -> bytes:
@@ -68,39 +76,33 @@ class Speaker:
         text = f"{self._name}/{sequence}/".encode()
         return (text * (length // len(text) + 1))[:length]
 
-    def _told(self, actions: list[Action]) -> list[Action]:
+    def _told(self, actions: list[Action], at: int) -> list[Action]:
         out: list[Action] = []
         for action in actions:
             if isinstance(action, DeliverUnits):
                 self.heard += action.units
                 for unit in action.units:
-                    self._witness(unit)
-                out += [Record(self._delivered(unit)) for unit in action.units]
+                    out += self._deliver(unit, at)
             elif isinstance(action, DeclareFailed):
                 self.failed = action.reason
             else:
                 out.append(action)
         return out
 
-    def _delivered(self, unit: Unit) -> DaemonDelivered:
-        sender = self._names[unit.daemon]
-        first, lengths, bodies = unpack(bytes(unit.body))
-        digests = tuple(message_digest(0, body) for body in bodies)
-        return DaemonDelivered(self._name, sender, first, unit.service, lengths, digests, unit.lamport, sender)
+    def _deliver(self, unit: Unit, at: int) -> list[Action]:
+        self._witness(unit)
+        whole = self._contents.whole(unit)
+        sender, spoken = self._names[unit.daemon], unpack(whole.body)
+        digests = tuple(message_digest(0, body) for body in spoken.bodies)
+        delivered = DaemonDelivered(
+            self._name, sender, spoken.first, unit.service, spoken.lengths, digests, unit.lamport, sender
+        )
+        events = self.members.deliver(unit, whole, at) if self.members is not None else []
+        return [Record(delivered), *self._tell(events)]
 
-
-def pack(first: int, lengths: tuple[int, ...]) -> bytes:
-    """What stands before the messages of a bundle."""
-    return _HEAD.pack(first, len(lengths)) + struct.pack(f">{len(lengths)}I", *lengths)
-
-
-def unpack(body: bytes) -> tuple[int, tuple[int, ...], list[bytes]]:
-    """The first sequence, the lengths and the messages of a bundle."""
-    first, count = _HEAD.unpack_from(body)
-    lengths = struct.unpack_from(f">{count}I", body, _HEAD.size)
-    at = _HEAD.size + 4 * count
-    bodies = []
-    for length in lengths:
-        bodies.append(body[at : at + length])
-        at += length
-    return first, lengths, bodies
+    def _tell(self, events: list[Event]) -> list[Action]:
+        """What the transport has to hear of groups."""
+        out: list[Action] = []
+        for event in events:
+            out += self._told(self.transport.handle(event), event.at)
+        return out

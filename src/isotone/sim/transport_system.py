@@ -5,13 +5,17 @@ the network does to packets (loss up to 30 %, bursts, reordering, duplication, a
 seed. Cuts and pauses are as short as links must bear; in some runs one link dies for good, and then only safety is
 judged.
 
-Implements: [Spread 2.2.6, 2.2.7, 3.3, 4, 5], the system side of a simulated run.
+Some runs have groups: what is sent is for one of them, daemons join and leave them, and content is pruned.
+
+Implements: [Spread 2.2.6, 2.2.7, 3.3, 3.4.2, 4, 5], the system side of a simulated run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+
+import msgspec
 
 from isotone.core.choice import Choice
 from isotone.core.contract import Address
@@ -21,10 +25,12 @@ from isotone.evs.links.ring import RingSettings
 from isotone.evs.ordering.units import Unit
 from isotone.evs.overlay.topology import Link, LinkProtocol, make_link, make_site, make_topology
 from isotone.evs.transport import Transport, TransportSettings, TransportView
+from isotone.evs.transport.settings import everybody
 from isotone.sim.faults import MILLISECOND
 from isotone.sim.links import LinkSettings
 from isotone.sim.plan import NodePlan, Plan, Scale, Step, Topology
 from isotone.sim.process import Boot
+from isotone.sim.speaker_groups import Change, Contents
 from isotone.sim.speakers import SPEAKER, SpeakDue, Speaker
 from isotone.sim.system import RUN_ASSERT, RUN_LIVE
 from isotone.sim.workload import SERVICES
@@ -35,7 +41,9 @@ TRANSPORT = "transport"
 SITES_MAX, SITE_DAEMONS_MAX, DAEMONS_MAX = 6, 8, 12
 FAMILIES = ("cut", "pause")
 LOSS_TCP_MAX = 0.03  # above it a stream stalls for longer than its link bears
-DEATH = 0.07  # the share of runs in which a link dies
+DEATH = 0.12  # the share of runs in which a link dies
+PRUNING = 0.5  # the share of runs of several sites with groups
+CHANGES = 0.03  # of what is sent in such runs, joins and leaves
 LAN_OUTAGE_US, WAN_OUTAGE_US = 60 * MILLISECOND, 400 * MILLISECOND
 LIVE_WITHIN_US = 120_000_000
 MANY_VIEWS = ("2.3", "2.4.2", "2.4.4", "2.7", "2.8.1", "2.8.2", "2.13.4", "2.14.3", "2.16", "2.19.1", "2.19.2")
@@ -47,6 +55,8 @@ class TalkStep(Step, frozen=True, tag="talk"):
 
     service: Service
     lengths: tuple[int, ...]
+    group: str = ""
+    change: Change = Change.NONE
 
 
 def transport_labels() -> tuple[str, ...]:
@@ -82,7 +92,8 @@ def draw_sites(choice: Choice, nodes: int | None) -> Topology:
         for site, size in enumerate(sizes)
         for place in range(size)
     ]
-    return Topology(tuple(planned), ())
+    groups = ("g1", "g2", "g3") if len(sizes) > 1 and choice.chance(PRUNING) else ()
+    return Topology(tuple(planned), groups)
 
 
 def draw_talk(choice: Choice, topology: Topology, scale: Scale) -> tuple[Step, ...]:
@@ -94,7 +105,8 @@ def draw_talk(choice: Choice, topology: Topology, scale: Scale) -> tuple[Step, .
         talkers = choice.sample(topology.names, choice.between(1, len(topology.names)))
         spread = choice.pick((1, 5, 40)) * MILLISECOND
         for _ in range(choice.between(1, scale.sends_min // 12)):
-            steps.append(_talk(choice, choice.pick(talkers), begin + choice.below(spread), services))
+            step = _talk(choice, choice.pick(talkers), begin + choice.below(spread), services)
+            steps.append(_addressed(choice, step, topology.groups) if topology.groups else step)
     for name in topology.names:
         steps += [
             _talk(choice, name, scale.faults_end_us + choice.below(600) * MILLISECOND, services) for _ in range(2)
@@ -110,6 +122,14 @@ def _talk(choice: Choice, node: str, at: int, services: Sequence[tuple[Service, 
     if sum(lengths) > 60_000:
         lengths = lengths[:1]
     return TalkStep(at=at, node=node, service=choice.weighted(services), lengths=lengths)
+
+
+def _addressed(choice: Choice, step: TalkStep, groups: Sequence[str]) -> TalkStep:
+    """The same to a group, or to everybody, or as a join or leave."""
+    if choice.chance(CHANGES):
+        change = choice.pick((Change.JOIN, Change.LEAVE))
+        return msgspec.structs.replace(step, service=Service.AGREED, group=choice.pick(groups), change=change)
+    return msgspec.structs.replace(step, group=choice.pick(groups)) if choice.chance(0.9) else step
 
 
 def draw_overlay(choice: Choice, sites: Sequence[str], loss: float) -> list[Link]:
@@ -155,6 +175,7 @@ class TransportRun:
         loss = choice.derive("loss").pick((0.0, 0.01, 0.03, 0.1, 0.2, 0.3))
         self._sites = {node.name: node.site for node in plan.topology.nodes}
         view = self._view(plan, choice.derive("overlay"), loss)
+        self._contents = Contents() if plan.topology.groups else None
         settings = self._settings(choice.derive("settings"))
         for node in plan.topology.nodes:
             world.add_process(node.name, partial(self._program, view, settings), site=node.site)
@@ -179,11 +200,12 @@ class TransportRun:
             multicast=choice.chance(0.7),
         )
         window = choice.pick((16 * 1024, 256 * 1024, 16 * 1024 * 1024))
-        return TransportSettings(ring=ring, site_window_bytes=window, record_network=True)
+        peek = everybody if self._contents is None else self._contents.peek
+        return TransportSettings(ring=ring, site_window_bytes=window, record_network=True, peek=peek)
 
     def _program(self, view: TransportView, settings: TransportSettings, boot: Boot) -> dict[str, Speaker]:
         transport = Transport(me=boot.daemon.name, view=view, settings=settings)
-        return {SPEAKER: Speaker(boot.daemon, transport, view.members, self._witness)}
+        return {SPEAKER: Speaker(boot.daemon, transport, view, self._witness, self._contents)}
 
     def _witness(self, unit: Unit) -> None:
         """What 2.14 is for, and a trace of one view cannot show: a SAFE unit is delivered when all have received it."""
@@ -247,7 +269,13 @@ class TransportRun:
     def play(self, step: Step) -> None:
         """Let a daemon talk."""
         assert isinstance(step, TalkStep)
-        self._world.tell(step.node, SPEAKER, SpeakDue(self._world.now, step.service, step.lengths))
+        due = SpeakDue(self._world.now, step.service, step.lengths, step.group, step.change)
+        self._world.tell(step.node, SPEAKER, due)
+
+    @property
+    def has_death(self) -> bool:
+        """Whether a link dies in this run."""
+        return self._dead is not None
 
     # --- the end ---------------------------------------------------------------------------------------------------
 
@@ -275,7 +303,14 @@ class TransportRun:
     def choices(self) -> Mapping[str, int]:
         """How the run ended, for the summary."""
         failed = self._failed()
-        return {"link failed": bool(failed), "no link failed": not failed, "link died": self._dead is not None}
+        members = [self._speaker(name).members for name in self._names]
+        return {
+            "link failed": bool(failed),
+            "no link failed": not failed,
+            "link died": self._dead is not None,
+            "link failed by itself": bool(failed) and self._dead is None,
+            "units without content": sum(each.pruned for each in members if each is not None),
+        }
 
     def _failed(self) -> list[str]:
         return [name for name in self._names if self._speaker(name).failed]

@@ -7,6 +7,7 @@ import pytest
 from isotone.core import boundary as b4
 from isotone.core.bundles import BUNDLE_BYTES_MAX, Bundle, bundle_of
 from isotone.core.choice import Choice
+from isotone.core.codec.fragment import MESSAGE_BYTES_MAX
 from isotone.core.ids import ClientId
 from isotone.core.services import Service
 from isotone.evs.groups import Groups, GroupsSettings, Submit
@@ -112,3 +113,17 @@ def test_names_that_are_forgotten_still_need_higher_sessions() -> None:
     assert bench.ask(ClientId(D1, "a", 0), b4.Connect()) == [f"a1: refused connect: {refused}"]
     assert bench.ask(ClientId(D1, "d", 3), b4.Connect()) == [f"d1: refused connect: {refused}"]
     bench.connect(ClientId(D1, "a", 4))
+
+
+def test_a_message_of_sixteen_mebibytes_is_taken_and_one_byte_more_is_refused_with_the_limit() -> None:
+    groups = started().groups
+    assert groups.handle(b4.Requested(0, A1, b4.Connect()))
+    whole = bytes(MESSAGE_BYTES_MAX)
+    refused = groups.handle(b4.Requested(0, A1, b4.Send(bundle(body=whole + b"x"))))
+    assert [action.indication.reason for action in refused] == [  # type: ignore[attr-defined]
+        f"a payload of {MESSAGE_BYTES_MAX + 1} bytes; at most {MESSAGE_BYTES_MAX}, and the sum of the lengths"
+    ]
+    taken = groups.handle(b4.Requested(0, A1, b4.Send(bundle(body=whole))))
+    assert sum(len(draft.body) for action in taken if isinstance(action, Submit) for draft in action.drafts) > len(
+        whole
+    )

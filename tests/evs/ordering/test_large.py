@@ -8,9 +8,9 @@ from isotone.core.bundles import BUNDLE_BYTES_MAX
 from isotone.core.choice import Choice
 from isotone.core.errors import LocalProtocolError
 from isotone.core.services import Service
-from isotone.evs.links.fragments import MESSAGE_BYTES_MAX, OPEN_MAX
+from isotone.evs.links.fragments import OPEN_MAX
 from isotone.evs.ordering.delivery import Delivery
-from isotone.evs.ordering.large import Joining, drafts_of
+from isotone.evs.ordering.large import ENCODED_BYTES_MAX, Joining, drafts_of
 from isotone.evs.ordering.lines import Lines
 from isotone.evs.ordering.stamper import Draft, Stamper
 from isotone.evs.ordering.units import Unit, UnitKind
@@ -44,7 +44,7 @@ def test_fragments_fit_a_unit_and_none_is_a_copy() -> None:
 
 def test_a_message_over_the_limit_is_refused() -> None:
     with pytest.raises(LocalProtocolError):
-        drafts_of(message("s", MESSAGE_BYTES_MAX + 8), number=1)
+        drafts_of(message("s", ENCODED_BYTES_MAX + 8), number=1)
 
 
 @pytest.mark.parametrize("kind", [UnitKind.BUNDLE, UnitKind.GROUPS, UnitKind.MEMBERSHIP])

@@ -91,10 +91,12 @@ def test_clearances_survive_the_wire_and_bad_ones_are_refused() -> None:
 
 
 @pytest.mark.parametrize("previous", [0, 1, 7, 99_990, 99_999])
-def test_metadata_is_small_and_survives_the_wire(previous: int) -> None:
-    whole = Unit(UnitKind.BUNDLE, Service.FIFO, 1, 3, 100_000, 1 << 40, previous, b"content", (1, 2), (5, 0))
+@pytest.mark.parametrize("service", [Service.FIFO, Service.AGREED])
+def test_metadata_is_small_and_survives_the_wire(previous: int, service: Service) -> None:
+    past = ((1, 2), (5, 0)) if service is Service.FIFO else ()
+    whole = Unit(UnitKind.BUNDLE, service, 1, 3, 100_000, 1 << 40, previous, b"content", *past)
     header, body = encode_unit(whole.pruned())
-    assert len(header) <= 32 and body == b""
+    assert len(header) <= 32 + (26 if past else 0) and body == b""
     assert decode_unit(memoryview(header), sites=2, daemons=4) == whole.pruned()
     for bad in (header[:-1], header + b"x"):
         with pytest.raises(RemoteProtocolError):

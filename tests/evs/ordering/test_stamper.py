@@ -6,7 +6,7 @@ from isotone.core.services import Service
 from isotone.evs.links.ring import Origination
 from isotone.evs.ordering.delivery import Delivery
 from isotone.evs.ordering.lines import Lines
-from isotone.evs.ordering.stamper import UNIT_OVERHEAD_BYTES, Draft, Stamper
+from isotone.evs.ordering.stamper import TICK, UNIT_OVERHEAD_BYTES, Draft, Stamper
 from isotone.evs.ordering.units import Unit, UnitKind
 
 
@@ -26,11 +26,20 @@ def visit(each: Stamper, sequence: int = 0, lamport: int = 0, bytes_max: int = 1
 def test_stamps_go_on_from_the_token_and_above_all_that_was_seen() -> None:
     """Reference: [Spread Lemma 5.1]."""
     each = stamper()
-    each.seen([Unit(UnitKind.BUNDLE, Service.AGREED, 1, 1, 1, 40, 0)])
+    each.seen([Unit(UnitKind.BUNDLE, Service.AGREED, 1, 1, 1, 40 * TICK + 7, 0)])
     each.submit([draft("s"), draft("s")])
-    born = visit(each, sequence=7, lamport=30)
-    assert [(unit.sequence, unit.lamport) for unit in born] == [(8, 41), (9, 42)]
-    assert each.promise == (9, 42)
+    born = visit(each, sequence=7, lamport=30 * TICK)
+    assert [(unit.sequence, unit.lamport) for unit in born] == [(8, 41 * TICK), (9, 42 * TICK)]
+    assert each.promise == (9, 42 * TICK)
+
+
+def test_fragments_hardly_move_the_clock() -> None:
+    """Reference: D-tick. A site that sends bulk does not run ahead of the others, who would have to catch up first."""
+    each = stamper()
+    each.submit([draft("s"), *[Draft("bulk", UnitKind.FRAGMENT, Service.AGREED, b"x")] * 3])
+    assert [unit.lamport for unit in visit(each)] == [TICK, TICK + 1, TICK + 2, TICK + 3]
+    each.submit([draft("s")])
+    assert [unit.lamport for unit in visit(each, 4, TICK + 3)] == [2 * TICK], "later than all before it"
 
 
 def test_a_visit_promises_even_when_nothing_is_stamped() -> None:
@@ -46,7 +55,11 @@ def test_unreliable_units_take_no_place_in_the_sequence() -> None:
     each = stamper()
     each.submit([draft("s", service=Service.UNRELIABLE), draft("s"), draft("s", service=Service.RELIABLE)])
     born = visit(each)
-    assert [(unit.sequence, unit.lamport, unit.previous) for unit in born] == [(0, 1, 0), (1, 2, 0), (2, 3, 1)]
+    assert [(unit.sequence, unit.lamport, unit.previous) for unit in born] == [
+        (0, TICK, 0),
+        (1, 2 * TICK, 0),
+        (2, 3 * TICK, 1),
+    ]
 
 
 def test_an_unreliable_unit_carries_its_past_too() -> None:
@@ -54,19 +67,19 @@ def test_an_unreliable_unit_carries_its_past_too() -> None:
     each = stamper()
     each.submit([draft("s"), draft("s", service=Service.RELIABLE), draft("s", service=Service.UNRELIABLE)])
     unreliable = visit(each)[-1]
-    assert unreliable.weak_before == (2, 0) and unreliable.agreed_before == (1, 0)
+    assert unreliable.weak_before == (2, 0) and unreliable.agreed_before == (TICK, 0)
     receiver = Delivery(Lines.of(2))
     assert receiver.take([unreliable]) == [unreliable]
-    assert receiver.weak_past == [2, 0] and receiver.agreed_past == (1, 0)
+    assert receiver.weak_past == [2, 0] and receiver.agreed_past == (TICK, 0)
 
 
 def test_the_window_stops_stamping_until_what_was_stamped_is_stable() -> None:
     each = stamper(window=3 * UNIT_OVERHEAD_BYTES)
     each.submit([draft("s")] * 10)
     assert len(visit(each)) == 3 and not each.is_waiting()
-    each.stable_through(1)
-    assert each.is_waiting() and len(visit(each, 3, 3)) == 1
-    each.stable_through(4)
+    each.stable_through(TICK)
+    assert each.is_waiting() and len(visit(each, 3, 3 * TICK)) == 1
+    each.stable_through(4 * TICK)
     assert each.unstable_bytes == 0
 
 

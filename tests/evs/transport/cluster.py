@@ -52,7 +52,7 @@ class Cluster:
 
     def _program(self, boot: Boot) -> dict[str, Speaker]:
         transport = Transport(me=boot.daemon.name, view=self.view, settings=self.settings)
-        return {SPEAKER: Speaker(boot.daemon, transport, self.view.members)}
+        return {SPEAKER: Speaker(boot.daemon, transport, self.view)}
 
     def speaker(self, name: str) -> Speaker:
         speaker = self.world.automaton(name, SPEAKER)
@@ -71,7 +71,7 @@ class Cluster:
 
     def heard(self, name: str) -> list[tuple[str, int]]:
         """Sender and site sequence of everything delivered, in order."""
-        return [(self.view.members[unit.daemon].name, unit.lamport) for unit in self.speaker(name).heard]
+        return [(self.view.members[unit.daemon].name, unit.sequence) for unit in self.speaker(name).heard]
 
     def failed(self) -> dict[str, str]:
         return {name: self.speaker(name).failed for name in self.names if self.speaker(name).failed}

@@ -7,13 +7,13 @@ import pytest
 from isotone.core.contract import Address, DatagramsReceived, SetTimer
 from isotone.core.errors import LocalProtocolError, RemoteProtocolError
 from isotone.core.services import Service
-from isotone.evs.links.fragments import split
 from isotone.evs.links.hop.settings import HopSettings
 from isotone.evs.links.ring import RingSettings
-from isotone.evs.ordering.stamper import Draft
-from isotone.evs.ordering.units import UnitKind
+from isotone.evs.ordering.large import Joining, drafts_of
+from isotone.evs.ordering.stamper import UNIT_OVERHEAD_BYTES, Draft
+from isotone.evs.ordering.units import Unit, UnitKind
 from isotone.evs.overlay.topology import LinkLimits, LinkProtocol
-from isotone.evs.transport import Submitted, TransportSettings
+from isotone.evs.transport import DeliverUnits, Submitted, TransportSettings
 from isotone.evs.transport.settings import UNIT_BYTES_MAX
 from isotone.sim.links import LinkSettings
 from isotone.sim.network import NetworkSettings
@@ -64,9 +64,9 @@ def test_units_are_forwarded_although_earlier_ones_are_missing() -> None:
     cluster.world.mend("a", "b", one_way=True)
     cluster.send("a", Service.RELIABLE)
     cluster.world.run_for(25_000)
-    assert [lamport for _, lamport in cluster.heard("c")] == [1, 3], "the third overtook the lost second"
+    assert [sequence for _, sequence in cluster.heard("c")] == [1, 3], "the third overtook the lost second"
     cluster.run()
-    assert [lamport for _, lamport in cluster.heard("c")] == [1, 3, 2]
+    assert [sequence for _, sequence in cluster.heard("c")] == [1, 3, 2]
 
 
 def test_a_dead_link_is_declared_and_ends_everything_at_that_daemon() -> None:
@@ -109,8 +109,6 @@ def test_a_draft_that_fits_into_no_unit_is_refused_at_the_sender() -> None:
     draft = Draft("s", UnitKind.BUNDLE, Service.AGREED, bytes(UNIT_BYTES_MAX + 1))
     with pytest.raises(LocalProtocolError, match="fragments"):
         cluster.transport("a").handle(Submitted(0, [draft]))
-    with pytest.raises(LocalProtocolError, match="over the limit"):
-        split(bytes(16 * 1024 * 1024 + 1), 60_000, number=1)
 
 
 def test_each_unit_is_received_once_by_everyone() -> None:
@@ -139,24 +137,22 @@ def test_empty_messages_and_ten_thousand_of_one_byte_arrive() -> None:
 def test_sixteen_mebibytes_arrive_as_fragments(protocol: LinkProtocol) -> None:
     message = bytes(range(256)) * 64 * 1024
     cluster = Cluster("a b", "a-b", settings=TransportSettings(), protocol=protocol)
-    transport, out = cluster.transport("b"), bytearray()
-    for fragment in split(message, 60_000, number=1):
-        draft = Draft("bulk", UnitKind.FRAGMENT, Service.AGREED, fragment.header() + bytes(fragment.body))
-        cluster.world.tell("a", "speaker", Submitted(0, [draft]))
-    cluster.speaker("b")._told = lambda actions: _keep(actions, out)  # type: ignore[method-assign]
-    cluster.speaker("a")._told = lambda actions: _keep(actions, bytearray())  # type: ignore[method-assign]
+    heard: list[Unit] = []
+    joining = Joining(2)
+    cluster.speaker("b")._told = lambda actions, at: _keep(actions, joining, heard)  # type: ignore[method-assign]
+    cluster.speaker("a")._told = lambda actions, at: _keep(actions, Joining(2), [])  # type: ignore[method-assign]
+    drafts = drafts_of(Draft("bulk", UnitKind.BUNDLE, Service.AGREED, message), number=1)
+    assert len(drafts) > 256 and cluster.transport("a").room > 0
+    cluster.world.tell("a", "speaker", Submitted(0, drafts))
     assert cluster.run(300)
-    assert bytes(out) == message and transport.delivery.kept_bytes == 0
+    assert [(unit.kind, bytes(unit.body) == message) for unit in heard] == [(UnitKind.BUNDLE, True)]
+    assert cluster.transport("b").delivery.kept_bytes == joining.held_bytes == 0
 
 
-def _keep(actions: list, out: bytearray) -> list:  # type: ignore[type-arg]
-    from isotone.evs.links.fragments import parse_fragment
-    from isotone.evs.transport import DeliverUnits
-
+def _keep(actions: list, joining: Joining, heard: list[Unit]) -> list:  # type: ignore[type-arg]
     for action in actions:
         if isinstance(action, DeliverUnits):
-            for unit in action.units:
-                out += parse_fragment(unit.body).body
+            heard += joining.join(action.units)
     return [action for action in actions if not isinstance(action, DeliverUnits)]
 
 
@@ -181,6 +177,42 @@ def test_memory_stays_bounded_behind_a_slow_but_live_site() -> None:
     assert cluster.transport("a").stamper.waiting_bytes > 100_000, "the rest waits before it is stamped"
     assert cluster.run(200) and not cluster.failed()
     assert cluster.transport("c").delivery.kept_bytes == 0
+
+
+def test_what_waits_to_be_stamped_is_bounded_and_more_is_refused() -> None:
+    """Who looks at the room never comes to the bound; who does not is told, and nothing of it is taken."""
+    settings = TransportSettings(waiting_bytes_max=100_000)
+    transport = Cluster("a b", "a-b", settings=settings).transport("a")
+    draft = Draft("s", UnitKind.BUNDLE, Service.AGREED, bytes(60_000))
+    transport.handle(Submitted(0, [draft] * 3))
+    assert transport.room == 0 and transport.stamper.waiting_bytes == 180_000, "it has not started"
+    fits = (settings.waiting_bytes_bound - 180_000) // 60_000
+    with pytest.raises(LocalProtocolError, match="look at the room first"):
+        transport.handle(Submitted(0, [draft] * (fits + 1)))
+    assert transport.stamper.waiting_bytes == 180_000
+    transport.handle(Submitted(0, [draft] * fits))
+    assert transport.stamper.waiting_bytes <= settings.waiting_bytes_bound
+
+
+def test_daemons_that_are_no_gateway_run_ahead_of_its_links_by_two_visits_at_most() -> None:
+    """They hear that the links are full with the next rotation; until then each may have stamped twice."""
+    ring = RingSettings(personal_window=5)
+    slow = LinkSettings(latency_us=5_000, jitter_us=0, bandwidth_bytes_per_second=50_000)
+    network = NetworkSettings(lan=LinkSettings(jitter_us=0), wan=slow)
+    cluster = Cluster("abc d", "a-d", settings=TransportSettings(ring=ring), network=network)
+    for _ in range(200):
+        for name in "bc":
+            cluster.send(name, Service.AGREED, 1_000)
+    cluster.world.run_for(1)
+    visit = ring.personal_window * ring.body_bytes + 1_000 + UNIT_OVERHEAD_BYTES
+    gateway = cluster.transport("a").gateway
+    assert gateway is not None
+    waited = 0
+    while any(cluster.transport(name).stamper.waiting_bytes for name in "bc"):
+        cluster.world.run_for(1_000)
+        waited = max(waited, gateway.trunks[0].waiting_bytes)
+    assert 0 < waited <= gateway.trunks[0].quantum + 2 * 2 * visit
+    assert cluster.run(100) and not cluster.failed()
 
 
 @pytest.mark.parametrize("protocol", list(LinkProtocol))

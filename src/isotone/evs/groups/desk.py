@@ -30,7 +30,7 @@ from isotone.core.services import Service
 from isotone.evs.groups.actions import GroupsSettings
 from isotone.evs.groups.messages import CODEC, JoinMessage, KillMessage, LeaveMessage
 from isotone.evs.groups.roster import Roster
-from isotone.evs.ordering.large import drafts_of
+from isotone.evs.ordering.large import PIECE_BYTES_MAX, drafts_of
 from isotone.evs.ordering.stamper import Draft
 from isotone.evs.ordering.units import UnitKind
 
@@ -50,6 +50,7 @@ class Desk:
         self._last_session: dict[str, int] = {}  # by name, the longest unused first
         self._session_floor = -1  # the highest number among names that were forgotten
         self._large_messages = 0  # so far: each has a number of its own
+        self.piece_bytes = PIECE_BYTES_MAX  # of a large message that one fragment holds, for the links of this view
         self.joining: dict[tuple[ClientId, str], None] = {}  # joins asked here, not yet delivered here
 
     def take(self, client: ClientId, request: Request, *, busy: bool, out: list[Action]) -> list[Draft]:
@@ -137,9 +138,8 @@ class Desk:
     def _drafts_of(self, bundle: Bundle) -> list[Draft]:
         payload_max = self._settings.message_bytes_max if bundle.count == 1 else BUNDLE_BYTES_MAX
         body = b"".join(encode_bundle(bundle, None, payload_max=payload_max))
-        drafts = drafts_of(
-            Draft(bundle.sender.name, UnitKind.BUNDLE, bundle.service, body), number=self._large_messages + 1
-        )
+        whole = Draft(bundle.sender.name, UnitKind.BUNDLE, bundle.service, body)
+        drafts = drafts_of(whole, number=self._large_messages + 1, piece_bytes=self.piece_bytes)
         self._large_messages += len(drafts) > 1
         return drafts
 

@@ -45,9 +45,10 @@ from isotone.evs.groups.messages import (
 )
 from isotone.evs.groups.roster import Roster
 from isotone.evs.groups.states import TRANSITIONS, Reason, State
-from isotone.evs.ordering.large import Joining
+from isotone.evs.ordering.large import HEAD_BYTES, PIECE_BYTES_MAX, Joining
 from isotone.evs.ordering.stamper import Draft
 from isotone.evs.ordering.units import BEFORE_ALL, Position, Unit, UnitKind
+from isotone.evs.transport.view import fragment_bytes
 
 GROUPS_SESSION = ""  # under which GROUPS are sent; no client has an empty name
 
@@ -137,6 +138,7 @@ class Groups:
         self._last_agreed = BEFORE_ALL
         self._joining = Joining(len(action.view.members))
         self._sites = Sites.of(action.topology, action.view.members)
+        self.desk.piece_bytes = min(PIECE_BYTES_MAX, fragment_bytes(action.topology) - HEAD_BYTES)
         if len(self.lineage) == len(coming):
             self._changes.network_views(GroupViewId(action.view.id), out)
             self._enter(Reason.ALL_CAME_ALONG)

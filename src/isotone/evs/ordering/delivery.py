@@ -11,6 +11,7 @@ Memory: a unit is kept until it is walked and stable. The bytes kept are bounded
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from isotone.core.services import Service
@@ -43,6 +44,26 @@ class SiteStream:
     def has_received(self, sequence: int) -> bool:
         return sequence <= self.line.contiguous or sequence in self.ahead
 
+    @property
+    def known(self) -> int:
+        """The highest sequence that is known to exist."""
+        return max(self.line.promised, *self.ahead) if self.ahead else self.line.promised
+
+    def units(self) -> Iterator[Unit]:
+        """All that is kept here, for recovery."""
+        yield from self.kept
+        yield from self.queue
+        yield from self.ahead.values()
+
+    def settled(self, agreed: int) -> int:
+        """The highest sequence at or below the agreed line."""
+        last = self.walked
+        for unit in self.queue:
+            if unit.lamport > agreed:
+                break
+            last = unit.sequence
+        return last
+
 
 @dataclass
 class Delivery:
@@ -57,11 +78,18 @@ class Delivery:
     _streams: list[SiteStream] = field(default_factory=list)
     _after: dict[tuple[int, int], list[Unit]] = field(default_factory=dict)  # FIFO and CAUSAL behind one unit
     _causal: list[Unit] = field(default_factory=list)  # CAUSAL that wait for their past
+    _ready: deque[Unit] = field(default_factory=deque)  # what waited for a unit that is complete now
+    _releasing: bool = False
     _unreliable: dict[int, int] = field(default_factory=dict)  # daemon to the time of its last UNRELIABLE delivered
 
     def __post_init__(self) -> None:
         self._streams = [SiteStream(line) for line in self.lines.sites]
         self.weak_past = [0] * len(self._streams)
+
+    @property
+    def streams(self) -> Sequence[SiteStream]:
+        """By site, for recovery."""
+        return self._streams
 
     def take(self, units: list[Unit]) -> list[Unit]:
         """Units arrived, in any order, perhaps again; return what can be delivered now."""
@@ -174,8 +202,13 @@ class Delivery:
 
     def _release(self, unit: Unit, out: list[Unit]) -> None:
         """This unit is complete: the next of its session, which waited for that, may be too."""
-        for waiting in self._after.pop((unit.site, unit.sequence), ()):
-            self._try_early(waiting, out)
+        self._ready.extend(self._after.pop((unit.site, unit.sequence), ()))
+        if self._releasing:
+            return  # by a unit before it in the same session: sessions are longer than a stack is deep
+        self._releasing = True
+        while self._ready:
+            self._try_early(self._ready.popleft(), out)
+        self._releasing = False
 
     # --- causal ----------------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 import msgspec
 
 from isotone.core.bundles import BUNDLE_BYTES_MAX
+from isotone.core.codec.fragment import WHOLE_OVERHEAD_MAX
 from isotone.core.errors import RemoteProtocolError
 from isotone.core.services import Service
 from isotone.evs.links.fragments import (
@@ -32,6 +33,7 @@ from isotone.evs.ordering.units import Unit, UnitKind
 
 HEAD_BYTES = 1 + FRAGMENT_HEADER_BYTES  # the kind of the whole message stands before each fragment
 PIECE_BYTES_MAX = BUNDLE_BYTES_MAX - HEAD_BYTES
+ENCODED_BYTES_MAX = MESSAGE_BYTES_MAX + WHOLE_OVERHEAD_MAX  # of the largest message with what stands before it
 UNFINISHED_MAX = 1 << 16  # of one daemon; bytes are what is really bounded
 
 
@@ -60,7 +62,7 @@ def drafts_of(draft: Draft, *, number: int, piece_bytes: int = PIECE_BYTES_MAX) 
         return [draft]
     kind = bytes([draft.kind])
     parts: list[bytes | memoryview] = []
-    for fragment in split(draft.body, piece_bytes, number=number):
+    for fragment in split(draft.body, piece_bytes, number=number, message_bytes_max=ENCODED_BYTES_MAX):
         parts += (kind, fragment.header(), fragment.body)
     return LargeMessage(draft.session, draft.service, b"".join(parts), HEAD_BYTES + piece_bytes).drafts()
 
@@ -70,8 +72,9 @@ class Joining:
 
     def __init__(self, daemons: int, *, memory_max: int | None = None) -> None:
         self.malformed = 0  # fragments that no correct daemon sends
-        limit = memory_max or daemons * (OPEN_MAX + 1) * MESSAGE_BYTES_MAX
-        self._reassembly = Reassembly(open_max=UNFINISHED_MAX, memory_max=limit)
+        limit = memory_max or daemons * (OPEN_MAX + 1) * ENCODED_BYTES_MAX
+        largest = min(limit, ENCODED_BYTES_MAX)
+        self._reassembly = Reassembly(message_bytes_max=largest, open_max=UNFINISHED_MAX, memory_max=limit)
         self._last: dict[tuple[int, int], Unit] = {}  # by daemon and number: the highest fragment, without its body
 
     @property

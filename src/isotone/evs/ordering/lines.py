@@ -39,6 +39,11 @@ class SiteLine:
             return self.heard
         return min(self.heard, next(iter(self._bare.values())) - 1)
 
+    @property
+    def promised(self) -> int:
+        """The highest sequence that the stream itself or a promise says to exist."""
+        return self._promises[-1][0] if self._promises else self.contiguous
+
     def bare(self, sequence: int, lamport: int) -> None:
         """Metadata of an AGREED or SAFE unit came; call in the order of sequences, before `advance`."""
         if lamport > self._cleared or sequence in self._owed:

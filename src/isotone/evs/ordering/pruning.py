@@ -20,11 +20,12 @@ import msgspec
 
 from isotone.core.errors import RemoteProtocolError
 from isotone.evs.links.contract import Frame, frame_of
-from isotone.evs.ordering.units import Unit, encode_unit
+from isotone.evs.ordering.units import Unit, UnitKind, encode_unit
 
 DIRECTED_FRAME = 5  # content for some sites; the others below get metadata
 CONTENT_FRAME = 6  # content that is owed to some sites; the others get nothing
 CLEARED_FRAME = 7
+DIRECTED_BULK_FRAME = 9  # as DIRECTED_FRAME, for fragments of large messages
 SITES_MAX = 64
 OWED_MAX = 1_000
 _MASK = struct.Struct(">Q")
@@ -50,6 +51,11 @@ class Cleared(msgspec.Struct, frozen=True, gc=False):
 def encode_masked(kind: int, mask: int, unit: Unit) -> Frame:
     """A frame of content for the sites of this mask."""
     return frame_of(kind, _MASK.pack(mask), *encode_unit(unit))
+
+
+def directed_kind(unit: Unit) -> int:
+    """The kind of frame for a unit whose content is not for all."""
+    return DIRECTED_BULK_FRAME if unit.kind is UnitKind.FRAGMENT else DIRECTED_FRAME
 
 
 def split_mask(body: memoryview) -> tuple[int, memoryview]:

@@ -5,7 +5,8 @@ Deviations: D-window a daemon stops stamping while more than its share of the si
 link windows alone do not bound the memory behind a slow but live site (DESIGN 3). D-hold it also stops while units of
 its site wait for room on a link, because whatever is stamped holds up everything of a later time until it has arrived
 everywhere: bulk waits before it is stamped, not behind. Sessions take turns; fragments of large messages are stamped
-when nothing else waits.
+when nothing else waits. D-tick units stand at multiples of `TICK` and fragments in between, so that bulk does not drive
+the clock of its site ahead of the others', which would all have to catch up before anything of that time is delivered.
 """
 
 from __future__ import annotations
@@ -13,19 +14,25 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from isotone.core.services import Service
 from isotone.evs.links.contract import Frame, frame_of
+from isotone.evs.links.fragments import OPEN_MAX
 from isotone.evs.links.ring.token import Origination
 from isotone.evs.ordering.delivery import Delivery
 from isotone.evs.ordering.units import BEFORE_ALL, Position, Unit, UnitKind, encode_unit
+
+if TYPE_CHECKING:
+    from isotone.evs.ordering.large import LargeMessage
 
 UNIT_FRAME = 1
 BULK_FRAME = 4  # a unit too, but a fragment of a large message: links let others overtake it
 UNIT_OVERHEAD_BYTES = 64
 UNLIMITED = 1 << 62
+TICK = 1024  # the Lamport clock goes on by so much for a unit, and by 1 for a fragment of a large message: D-tick
 
 
 class Draft(msgspec.Struct, frozen=True, gc=False):
@@ -35,6 +42,7 @@ class Draft(msgspec.Struct, frozen=True, gc=False):
     kind: UnitKind
     service: Service
     body: bytes | memoryview
+    large: LargeMessage | None = None  # the whole of which this is a fragment
 
 
 def frame_kind(unit: Unit) -> int:
@@ -70,6 +78,8 @@ class Stamper:
     bulk_room: int = UNLIMITED  # the same for fragments; never above ``room``
     _drafts: dict[str, deque[Draft]] = field(default_factory=dict)  # by session, never empty; the first has its turn
     _bulk: dict[str, deque[Draft]] = field(default_factory=dict)  # the same for sessions whose next is a fragment
+    _unbegun: dict[str, deque[Draft]] = field(default_factory=dict)  # as ``_bulk``, while OPEN_MAX are in there
+    _originated: list[Draft] = field(default_factory=list)  # of ``_born``
     _reported: int = 0
     _born: list[Unit] = field(default_factory=list)  # stamped since the last `take_born`
     _unstable: deque[tuple[int, int]] = field(default_factory=deque)  # time and cost of what was stamped here
@@ -80,7 +90,8 @@ class Stamper:
         """These wait for the token."""
         for draft in drafts:
             self.waiting_bytes += len(draft.body)
-            waiting = self._drafts.get(draft.session) or self._bulk.get(draft.session)
+            session = draft.session
+            waiting = self._drafts.get(session) or self._bulk.get(session) or self._unbegun.get(session)
             if waiting is None:
                 self._enqueue(draft.session, deque([draft]))
             else:
@@ -88,7 +99,10 @@ class Stamper:
 
     def _enqueue(self, session: str, waiting: deque[Draft]) -> None:
         """A session has its turn when all others had theirs; its drafts stay in order."""
-        (self._bulk if waiting[0].kind is UnitKind.FRAGMENT else self._drafts)[session] = waiting
+        if waiting[0].kind is not UnitKind.FRAGMENT:
+            self._drafts[session] = waiting
+        else:
+            (self._bulk if len(self._bulk) < OPEN_MAX else self._unbegun)[session] = waiting
 
     def forget(self, session: str) -> None:
         """The session ended; what it still has waiting is stamped all the same."""
@@ -114,8 +128,24 @@ class Stamper:
 
     def take_born(self) -> list[Unit]:
         """What was stamped since the last call, for this daemon's own delivery."""
-        born, self._born = self._born, []
+        born, self._born, self._originated = self._born, [], []
         return born
+
+    def take_unstamped(self) -> list[Draft]:
+        """The view ended: what it has not seen, in the order of each session, for the next.
+
+        A large message whose beginning was stamped starts anew. What was stamped and not taken has never left.
+        """
+        waiting: dict[str, list[Draft]] = {}
+        for draft in self._originated:
+            waiting.setdefault(draft.session, []).append(draft)
+        for turns in (self._drafts, self._bulk, self._unbegun):
+            for session, drafts in turns.items():
+                waiting.setdefault(session, []).extend(drafts)
+            turns.clear()
+        self.take_born()
+        self.waiting_bytes = 0
+        return [draft for drafts in waiting.values() for draft in _anew(drafts)]
 
     # --- the ring's side -------------------------------------------------------------------------------------------
 
@@ -148,11 +178,12 @@ class Stamper:
         frames: list[Frame] = []
         while bytes_max > 0 and (turns := self._turns()) is not None:
             draft = self._next_draft(turns)
-            lamport += 1
+            lamport = lamport + 1 if draft.kind is UnitKind.FRAGMENT else (lamport // TICK + 1) * TICK
             reliable = draft.service is not Service.UNRELIABLE
             site_sequence += reliable
             unit = self._stamp(draft, site_sequence if reliable else 0, lamport)
             self._born.append(unit)
+            self._originated.append(draft)
             header, body = encode_unit(unit)
             frames.append(frame_of(frame_kind(unit), header, body))
             cost = len(draft.body) + UNIT_OVERHEAD_BYTES
@@ -170,10 +201,19 @@ class Stamper:
         session = next(iter(turns))
         waiting = turns.pop(session)
         draft = waiting.popleft()
-        if waiting:
-            self._enqueue(session, waiting)
+        if waiting and draft.large is not None and waiting[0].large is draft.large:
+            turns[session] = waiting  # the same message goes on
+        else:
+            if self._unbegun and turns is self._bulk:
+                self._begin_next()
+            if waiting:
+                self._enqueue(session, waiting)
         self.waiting_bytes -= len(draft.body)
         return draft
+
+    def _begin_next(self) -> None:
+        session = next(iter(self._unbegun))
+        self._bulk[session] = self._unbegun.pop(session)
 
     def _stamp(self, draft: Draft, sequence: int, lamport: int) -> Unit:
         past = self._sessions.setdefault(draft.session, SessionPast())
@@ -187,3 +227,9 @@ class Stamper:
         weak[self.site] = max(weak[self.site], past.weak)
         past.weak = sequence or past.weak
         return Unit(*head, previous, draft.body, tuple(weak), max(self.delivery.agreed_past, past.agreed))
+
+
+def _anew(drafts: list[Draft]) -> list[Draft]:
+    """Only the first message of a session can have been begun."""
+    large = drafts[0].large
+    return drafts if large is None else [*large.drafts(), *(draft for draft in drafts if draft.large is not large)]

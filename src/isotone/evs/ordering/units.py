@@ -32,6 +32,7 @@ Position = tuple[int, int]
 """A place in the total order: Lamport time, then the stamping daemon's index."""
 
 BEFORE_ALL: Position = (0, 0)
+LAMPORT_MAX = 1 << 62  # of what a peer may say, so that the clock can go on
 
 
 class UnitKind(IntEnum):
@@ -40,6 +41,8 @@ class UnitKind(IntEnum):
     BUNDLE = 1
     FRAGMENT = 2
     PRUNED = 3
+    GROUPS = 4  # a message of the groups among themselves
+    MEMBERSHIP = 5  # a message of the membership while a daemon view forms
 
 
 class Unit(msgspec.Struct, frozen=True, gc=False):
@@ -67,8 +70,8 @@ class Unit(msgspec.Struct, frozen=True, gc=False):
         return (self.lamport, self.daemon)
 
     def pruned(self) -> Unit:
-        """The same unit without its content, and without its past: nobody delivers it here."""
-        return msgspec.structs.replace(self, kind=UnitKind.PRUNED, body=b"", weak_before=(), agreed_before=BEFORE_ALL)
+        """The same unit without its content: it keeps its place in every order, and so its past."""
+        return msgspec.structs.replace(self, kind=UnitKind.PRUNED, body=b"")
 
 
 def encode_unit(unit: Unit) -> tuple[bytes, bytes | memoryview]:
@@ -85,10 +88,7 @@ def encode_unit(unit: Unit) -> tuple[bytes, bytes | memoryview]:
         unit.lamport,
         unit.previous,
     )
-    if unit.weak_before:
-        header += DEPENDENCY.pack(*unit.agreed_before)
-        header += struct.pack(f">{len(unit.weak_before)}Q", *unit.weak_before)
-    return header, unit.body
+    return header + encode_past(unit), unit.body
 
 
 def _encode_metadata(unit: Unit) -> bytes:
@@ -98,28 +98,45 @@ def _encode_metadata(unit: Unit) -> bytes:
     fixed = METADATA.pack(
         unit.kind, unit.service, unit.site, unit.daemon, unit.sequence, unit.lamport, FAR if far else back
     )
-    return fixed + FAR_BACK.pack(unit.previous) if far else fixed
+    return fixed + (FAR_BACK.pack(unit.previous) if far else b"") + encode_past(unit)
 
 
-def _decode_metadata(frame: memoryview) -> Unit:
+def encode_past(unit: Unit) -> bytes:
+    """The causal past of a unit below AGREED; nothing for others."""
+    if not unit.weak_before:
+        return b""
+    return DEPENDENCY.pack(*unit.agreed_before) + struct.pack(f">{len(unit.weak_before)}Q", *unit.weak_before)
+
+
+def decode_past(frame: memoryview, offset: int, sites: int) -> tuple[Position, tuple[int, ...], int]:
+    """The inverse of `encode_past` for a unit below AGREED, and where it ends."""
+    agreed_before = DEPENDENCY.unpack_from(frame, offset)
+    weak_before = struct.unpack_from(f">{sites}Q", frame, offset + DEPENDENCY.size)
+    return (agreed_before[0], agreed_before[1]), weak_before, offset + DEPENDENCY.size + 8 * sites
+
+
+def _decode_metadata(frame: memoryview, sites: int) -> Unit:
     kind, service, site, daemon, sequence, lamport, back = METADATA.unpack_from(frame)
-    expected = METADATA.size + FAR_BACK.size * (back == FAR)
-    if len(frame) != expected or (back != FAR and back > sequence):
-        raise RemoteProtocolError("metadata that contradicts itself")
     previous = FAR_BACK.unpack_from(frame, METADATA.size)[0] if back == FAR else sequence - back if back else 0
-    return Unit(UnitKind(kind), Service(service), site, daemon, sequence, lamport, previous)
+    end = METADATA.size + FAR_BACK.size * (back == FAR)
+    weak_before: tuple[int, ...] = ()
+    agreed_before = BEFORE_ALL
+    if not Service(service).is_agreed:
+        agreed_before, weak_before, end = decode_past(frame, end, sites)
+    if len(frame) != end or (back != FAR and back > sequence):
+        raise RemoteProtocolError("metadata that contradicts itself")
+    head = (UnitKind(kind), Service(service), site, daemon, sequence, lamport, previous)
+    return Unit(*head, b"", weak_before, agreed_before)
 
 
 def decode_unit(frame: memoryview, *, sites: int, daemons: int) -> Unit:
     """The inverse of `encode_unit` for a daemon view of this many sites and daemons."""
     try:
         metadata = len(frame) > 0 and frame[0] == UnitKind.PRUNED
-        unit = _decode_metadata(frame) if metadata else _decode_whole(frame, sites)
+        unit = _decode_metadata(frame, sites) if metadata else _decode_whole(frame, sites)
     except (struct.error, ValueError) as error:
         raise RemoteProtocolError(f"not a unit: {error}") from None
-    if unit.site >= sites or unit.daemon >= daemons:
-        raise RemoteProtocolError(f"site {unit.site} or daemon {unit.daemon} is not in this view")
-    _check_service(unit, has_past=bool(unit.weak_before) or (metadata and not unit.service.is_agreed))
+    check_unit(unit, sites=sites, daemons=daemons)
     return unit
 
 
@@ -131,9 +148,7 @@ def _decode_whole(frame: memoryview, sites: int) -> Unit:
     if count:
         if count != sites:
             raise RemoteProtocolError(f"a unit with {count} dependencies in a view of {sites} sites")
-        agreed_before = DEPENDENCY.unpack_from(frame, offset)
-        weak_before = struct.unpack_from(f">{count}Q", frame, offset + DEPENDENCY.size)
-        offset += DEPENDENCY.size + 8 * count
+        agreed_before, weak_before, offset = decode_past(frame, offset, sites)
     return Unit(
         UnitKind(kind),
         Service(service),
@@ -148,9 +163,18 @@ def _decode_whole(frame: memoryview, sites: int) -> Unit:
     )
 
 
-def _check_service(unit: Unit, *, has_past: bool) -> None:
+def check_unit(unit: Unit, *, sites: int, daemons: int) -> None:
+    """Raise if no correct daemon of a view of this many sites and daemons would send this."""
+    if unit.site >= sites or unit.daemon >= daemons or unit.lamport >= LAMPORT_MAX:
+        raise RemoteProtocolError(f"site {unit.site}, daemon {unit.daemon}, time {unit.lamport} are not of this view")
+    if len(unit.weak_before) not in (0, sites):
+        raise RemoteProtocolError(f"a unit with {len(unit.weak_before)} dependencies in a view of {sites} sites")
+    _check_service(unit)
+
+
+def _check_service(unit: Unit) -> None:
     service, sequence, previous = unit.service, unit.sequence, unit.previous
     if (sequence == 0) != (service is Service.UNRELIABLE) or previous >= max(sequence, 1):
         raise RemoteProtocolError(f"sequence {sequence} after {previous} does not fit the service {service.name}")
-    if has_past == service.is_agreed:
+    if bool(unit.weak_before) == service.is_agreed:
         raise RemoteProtocolError(f"dependencies do not fit the service {service.name}")

@@ -1,12 +1,21 @@
-"""Streams that others opened to us, until their greeting says for which link they are."""
+"""Byte streams and the links that they belong to; those that others opened, until their greeting says for which."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from isotone.core.contract import Action, CloseStream, Event, StreamClosed, StreamOpened, StreamReceived
+from isotone.core.contract import (
+    Action,
+    CloseStream,
+    Event,
+    StreamClosed,
+    StreamOpened,
+    StreamReceived,
+    StreamWritable,
+)
 from isotone.core.errors import RemoteProtocolError
 from isotone.evs.links.tcp import Hello, read_hello
+from isotone.evs.transport.trunk import Trunk
 
 CALLERS_MAX = 64
 
@@ -44,3 +53,42 @@ class Callers:
             return None
         del self._streams[event.stream]
         return found[0], [opened, StreamReceived(event.at, event.stream, bytes(data))]
+
+
+Routed = tuple[Trunk | None, list[Event], list[Action]]
+"""The trunk that has to hear these events, and what is to be done besides."""
+
+
+class Streams:
+    """Which trunk a stream belongs to. Those that a trunk opens itself are numbered from ``first``."""
+
+    def __init__(self, trunks: list[Trunk], first: int) -> None:
+        self._trunks, self._first = trunks, first
+        self._trunk_of: dict[int, Trunk] = {}
+        self._callers = Callers()
+
+    def route(self, event: StreamOpened | StreamReceived | StreamWritable | StreamClosed) -> Routed:
+        """Who has to hear this."""
+        place = event.stream - self._first
+        if event.stream not in self._trunk_of and 0 <= place < len(self._trunks):
+            self._trunk_of[event.stream] = self._trunks[place]
+        if (trunk := self._trunk_of.get(event.stream)) is not None:
+            return trunk, [event], []
+        if isinstance(event, StreamOpened):
+            return None, [], self._callers.opened(event)
+        if isinstance(event, StreamClosed):
+            self._callers.closed(event)
+        elif isinstance(event, StreamReceived) and event.stream in self._callers:
+            return self._greeted(event)
+        return None, [], []
+
+    def _greeted(self, event: StreamReceived) -> Routed:
+        greeted = self._callers.received(event)
+        if greeted is None:
+            return None, [], []
+        hello, events = greeted
+        for trunk in self._trunks:
+            if trunk.answers(hello):
+                self._trunk_of[event.stream] = trunk
+                return trunk, events, []
+        return None, [], [CloseStream(event.stream)]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from isotone.core.contract import Action
+from isotone.core.errors import RemoteProtocolError
 from isotone.core.services import Service
 from isotone.evs.links.contract import frame_of
 from isotone.evs.links.hop import Hop
@@ -18,20 +19,22 @@ from isotone.evs.links.tcp import Hello, TcpLink
 from isotone.evs.ordering.lines import Lines
 from isotone.evs.ordering.pruning import (
     CONTENT_FRAME,
-    DIRECTED_FRAME,
     SITES_MAX,
     Cleared,
     Pruner,
+    directed_kind,
     encode_cleared,
     encode_masked,
     mask_of,
 )
-from isotone.evs.ordering.stamper import UNIT_FRAME, UNLIMITED, frame_kind
-from isotone.evs.ordering.units import Unit, encode_unit
+from isotone.evs.ordering.stamper import UNLIMITED, frame_kind
+from isotone.evs.ordering.units import BEFORE_ALL, Position, Unit, UnitKind, encode_unit
 from isotone.evs.ordering.updates import Publisher, Update, delta_us, encode_update
 from isotone.evs.overlay.interest import Interest, InterestChanged
 from isotone.evs.overlay.routes import Routes
 from isotone.evs.overlay.topology import Link, LinkProtocol
+from isotone.evs.transport.bulk_pace import BulkPace
+from isotone.evs.transport.held_bulk import Held, HeldBulk, encode_held
 from isotone.evs.transport.incoming import Arrival
 from isotone.evs.transport.settings import TransportSettings, everybody
 from isotone.evs.transport.trunk import Trunk
@@ -41,15 +44,17 @@ from isotone.evs.transport.view import TransportView
 class Gateway:
     """All trunks of one site."""
 
-    def __init__(self, me: str, view: TransportView, routes: Routes, settings: TransportSettings) -> None:
+    def __init__(
+        self, me: str, view: TransportView, routes: Routes, settings: TransportSettings, first_stream: int = 1
+    ) -> None:
         site = view.site_of(me)
         names = [each.name for each in view.topology.sites]
         self.site = names.index(site.name)
         links = routes.links_used(site.name)
         delta = settings.delta_us or delta_us(sites=len(names), rate_bytes_per_second=view.slowest_rate())
         self.trunks = [
-            make_trunk(me, link, view, settings, stream=number, metadata_hold_us=delta)
-            for number, link in enumerate(links, start=1)
+            make_trunk(me, link, view, settings, stream=number, metadata_hold_us=2 * delta)
+            for number, link in enumerate(links, start=first_stream)
         ]
         by_name = {names[trunk.site]: trunk for trunk in self.trunks}
         self._children = [tuple(by_name[child] for child in routes.children(source, site.name)) for source in names]
@@ -65,25 +70,31 @@ class Gateway:
             self.interest.forget(name)
         self._peek = settings.peek if len(names) <= SITES_MAX else everybody
         self.pruner = Pruner(self.site)
+        self._joined: dict[tuple[str, str], Position] = {}  # by site and group: the last join that was received
         self._cleared_at: int | None = None
         self.publisher = Publisher(self.site, delta)
         self._riding = False  # units of the site leave in this moment
+        self.held_bulk = HeldBulk()
+        self.bulk_pace = BulkPace()
 
     def is_parent(self, trunk: Trunk, source: int) -> bool:
         """Whether what this source sends comes over this trunk."""
         return self._parents[source] is trunk
 
-    def stamping_room(self) -> tuple[int, int]:
+    def stamping_room(self, at: int) -> tuple[int, int]:
         """What the site may stamp now so that it leaves at once: units, and fragments of large messages."""
         own = self._children[self.site]
         quantum = min((trunk.quantum for trunk in own), default=UNLIMITED)
         room = quantum if all(trunk.is_open(self.site) for trunk in own) else 0
-        bulk = quantum if all(trunk.is_open_for_bulk(self.site) for trunk in own) else 0
-        return room, bulk
+        if self.bulk_pace.wait_us(at) or not all(trunk.is_open_for_bulk(self.site) for trunk in own):
+            return room, 0
+        if self.held_bulk.is_held(self.site):
+            return room, 0
+        return room, min((trunk.bulk_quantum for trunk in own), default=UNLIMITED)
 
     # --- units -----------------------------------------------------------------------------------------------------
 
-    def forward(self, arrivals: Sequence[Arrival]) -> None:
+    def forward(self, arrivals: Sequence[Arrival], at: int) -> None:
         """Units that came go on to the children in the tree of their source."""
         for arrival in arrivals:
             unit = arrival.unit
@@ -96,12 +107,14 @@ class Gateway:
             if unit.site == self.site:
                 self._riding = True
                 self.publisher.left(unit)
+                if unit.kind is UnitKind.FRAGMENT:
+                    self.bulk_pace.spent(arrival.frame.size, at)
             else:
                 self.publisher.saw(unit)
 
-    def forward_born(self, units: Sequence[Unit]) -> None:
+    def forward_born(self, units: Sequence[Unit], at: int) -> None:
         """Units that this daemon itself stamped."""
-        self.forward([Arrival(unit, frame_of(frame_kind(unit), *encode_unit(unit))) for unit in units])
+        self.forward([Arrival(unit, frame_of(frame_kind(unit), *encode_unit(unit))) for unit in units], at)
 
     def _forward_unreliable(self, arrival: Arrival) -> None:
         for trunk in self._children[arrival.unit.site]:
@@ -110,11 +123,12 @@ class Gateway:
 
     def _forward_reliable(self, arrival: Arrival) -> None:
         source = arrival.unit.site
+        passing = arrival.unit.kind is UnitKind.PRUNED  # it waited for company where it was pruned
         for trunk in self._children[source]:
-            if arrival.mask is None or arrival.mask & self._sites_below(source, trunk):
-                trunk.queue(source, arrival.frame)
+            if passing or (arrival.mask is not None and not arrival.mask & self._sites_below(source, trunk)):
+                trunk.queue_metadata(arrival.unit, passing=passing)
             else:
-                trunk.queue_metadata(source, frame_of(UNIT_FRAME, *encode_unit(arrival.unit.pruned())))
+                trunk.queue(source, arrival.frame)
 
     def _sites_below(self, source: int, trunk: Trunk) -> int:
         return self._below[source][self._names[trunk.site]]
@@ -131,16 +145,30 @@ class Gateway:
         if mask == self._everybody:
             return arrival
         self.pruner.pruned(arrival.unit, groups, mask)
-        return Arrival(arrival.unit, encode_masked(DIRECTED_FRAME, mask, arrival.unit), mask)
+        return Arrival(arrival.unit, encode_masked(directed_kind(arrival.unit), mask, arrival.unit), mask)
 
     def note_joins(self, units: Sequence[Unit], at: int) -> None:
         """Units were received: a join among them counts at once, long before it is delivered."""
         for unit in units:
             for group in self._peek(unit).joins:
-                self.interest_changed(InterestChanged(at, self._names[unit.site], group, interested=True))
+                name = self._names[unit.site]
+                self._joined[name, group] = max(unit.position, self._joined.get((name, group), BEFORE_ALL))
+                self.interest_changed(InterestChanged(at, name, group, interested=True), BEFORE_ALL)
 
-    def interest_changed(self, event: InterestChanged) -> None:
-        """A site got its first member of a group, or lost its last."""
+    def interest_stated(self, site: str, groups: Sequence[str]) -> None:
+        """All groups of a site, as far as they are delivered; joins that were received since count too."""
+        joined = [group for name, group in self._joined if name == site]
+        self.interest.state(site, tuple(sorted({*groups, *joined})))
+
+    def interest_changed(self, event: InterestChanged, delivered: Position) -> None:
+        """A site got its first member of a group, or lost its last; ``delivered``: the last position delivered here.
+
+        A member that left may have joined again, which counts though it is not delivered yet.
+        """
+        if not event.interested:
+            if self._joined.get((event.site, event.group), BEFORE_ALL) > delivered:
+                return
+            self._joined.pop((event.site, event.group), None)
         if not self.interest.change(event) or not event.interested:
             return
         site = self._names.index(event.site)
@@ -159,18 +187,22 @@ class Gateway:
 
     def forward_update(self, update: Update | Cleared) -> None:
         """A line update or a clearance goes on as units do."""
-        frame = encode_update(update) if isinstance(update, Update) else encode_cleared(update)
         for trunk in self._children[update.site]:
-            trunk.queue_update(update.site, frame)
+            if isinstance(update, Update):
+                trunk.queue_update(update.site, encode_update(update))
+            else:
+                trunk.queue_cleared(update.site, encode_cleared(update))
 
     def publish(self, at: int, *, promise: tuple[int, int], line: int, lines: Lines) -> None:
         """Tell the other sites how far this one is, if it is time."""
         self.publisher.promise, self.publisher.line = promise, line
         riding, self._riding = self._riding, False
-        if self._children[self.site] and (update := self.publisher.due(at, riding=riding)) is not None:
+        update = self.publisher.due(at, riding=riding) if self._children[self.site] else None
+        if update is not None:
             self.forward_update(update)
         self.pruner.stable_through(lines.stable)
-        if self._clear_wait_us(at, lines.heard) == 0:
+        wait = self._clear_wait_us(at, lines.heard)
+        if wait is not None and wait <= (self.publisher.delta_us // 2 if update is not None else 0):
             self._cleared_at = at
             self.forward_update(self.pruner.clear(lines.heard))
 
@@ -182,6 +214,7 @@ class Gateway:
     def update_wait_us(self, at: int, heard: int) -> int | None:
         """When to look again whether an update, a clearance or metadata is due."""
         waits = [self.publisher.wait_us(at), self._clear_wait_us(at, heard)] if self._children[self.site] else []
+        waits.append(self.bulk_pace.wait_us(at) or None)
         waits += [trunk.metadata_wait_us(at) for trunk in self.trunks]
         return min((wait for wait in waits if wait is not None), default=None)
 
@@ -191,7 +224,31 @@ class Gateway:
 
     def pump(self, at: int) -> list[tuple[Trunk, list[Action]]]:
         """Hand every trunk what it has room for; what each link wants done."""
-        return [(trunk, actions) for trunk in self.trunks if (actions := trunk.pump(at))]
+        pumped = [(trunk, actions) for trunk in self.trunks if (actions := trunk.pump(at))]
+        return pumped + [(trunk, actions) for trunk in self._hold() if (actions := trunk.pump(at))]
+
+    # --- bulk on the way -------------------------------------------------------------------------------------------
+
+    def take_held(self, trunk: Trunk, held: Held, at: int) -> None:
+        """A gateway further on in the tree of a source has fragments of it waiting, or has none any more."""
+        if trunk not in self._children[held.site]:
+            raise RemoteProtocolError(f"nothing of site {held.site} goes over {trunk.name}")
+        if self.held_bulk.heard(trunk.site, held) and held.is_held and held.site == self.site:
+            self.bulk_pace.held(at)
+
+    def _hold(self) -> list[Trunk]:
+        """Tell the gateways before this one what changed; the trunks on which there is something to say."""
+        told: list[Trunk] = []
+        for source, parent in enumerate(self._parents):
+            if parent is None:
+                continue
+            waits, said = self.held_bulk.is_held(source), self.held_bulk.said(source)
+            for trunk in self._children[source]:
+                waits = waits or trunk.bulk_bytes(source) > (0 if said else trunk.bulk_quantum)
+            if waits != said:
+                parent.queue_update(source, encode_held(self.held_bulk.change(source, is_held=waits)))
+                told.append(parent)
+        return told
 
 
 def make_trunk(

@@ -18,10 +18,14 @@ PATIENCE_TIMER: TimerKey = ("transport", "patience")
 class Patience:
     """Watches the lines of one daemon."""
 
+    measurements = ("_agreed_at", "_stable_at")  # nothing depends on them
+
     lines: Lines
     stall_us: int
     _seen: tuple[int, int] = (0, 0)
     _moved_at: int = 0
+    _agreed_at: int = 0  # the agreed line stands where it is since then, while somebody waits; for `explain`
+    _stable_at: int = 0  # the same for the stable line
     _armed: bool = False
 
     def look(self, at: int, *, top: int) -> list[Action]:
@@ -31,11 +35,20 @@ class Patience:
             return [CancelTimer(PATIENCE_TIMER)] if armed else []
         seen = (self.lines.agreed, self.lines.stable)
         if seen != self._seen or not self._armed:
+            if seen[0] != self._seen[0] or not self._armed:
+                self._agreed_at = at
+            if seen[1] != self._seen[1] or not self._armed:
+                self._stable_at = at
             self._seen, self._moved_at = seen, at
         if self._armed:
             return []
         self._armed = True
         return [SetTimer(PATIENCE_TIMER, self.stall_us)]
+
+    @property
+    def since(self) -> tuple[int | None, int | None]:
+        """Since when the agreed and the stable line stand still while something waits for them; for `explain`."""
+        return (self._agreed_at, self._stable_at) if self._armed else (None, None)
 
     def fired(self, at: int) -> str | None:
         """The timer ran out: why everything ends, or nothing if lines moved meanwhile."""

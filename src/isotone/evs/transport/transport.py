@@ -17,8 +17,8 @@ from collections.abc import Sequence
 
 from isotone.core.contract import (
     Action,
+    Address,
     CancelTimer,
-    CloseStream,
     DatagramsReceived,
     Event,
     Record,
@@ -37,20 +37,21 @@ from isotone.core.services import Service
 from isotone.evs.links.contract import DeclareFailed, Frame, FramesArrived, LinkRoomy
 from isotone.evs.links.ring import Ring
 from isotone.evs.links.ring.events import SiteLineRose, TokenWanted
+from isotone.evs.links.tcp import Hello
 from isotone.evs.ordering.delivery import Delivery
 from isotone.evs.ordering.lines import Lines
 from isotone.evs.ordering.stamper import Draft, Stamper
 from isotone.evs.ordering.units import Unit, UnitKind
 from isotone.evs.overlay.interest import InterestChanged
 from isotone.evs.overlay.routes import Routes
-from isotone.evs.transport.callers import Callers
+from isotone.evs.transport.callers import Streams
 from isotone.evs.transport.events import DeliverUnits, InterestStated, Submitted
 from isotone.evs.transport.gateway import Gateway
 from isotone.evs.transport.incoming import Incoming, sort_frames
 from isotone.evs.transport.injection import Injection
 from isotone.evs.transport.patience import PATIENCE_TIMER, Patience
 from isotone.evs.transport.record import NetworkRecord
-from isotone.evs.transport.settings import UNIT_BYTES_MAX, TransportSettings
+from isotone.evs.transport.settings import RESENT_BYTES_MAX, UNIT_BYTES_MAX, TransportSettings, everybody
 from isotone.evs.transport.trunk import Trunk
 from isotone.evs.transport.view import TransportView
 
@@ -60,7 +61,20 @@ UPDATE_TIMER: TimerKey = ("transport", "update")
 class Transport:
     """The automaton; ``me`` is this daemon's name in the view."""
 
-    def __init__(self, *, me: str, view: TransportView, settings: TransportSettings | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        me: str,
+        view: TransportView,
+        settings: TransportSettings | None = None,
+        lamport: int = 0,
+        first_stream: int = 1,
+        under_membership: bool = False,
+    ) -> None:
+        """Everything is stamped above ``lamport``; streams are numbered from ``first_stream``.
+
+        ``under_membership``: the view is proposed and not installed, and what is stamped here is recorded.
+        """
         self.settings = settings = settings or TransportSettings()
         self.failed: str | None = None
         self.malformed = 0  # frames that no correct daemon of the view sends
@@ -76,6 +90,7 @@ class Transport:
             delivery=self.delivery,
             window_bytes=max(1, settings.site_window_bytes // len(members)),
             kept_bytes_max=settings.kept_bytes_max(sites=self._sites, daemons=self._daemons) // 2,
+            lamport=lamport,
         )
         self.ring = Ring(
             ring=view.ring_number(site),
@@ -87,14 +102,21 @@ class Transport:
             settings=settings.ring,
         )
         self.injection = Injection(self.ring)
-        self.gateway = Gateway(me, view, Routes(view.topology), settings) if me == site.gateway else None
+        self.gateway = Gateway(me, view, Routes(view.topology), settings, first_stream) if me == site.gateway else None
+        self._first_stream = first_stream
         self._trunks = {trunk.site: trunk for trunk in self.gateway.trunks} if self.gateway else {}
         self._near = {view.addresses[daemon] for daemon in site.daemons}
         self._far = {view.addresses[view.topology.sites[trunk.site].gateway]: trunk for trunk in self._trunks.values()}
         self._timers = {trunk.link.timer: trunk for trunk in self._trunks.values()}
-        self._streams: dict[int, Trunk] = {}
-        self._callers = Callers()
-        self._record = NetworkRecord(view, me, enabled=settings.record_network)
+        self._streams = Streams(list(self._trunks.values()), first_stream)
+        self._record = NetworkRecord(
+            view,
+            me,
+            enabled=settings.record_network,
+            pruning=settings.peek is not everybody,
+            under_membership=under_membership,
+            units=settings.record_units,
+        )
         self._patience = Patience(self.delivery.lines, settings.stall_us)
         self._top = 0  # the highest time of any reliable unit known here
         self._update_at: int | None = None  # when the update timer is due
@@ -122,15 +144,38 @@ class Transport:
             case Started():
                 self._on_started(event)
             case InterestChanged() if self.gateway is not None:
-                self.gateway.interest_changed(event)
+                self.gateway.interest_changed(event, self.delivery.last_agreed)
             case InterestStated(site=site, groups=groups) if self.gateway is not None:
-                self.gateway.interest.state(site, groups)
+                self.gateway.interest_stated(site, groups)
             case InterestChanged() | InterestStated() | Stopping():
                 pass  # the gateway alone decides where content goes; a transport has nothing to say at the end
             case _:
                 raise AssertionError(f"a transport knows no {type(event).__name__}")
         self._conclude(event.at)
         return self._take_out()
+
+    # --- for the membership ----------------------------------------------------------------------------------------
+
+    @property
+    def next_stream(self) -> int:
+        """The first number that no stream of this transport has."""
+        return self._first_stream + len(self._trunks)
+
+    def knows(self, source: Address) -> bool:
+        """Whether packets from this address can be for this view."""
+        return source in self._near or source in self._far
+
+    def answers(self, hello: Hello) -> bool:
+        """Whether a stream that begins with this greeting is for a link of this view."""
+        return any(trunk.answers(hello) for trunk in self._trunks.values())
+
+    def freeze(self) -> list[Action]:
+        """The view ends here: what was stamped and not yet taken is ours all the same; nothing leaves any more."""
+        self.failed = self.failed or "frozen"
+        born = self.stamper.take_born()
+        out = self._record.stamped(born)
+        delivered = self.delivery.take(list(born))
+        return [*out, DeliverUnits(delivered)] if delivered else out
 
     # --- events to their links -------------------------------------------------------------------------------------
 
@@ -141,8 +186,12 @@ class Transport:
             self._from_trunk(trunk, trunk.handle(event), event.at)
 
     def _on_submitted(self, drafts: Sequence[Draft]) -> None:
-        if any(len(draft.body) > UNIT_BYTES_MAX for draft in drafts):
-            raise LocalProtocolError(f"a draft of more than {UNIT_BYTES_MAX} bytes: split it into fragments")
+        for draft in drafts:
+            if len(draft.body) > (RESENT_BYTES_MAX if draft.kind is UnitKind.MEMBERSHIP else UNIT_BYTES_MAX):
+                raise LocalProtocolError(f"a draft of more than {UNIT_BYTES_MAX} bytes: split it into fragments")
+        waiting = self.stamper.waiting_bytes + sum(len(draft.body) for draft in drafts)
+        if waiting > self.settings.waiting_bytes_bound:
+            raise LocalProtocolError(f"{waiting} bytes would wait to be stamped: look at the room first")
         self.stamper.submit(drafts)
 
     def _on_datagrams(self, event: DatagramsReceived) -> None:
@@ -172,30 +221,11 @@ class Transport:
             self._out += self._patience.rearm(at)
 
     def _on_stream(self, event: StreamOpened | StreamReceived | StreamWritable | StreamClosed) -> None:
-        trunk = self._streams.get(event.stream)
-        if trunk is None and 0 < event.stream <= len(self._trunks):
-            trunk = self._streams[event.stream] = list(self._trunks.values())[event.stream - 1]
-        if trunk is not None:
-            self._from_trunk(trunk, trunk.handle(event), event.at)
-        elif isinstance(event, StreamOpened):
-            self._out += self._callers.opened(event)
-        elif isinstance(event, StreamClosed):
-            self._callers.closed(event)
-        elif isinstance(event, StreamReceived) and event.stream in self._callers:
-            self._on_caller(event)
-
-    def _on_caller(self, event: StreamReceived) -> None:
-        greeted = self._callers.received(event)
-        if greeted is None:
-            return
-        hello, events = greeted
-        for trunk in self._trunks.values():
-            if trunk.answers(hello):
-                self._streams[event.stream] = trunk
-                for each in events:
-                    self._from_trunk(trunk, trunk.handle(each), event.at)
-                return
-        self._out.append(CloseStream(event.stream))
+        trunk, events, actions = self._streams.route(event)
+        self._out += actions
+        for each in events:
+            assert trunk is not None
+            self._from_trunk(trunk, trunk.handle(each), event.at)
 
     # --- what links say --------------------------------------------------------------------------------------------
 
@@ -237,7 +267,7 @@ class Transport:
         incoming = self._sorted(frames)
         if self.gateway is not None:
             assert incoming.sources() <= {self._site}, "only the gateway brings in what is foreign"
-            self.gateway.forward(incoming.units)
+            self.gateway.forward(incoming.units, at)
         for pressure in incoming.pressure:
             self.injection.pressed(*pressure)
         self._take(incoming, at)
@@ -250,7 +280,7 @@ class Transport:
         for site in sorted(incoming.sources()):
             if not gateway.is_parent(trunk, site):
                 raise RemoteProtocolError(f"site {site} does not send over {trunk.name}")
-        gateway.forward(incoming.units)
+        gateway.forward(incoming.units, at)
         for content in incoming.contents:
             gateway.forward_content(content)
         incoming.keep_contents_for(self._site)
@@ -258,6 +288,8 @@ class Transport:
             gateway.forward_update(update)
         for cleared in incoming.cleared:
             gateway.forward_update(cleared)
+        for held in incoming.held:
+            gateway.take_held(trunk, held, at)
         if not self._lone:
             self.injection.bring(incoming)
         self._take(incoming, at)
@@ -272,27 +304,18 @@ class Transport:
         units = [arrival.unit for arrival in incoming.units]
         units = [unit for unit in units if unit.kind is not UnitKind.PRUNED or not received(unit)]
         self._note(units, at)
-        self._out += self._record.received(units)
         self._delivered += self.delivery.take(units)
         for content in incoming.contents:
+            if not received(content.unit):  # it came before its metadata
+                self._note([content.unit], at)
             self._delivered += self.delivery.fill(content.unit)
-        self._take_lines(incoming)
-
-    def _take_lines(self, incoming: Incoming) -> None:
-        """`_conclude` walks on."""
-        lines = self.delivery.lines
-        for update in incoming.updates:
-            lines.sites[update.site].promise(update.sequence, update.lamport)
-            lines.report(update.site, update.line)
-        for cleared in incoming.cleared:
-            owed = [sequence for sequence, mask in cleared.owed if mask >> self._site & 1]
-            lines.sites[cleared.site].clear(cleared.lamport, owed)
+        incoming.tell(self.delivery.lines, self._site)  # `_conclude` walks on
 
     def _take_born(self, units: Sequence[Unit], at: int) -> None:
         self._note(units, at)
         self._out += self._record.sent(units)
         if self.gateway is not None:
-            self.gateway.forward_born(units)
+            self.gateway.forward_born(units, at)
         self._delivered += self.delivery.take(list(units))
 
     def _note(self, units: Sequence[Unit], at: int) -> None:
@@ -304,6 +327,7 @@ class Transport:
             if unit.service is not Service.UNRELIABLE:
                 assert not self.delivery.has_received(unit), f"unit {unit.sequence} of site {unit.site} came twice"
                 self._top = max(self._top, unit.lamport)
+        self._out += self._record.received([unit for unit in units if unit.daemon != self.stamper.daemon])
 
     # --- after every event -----------------------------------------------------------------------------------------
 
@@ -312,9 +336,9 @@ class Transport:
         lines = self.delivery.lines
         moving = True
         while moving and self.failed is None:
-            before = self._progress()
+            before = self._progress(at)
             self.stamper.stable_through(lines.stable)
-            self.stamper.room, self.stamper.bulk_room = self._stamping_room()
+            self.stamper.room, self.stamper.bulk_room = self._stamping_room(at)
             if self._wants_token():
                 self._from_ring(self.ring.handle(TokenWanted(at)), at)
             born = self.stamper.take_born()
@@ -323,18 +347,18 @@ class Transport:
             lines.sites[self._site].promise(*self.stamper.promise)
             self._delivered += self.delivery.lines_moved()
             self._send(at)
-            moving = bool(born) or before != self._progress()
+            moving = bool(born) or before != self._progress(at)
         if self.failed is None:
             self._arm(at)
 
-    def _progress(self) -> tuple[object, ...]:
+    def _progress(self, at: int) -> tuple[object, ...]:
         """What, when it changed, may let more happen at once."""
-        units, bulk = self._stamping_room()
+        units, bulk = self._stamping_room(at)
         stamper, stable = self.stamper, self.delivery.lines.stable
         return self.ring.site_line, stable, stamper.promise, stamper.has_born, units > 0, bulk > 0
 
-    def _stamping_room(self) -> tuple[int, int]:
-        return self.gateway.stamping_room() if self.gateway is not None else self.injection.stamping_room
+    def _stamping_room(self, at: int) -> tuple[int, int]:
+        return self.gateway.stamping_room(at) if self.gateway is not None else self.injection.stamping_room
 
     def _wants_token(self) -> bool:
         """To stamp, to promise, or (a ring of one has no rotation that would do it) to raise the site's line."""
@@ -350,7 +374,7 @@ class Transport:
             for trunk, actions in gateway.pump(at):
                 self._from_trunk(trunk, actions, at)
             if not self._lone:
-                self.injection.press(*gateway.stamping_room())
+                self.injection.press(*gateway.stamping_room(at))
         if not self._lone:
             self._from_ring(self.injection.pump(at), at)
 

@@ -17,12 +17,16 @@ from isotone.core.contract import Action, Event
 from isotone.evs.links.contract import FRAME_HEADER_BYTES, Frame, FramesOffered
 from isotone.evs.links.hop import Hop
 from isotone.evs.links.tcp import Hello, TcpLink
+from isotone.evs.ordering.metadata import encode_metadata
+from isotone.evs.ordering.pruning import DIRECTED_BULK_FRAME
 from isotone.evs.ordering.stamper import BULK_FRAME
+from isotone.evs.ordering.units import Unit
 
 PACKET_BYTES = 1400
 WINDOW_PARTS = 16
 STREAM_QUANTUM_BYTES = 32 * 1024
 METADATA_COMPANY = 16  # so many leave at once
+BULK = (BULK_FRAME, DIRECTED_BULK_FRAME)
 
 
 class Trunk:
@@ -35,7 +39,12 @@ class Trunk:
         self.dropped = 0  # UNRELIABLE units that found no room
         self._lanes: dict[int, deque[Frame]] = {}  # by source site, never empty; the first has its turn
         self._bulk: dict[int, deque[Frame]] = {}  # the same for fragments
-        self._metadata: deque[tuple[int, Frame]] = deque()  # source site and frame
+        self._bulk_bytes: dict[int, int] = {}  # by source, of these
+        self._last_bulk = -1  # whose fragment was taken last
+        self._metadata: dict[int, list[Unit]] = {}  # by source site: what leaves without its content
+        self._cleared: dict[int, Frame] = {}  # by source site: clearances that wait with it
+        self._metadata_count = 0
+        self._metadata_passing = False  # some of it waited already
         self._metadata_since: int | None = None  # when the first of it came
         self._metadata_hold_us = metadata_hold_us
         self._updates: dict[tuple[int, int], Frame] = {}  # by kind of frame and source site
@@ -53,8 +62,14 @@ class Trunk:
         return source not in self._lanes
 
     def is_open_for_bulk(self, source: int) -> bool:
-        """Whether a fragment of this source would leave at once; those of other sources do not stand before it."""
-        return source not in self._bulk and source not in self._lanes and self.link.room > 0
+        """Whether a fragment of this source would be the next to leave: those of several sources take turns."""
+        if source in self._bulk or self._lanes or self.link.waiting_bytes:
+            return False
+        return not self._bulk or self._last_bulk != source
+
+    def bulk_bytes(self, source: int) -> int:
+        """What waits here of fragments of this source."""
+        return self._bulk_bytes.get(source, 0)
 
     @property
     def quantum(self) -> int:
@@ -62,17 +77,29 @@ class Trunk:
         overtakes."""
         if isinstance(self.link, TcpLink):
             return STREAM_QUANTUM_BYTES
-        return max(PACKET_BYTES, int(self.link.congestion.window) // WINDOW_PARTS)
+        return max(PACKET_BYTES, self.bulk_quantum)
+
+    @property
+    def bulk_quantum(self) -> int:
+        """The same for fragments: a small part of a round trip's worth, and at least one."""
+        if isinstance(self.link, TcpLink):
+            return STREAM_QUANTUM_BYTES
+        return max(1, int(self.link.congestion.window) // WINDOW_PARTS)
 
     def queue(self, source: int, frame: Frame) -> None:
         """A unit of this source shall leave when it can."""
-        lanes = self._bulk if frame.kind == BULK_FRAME else self._lanes
+        lanes = self._lanes
+        if frame.kind in BULK:
+            lanes = self._bulk
+            self._bulk_bytes[source] = self._bulk_bytes.get(source, 0) + frame.size
         lanes.setdefault(source, deque()).append(frame)
         self.waiting_bytes += frame.size
 
-    def queue_metadata(self, source: int, frame: Frame) -> None:
-        """Metadata of a pruned unit shall leave soon."""
-        self._metadata.append((source, frame))
+    def queue_metadata(self, unit: Unit, *, passing: bool) -> None:
+        """Metadata of this unit shall leave soon; at once if it waited elsewhere and is only ``passing``."""
+        self._metadata.setdefault(unit.site, []).append(unit)
+        self._metadata_count += 1
+        self._metadata_passing = self._metadata_passing or passing
 
     def metadata_wait_us(self, at: int) -> int | None:
         """How long metadata waits for company at most; none when there is none."""
@@ -81,8 +108,15 @@ class Trunk:
         return max(0, self._metadata_since + self._metadata_hold_us - at)
 
     def queue_update(self, source: int, frame: Frame) -> None:
-        """A line update or a clearance of this source shall leave when it can."""
+        """A line update of this source, or a word about bulk, shall leave when it can."""
         self._updates[frame.kind, source] = frame
+
+    def queue_cleared(self, source: int, frame: Frame) -> None:
+        """A clearance of this source leaves with the metadata that waits, since it speaks of that; or at once."""
+        if source in self._metadata:
+            self._cleared[source] = frame
+        else:
+            self.queue_update(source, frame)
 
     def queue_unreliable(self, source: int, frame: Frame) -> None:
         """It leaves now or never."""
@@ -105,10 +139,17 @@ class Trunk:
             return
         if self._metadata_since is None:
             self._metadata_since = at
-        if self._lanes or len(self._metadata) >= METADATA_COMPANY or self.metadata_wait_us(at) == 0:
-            while self._metadata:
-                self.queue(*self._metadata.popleft())
-            self._metadata_since = None
+        wait = self.metadata_wait_us(at) or 0
+        company = self._lanes or (self._updates and wait <= self._metadata_hold_us // 4)
+        if company or self._metadata_passing or self._metadata_count >= METADATA_COMPANY or not wait:
+            for source, units in self._metadata.items():
+                for frame in encode_metadata(units):
+                    self.queue(source, frame)
+            for source, frame in self._cleared.items():
+                self.queue_update(source, frame)
+            self._cleared = {}
+            self._metadata = {}
+            self._metadata_count, self._metadata_passing, self._metadata_since = 0, False, None
 
     def _take(self, room: int) -> Sequence[Frame]:
         """A quantum of what waits, or one frame that is larger than that."""
@@ -120,8 +161,8 @@ class Trunk:
             out.append(self._updates.pop(key))
             room -= cost
         left = self._take_turns(self._lanes, out, room=room, quantum=self.quantum)
-        if left == self.quantum:
-            self._take_turns(self._bulk, out, room=room, quantum=left)
+        if left == self.quantum and not self.link.waiting_bytes:
+            self._take_turns(self._bulk, out, room=room, quantum=self.bulk_quantum)
         return out
 
     def _take_turns(self, lanes: dict[int, deque[Frame]], out: list[Frame], *, room: int, quantum: int) -> int:
@@ -137,6 +178,9 @@ class Trunk:
                 continue
             out.append(lane.popleft())
             self.waiting_bytes -= cost - FRAME_HEADER_BYTES
+            if lanes is self._bulk:
+                self._bulk_bytes[source] -= cost - FRAME_HEADER_BYTES
+                self._last_bulk = source
             room -= cost
             quantum -= cost
             stuck = 0

@@ -7,9 +7,15 @@ from hashlib import blake2b
 
 import msgspec
 
+from isotone.core.bundles import BUNDLE_BYTES_MAX
 from isotone.core.contract import Address
 from isotone.core.ids import DaemonId, DaemonViewId
+from isotone.evs.links.fragments import fragment_limit
+from isotone.evs.ordering.updates import RATE_UNKNOWN
 from isotone.evs.overlay.topology import Link, Site, Topology
+
+FRAGMENT_US = 3_500  # a fragment holds the slowest link for so long: about half a packet at 1.5 Mbit/s
+FRAGMENT_BYTES_MIN = 600  # below, headers would take too much of it
 
 
 class TransportView(msgspec.Struct, frozen=True):
@@ -42,9 +48,24 @@ class TransportView(msgspec.Struct, frozen=True):
 
     def slowest_rate(self) -> int:
         """Bytes in a second over the slowest link that has a limit; 0 when none has."""
-        return min(
-            (link.limits.bits_per_second // 8 for link in self.topology.links if link.limits.bits_per_second), default=0
-        )
+        return slowest_rate(self.topology)
+
+    def fragment_bytes(self) -> int:
+        """How large a fragment of a large message may be, its header included."""
+        return fragment_bytes(self.topology)
 
     def _number(self, what: str, size: int) -> int:
         return int.from_bytes(blake2b(f"{self.id} {what}".encode(), digest_size=size).digest(), "big")
+
+
+def slowest_rate(topology: Topology) -> int:
+    """Bytes in a second over the slowest link that has a limit; 0 when none has."""
+    return min((link.limits.bits_per_second // 8 for link in topology.links if link.limits.bits_per_second), default=0)
+
+
+def fragment_bytes(topology: Topology) -> int:
+    """How large a fragment of a large message may be, its header included: docs/protocols/ordering.md, D-hold."""
+    if not topology.links:
+        return BUNDLE_BYTES_MAX
+    rate = slowest_rate(topology) or RATE_UNKNOWN
+    return fragment_limit(rate, packet_bytes=FRAGMENT_BYTES_MIN, hold_us=FRAGMENT_US)

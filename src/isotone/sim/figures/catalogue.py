@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from inspect import signature
 from typing import Any
 
 import msgspec
@@ -11,6 +12,8 @@ from isotone.core.errors import InputError
 from isotone.sim.figures.latency_beside_bulk import latency_beside_bulk
 from isotone.sim.figures.latency_by_protocol import chain_under_load, one_link
 from isotone.sim.figures.latency_by_service import latency_by_service
+from isotone.sim.figures.many_groups import many_groups
+from isotone.sim.figures.membership_scale import cold_start, idle, rolling_restart, site_loss, split_and_merge
 from isotone.sim.figures.ring_acceleration import ring_acceleration
 from isotone.sim.figures.throughput_by_routing import throughput_by_routing
 
@@ -39,6 +42,8 @@ _ONE_LINK = Recipe(one_link, "load", "median_ms", ("protocol",))
 _CHAIN = Recipe(chain_under_load, "load", "median_ms", ("protocol",))
 _BESIDE_BULK = Recipe(latency_beside_bulk, "senders", "median_ms_beside_bulk", ())
 _BY_SERVICE = Recipe(latency_by_service, "load", "latency_over_diameter", ("service", "senders"))
+_SIZE = ("daemons", "sites")
+_COLD_START = Recipe(cold_start, "daemons", "change_packets", ("start_within_s",))
 _RING = Recipe(ring_acceleration, "throughput_mbit_per_second", "median_us", ("acceleration", "cost"))
 
 FIGURES: Mapping[str, Recipe] = {
@@ -49,6 +54,12 @@ FIGURES: Mapping[str, Recipe] = {
     "spread-figure-5.4": _BY_SERVICE,
     "latency-beside-bulk": _BESIDE_BULK,
     "ring-acceleration": _RING,
+    "cold-start": _COLD_START,
+    "rolling-restart": Recipe(rolling_restart, "daemons", "seconds", _SIZE),
+    "site-loss": Recipe(site_loss, "step", "seconds", _SIZE),
+    "split-and-merge": Recipe(split_and_merge, "step", "seconds", _SIZE),
+    "idle-daemons": Recipe(idle, "daemons", "keep_alive_packets", _SIZE),
+    "many-groups": Recipe(many_groups, "step", "cpu_seconds", ("groups",)),
 }
 
 
@@ -61,6 +72,11 @@ def recipe_named(name: str) -> Recipe:
 
 
 def figure_named(name: str, **parameters: Any) -> Figure:
-    """Measure what the figure of this name shows."""
-    used, rows = recipe_named(name).measure(**parameters)
+    """Measure what the figure of this name shows; an `InputError` says which parameter it does not have."""
+    measure = recipe_named(name).measure
+    taken = signature(measure).parameters
+    for each in parameters:
+        if each not in taken:
+            raise InputError(f"{name} has no {each}; it has {', '.join(taken)}")
+    used, rows = measure(**parameters)
     return Figure(name, used, rows)
