@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from isotone.sim.cluster import Cluster
-from isotone.sim.scenario import Scenario, ScenarioError, difference, milliseconds, parse, play, rewritten
+from isotone.sim.deeds import milliseconds
+from isotone.sim.scenario import Scenario, ScenarioError, difference, parse, play, rewritten
 from isotone.sim.trace_lines import line_of, text_of
 from isotone.trace.events import Ended, LinkFailed, Row, Stabilised
 from tests.sim.automata import Echo
@@ -78,6 +79,14 @@ def test_a_file_without_a_trace_expects_nothing_yet() -> None:
         ('site "s 1" a', 's.txt:1: site "s 1" a: daemon name'),
         ("seed x", "s.txt:1: seed x: a seed is a number from 0, in digits"),
         ("seed 1 2", "s.txt:1: seed 1 2: one seed is needed"),
+        ("stack best", "s.txt:1: stack best: there are the stacks oracle and full"),
+        ("tcp x", "s.txt:1: tcp x: two sites are linked"),
+        ("when a in OP crash b", "s.txt:1: only daemons have states: write 'stack full' above"),
+        ("entered a STARTED", "s.txt:1: only daemons have states: write 'stack full' above"),
+        ("stack full\nwhen a in OP", "s.txt:2: usage: when NODE in STATE COMMAND…"),
+        ("stack full\nwhen x in OP crash a", "s.txt:2: there is no node 'x'"),
+        ("stack full\nwhen a in OP dance b", "s.txt:2: unknown command 'dance'"),
+        ("stack full\nwhen a in OP crash x", "s.txt:2: there is no node 'x'"),
     ],
 )
 def test_what_cannot_be_read_is_told_with_its_line(script: str, message: str) -> None:

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from isotone.core.boundary import Connect, Disconnect, Indication, Join, Leave, Message, View
 from isotone.core.choice import Choice
 from isotone.core.contract import Automaton
+from isotone.core.errors import LocalProtocolError
 from isotone.core.names import check_client_name, check_group_name
 from isotone.core.services import Service
 from isotone.core.views import GroupView
@@ -46,11 +47,20 @@ class Cluster:
         disk: DiskSettings | None = None,
     ) -> None:
         self.rows: list[Row] = []
+        self.story: list[Row | str] = []  # the rows, and between them what the cluster remarks
         self._on_oracle = service is None
-        self.world = World(seed=seed, network=network, disk=disk, sink=self.rows.append)
+        self.world = World(seed=seed, network=network, disk=disk, sink=self._write)
         self._serve(service, seed)
-        for name in nodes or ("a", "b", "c"):
-            self.world.add_process(name, _clients_only, site=(sites or {}).get(name, DEFAULT_SITE))
+        self._site_of = {name: (sites or {}).get(name, DEFAULT_SITE) for name in nodes or ("a", "b", "c")}
+        for name, site in self._site_of.items():
+            self.world.add_process(name, self._program, site=site)
+
+    def _write(self, row: Row) -> None:
+        self.rows.append(row)
+        self.story.append(row)
+
+    def _program(self, boot: Boot) -> Mapping[str, Automaton]:
+        return {CLIENTS_LABEL: ScriptedClients(boot.daemon)}
 
     def _serve(self, service: Automaton | None, seed: int | str) -> None:
         if service is not None:
@@ -76,6 +86,14 @@ class Cluster:
     def run_until_quiet(self, limit_ms: float = QUIET_LIMIT_MS) -> bool:
         """Run until nothing more is to happen; says whether that came within the limit."""
         return self.world.run_until_quiet(round(limit_ms * 1000))
+
+    def run_until_state(self, node: str, state: str, limit_ms: float = QUIET_LIMIT_MS) -> bool:
+        """Run until a daemon is in this state; says whether that came within the limit."""
+        raise LocalProtocolError(f"{node} runs no daemon: there is no state {state!r} to wait for")
+
+    def has_entered(self, node: str, reason: str) -> bool:
+        """Whether a daemon entered some state for this reason."""
+        raise LocalProtocolError(f"{node} runs no daemon that could enter a state: {reason!r}")
 
     def stabilise(self) -> None:
         """Promise that the network stays as it is: from here on progress is owed, and liveness is judged."""
@@ -193,7 +211,3 @@ class Cluster:
         clients = self.world.automaton(node, CLIENTS_LABEL)
         assert isinstance(clients, ScriptedClients)
         return clients
-
-
-def _clients_only(boot: Boot) -> Mapping[str, Automaton]:
-    return {CLIENTS_LABEL: ScriptedClients(boot.daemon)}

@@ -1,14 +1,18 @@
 """Scenario files: a script, a line of dashes, and below it the full trace that the script must yield.
 
 The script has one command per line; ``#`` begins a comment, quotes keep a text together. Time passes only in ``run``,
-``quiet`` and ``finish``. The trace repeats each command behind ``>`` where it took effect. A file is compared exactly;
-`rewritten` makes the file that would have passed, and people review the difference.
+``quiet``, ``when`` and ``finish``. The trace repeats each command behind ``>`` where it took effect. A file is compared
+exactly; `rewritten` makes the file that would have passed, and people review the difference.
+
+A script plays on the oracle, or, behind ``stack full``, on our own daemons; only there ``when NODE in STATE COMMAND``
+lets time pass until a daemon is in a state of the membership or of the groups, and does the command then,
+``entered NODE REASON`` fails when the daemon never entered a state for that reason, so that a script whose timing has
+changed does not lose its point, and ``tcp SITE SITE`` links two sites by tcp.
 """
 
 from __future__ import annotations
 
 import difflib
-import re
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,15 +21,14 @@ import msgspec
 
 from isotone.core.errors import InputError, IsotoneError
 from isotone.core.names import check_daemon_name
-from isotone.core.services import Service
 from isotone.sim.cluster import Cluster
-from isotone.sim.links import LinkSettings
+from isotone.sim.deeds import DEEDS
 from isotone.sim.plan import NODES_MAX, parse_seed
 from isotone.sim.trace_lines import line_of
+from isotone.trace.events import Row
 
 DASHES = "----"
-_DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,12})?)(us|ms|s)")
-_MILLISECONDS = {"us": 0.001, "ms": 1.0, "s": 1000.0}
+ORACLE, FULL = "oracle", "full"
 
 
 class ScenarioError(InputError):
@@ -56,6 +59,8 @@ class Scenario:
     nodes: tuple[str, ...] = ("a", "b", "c")
     sites: dict[str, str] = field(default_factory=dict)
     seed: str = "1"
+    stack: str = ORACLE
+    streams: list[frozenset[str]] = field(default_factory=list)  # sites that are linked by tcp
 
 
 Build = Callable[[Scenario], Cluster]
@@ -90,21 +95,29 @@ def parse(text: str, name: str = "scenario") -> Scenario:
 def play(scenario: Scenario, build: Build | None = None) -> str:
     """Run the script; returns the trace."""
     cluster = (build or build_cluster)(scenario)
-    lines = [line_of(row) for row in cluster.rows]
-    shown = len(cluster.rows)
+    lines = [_shown(each) for each in cluster.story]
+    shown = len(cluster.story)
     for command in scenario.commands:
         lines.append(f"> {command.text}")
         try:
-            lines.extend(_DEEDS[command.verb].run(cluster, command.words))
+            lines.extend(DEEDS[command.verb].run(cluster, command.words))
         except (AssertionError, IsotoneError, ValueError) as error:
             raise ScenarioError(scenario.name, command.line, f"{command.text}: {error}") from error
-        lines.extend(map(line_of, cluster.rows[shown:]))
-        shown = len(cluster.rows)
+        lines.extend(map(_shown, cluster.story[shown:]))
+        shown = len(cluster.story)
     return "".join(f"{line}\n" for line in lines)
 
 
+def _shown(each: Row | str) -> str:
+    return each if isinstance(each, str) else line_of(each)
+
+
 def build_cluster(scenario: Scenario) -> Cluster:
-    """The cluster that the settings of the script describe, above the oracle."""
+    """The cluster that the settings of the script describe."""
+    if scenario.stack == FULL:
+        from isotone.sim.full_cluster import FullCluster
+
+        return FullCluster(*scenario.nodes, seed=scenario.seed, sites=scenario.sites, streams=scenario.streams)
     return Cluster(*scenario.nodes, seed=scenario.seed, sites=scenario.sites)
 
 
@@ -143,15 +156,19 @@ def _read(line: str, number: int, name: str) -> Command | None:
 
 
 def _check(scenario: Scenario, command: Command) -> None:
-    deed = _DEEDS.get(command.verb)
+    deed = DEEDS.get(command.verb)
     if deed is None:
-        known = ", ".join(sorted([*_DEEDS, *_SETTINGS]))
+        known = ", ".join(sorted([*DEEDS, *_SETTINGS]))
         raise ScenarioError(scenario.name, command.line, f"unknown command {command.verb!r}; there are {known}")
     if not deed.least <= len(command.words) <= deed.most:
         raise ScenarioError(scenario.name, command.line, f"usage: {deed.usage}")
     for word in command.words[: deed.nodes]:
         if word not in scenario.nodes:
             raise ScenarioError(scenario.name, command.line, f"there is no node {word!r}")
+    if command.verb in ("when", "entered") and scenario.stack != FULL:
+        raise ScenarioError(scenario.name, command.line, "only daemons have states: write 'stack full' above")
+    if command.verb == "when":
+        _check(scenario, Command(command.line, command.words[3], command.words[4:], command.text))
 
 
 def _set_seed(scenario: Scenario, words: Sequence[str]) -> None:
@@ -170,113 +187,29 @@ def _set_site(scenario: Scenario, words: Sequence[str]) -> None:
     scenario.sites.update(dict.fromkeys(words[1:], check_daemon_name(words[0])))
 
 
+def _set_stack(scenario: Scenario, words: Sequence[str]) -> None:
+    if list(words) not in ([ORACLE], [FULL]):
+        raise ValueError(f"there are the stacks {ORACLE} and {FULL}")
+    scenario.stack = words[0]
+
+
+def _set_tcp(scenario: Scenario, words: Sequence[str]) -> None:
+    if len(set(words)) != 2:
+        raise ValueError("two sites are linked")
+    scenario.streams.append(frozenset(words))
+
+
 _SETTINGS: dict[str, Callable[[Scenario, Sequence[str]], None]] = {
     "seed": _set_seed,
     "nodes": _set_nodes,
     "site": _set_site,
+    "stack": _set_stack,
+    "tcp": _set_tcp,
 }
-_SETTING_USAGE = {"seed": "seed NUMBER", "nodes": "nodes NAME…", "site": "site SITE NODE…"}
-
-
-# --- doing ---------------------------------------------------------------------------------------------------------
-
-Run = Callable[[Cluster, Sequence[str]], Sequence[str]]
-
-
-class _Deed(msgspec.Struct, frozen=True):
-    """What a command does. The first ``nodes`` words are names of nodes."""
-
-    usage: str
-    run: Run
-    least: int = 0
-    most: int = 0
-    nodes: int = 0
-
-
-def milliseconds(text: str) -> float:
-    """A duration such as 20ms, 1.5s or 300us."""
-    found = _DURATION.fullmatch(text)
-    if found is None:
-        raise ValueError(f"not a duration: {text!r} (write 20ms, 1.5s or 300us)")
-    return float(found[1]) * _MILLISECONDS[found[2]]
-
-
-def _quietly(call: Callable[[Cluster, Sequence[str]], object]) -> Run:
-    def run(cluster: Cluster, words: Sequence[str]) -> Sequence[str]:
-        call(cluster, words)
-        return ()
-
-    return run
-
-
-def _quiet(cluster: Cluster, words: Sequence[str]) -> Sequence[str]:
-    limit = milliseconds(words[0]) if words else None
-    quiet = cluster.run_until_quiet() if limit is None else cluster.run_until_quiet(limit)
-    return () if quiet else ("! not quiet",)
-
-
-def _finish(cluster: Cluster, words: Sequence[str]) -> Sequence[str]:
-    return () if cluster.finish() else ("! not quiet",)
-
-
-def _partition(cluster: Cluster, words: Sequence[str]) -> None:
-    sides: list[list[str]] = [[]]
-    for word in words:
-        if word == "|":
-            sides.append([])
-        else:
-            sides[-1].append(word)
-    cluster.partition(*sides)
-
-
-def _cut(cluster: Cluster, words: Sequence[str]) -> None:
-    cluster.cut(words[0], words[1], one_way=_one_way(words[2:]))
-
-
-def _mend(cluster: Cluster, words: Sequence[str]) -> None:
-    cluster.mend(words[0], words[1], one_way=_one_way(words[2:]))
-
-
-def _one_way(words: Sequence[str]) -> bool:
-    if list(words) not in ([], ["one-way"]):
-        raise ValueError("after the two nodes only 'one-way' may stand")
-    return bool(words)
-
-
-def _link(cluster: Cluster, words: Sequence[str]) -> None:
-    given = dict(word.partition("=")[::2] for word in words[2:])
-    unknown = sorted(set(given) - set(LinkSettings.__struct_fields__))
-    if unknown:
-        raise ValueError(f"a link has no {unknown[0]!r}")
-    cluster.link(words[0], words[1], msgspec.convert(given, LinkSettings, strict=False))
-
-
-def _send(cluster: Cluster, words: Sequence[str]) -> None:
-    node, client, service, groups, *bodies = words
-    names = [each.name.lower() for each in Service]
-    if service not in names:
-        raise ValueError(f"there is no service {service!r}; there are {', '.join(names)}")
-    cluster.send(node, client, groups.split(","), *bodies, service=Service[service.upper()])
-
-
-_MANY = 1_000
-_DEEDS: dict[str, _Deed] = {
-    "run": _Deed("run DURATION", _quietly(lambda cluster, words: cluster.run_for(milliseconds(words[0]))), 1, 1),
-    "quiet": _Deed("quiet [LIMIT]", _quiet, 0, 1),
-    "finish": _Deed("finish", _finish),
-    "partition": _Deed("partition NODE… | NODE…", _quietly(_partition), 1, _MANY),
-    "heal": _Deed("heal", _quietly(lambda cluster, words: cluster.heal())),
-    "cut": _Deed("cut FROM TO [one-way]", _quietly(_cut), 2, 3, 2),
-    "mend": _Deed("mend FROM TO [one-way]", _quietly(_mend), 2, 3, 2),
-    "link": _Deed("link FROM TO NAME=VALUE…", _quietly(_link), 2, _MANY, 2),
-    "crash": _Deed("crash NODE", _quietly(lambda cluster, words: cluster.crash(words[0])), 1, 1, 1),
-    "restart": _Deed("restart NODE", _quietly(lambda cluster, words: cluster.restart(words[0])), 1, 1, 1),
-    "stop": _Deed("stop NODE", _quietly(lambda cluster, words: cluster.stop(words[0])), 1, 1, 1),
-    "pause": _Deed("pause NODE", _quietly(lambda cluster, words: cluster.pause(words[0])), 1, 1, 1),
-    "resume": _Deed("resume NODE", _quietly(lambda cluster, words: cluster.resume(words[0])), 1, 1, 1),
-    "connect": _Deed("connect NODE CLIENT", _quietly(lambda cluster, words: cluster.connect(*words)), 2, 2, 1),
-    "disconnect": _Deed("disconnect NODE CLIENT", _quietly(lambda cluster, words: cluster.disconnect(*words)), 2, 2, 1),
-    "join": _Deed("join NODE CLIENT GROUP", _quietly(lambda cluster, words: cluster.join(*words)), 3, 3, 1),
-    "leave": _Deed("leave NODE CLIENT GROUP", _quietly(lambda cluster, words: cluster.leave(*words)), 3, 3, 1),
-    "send": _Deed("send NODE CLIENT SERVICE GROUP[,GROUP…] TEXT…", _quietly(_send), 5, _MANY, 1),
+_SETTING_USAGE = {
+    "seed": "seed NUMBER",
+    "nodes": "nodes NAME…",
+    "site": "site SITE NODE…",
+    "stack": f"stack {ORACLE}|{FULL}",
+    "tcp": "tcp SITE SITE",
 }

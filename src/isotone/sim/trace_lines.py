@@ -8,6 +8,9 @@ from typing import Any
 import msgspec
 
 from isotone.trace.events import (
+    DaemonDelivered,
+    DaemonSent,
+    DaemonViewDelivered,
     Delivered,
     Entry,
     Row,
@@ -57,11 +60,27 @@ def _signal(entry: SignalDelivered) -> str:
     return f"transsig {entry.group} {entry.view} -> {' '.join(entry.receivers)}"
 
 
+def _daemon_sent(entry: DaemonSent) -> str:
+    return f"ssend {entry.first_sequence} {entry.service.name.lower()}"
+
+
+def _daemon_delivered(entry: DaemonDelivered) -> str:
+    return f"sdeliver {entry.lamport}!{entry.stamper} {entry.service.name.lower()}"
+
+
+def _daemon_view(entry: DaemonViewDelivered) -> str:
+    came = "" if entry.transitional == entry.members else f" with {_value(entry.transitional)}"
+    return f"sview {entry.view} {_value(entry.members)}{came}"
+
+
 _TELLERS: dict[type[Entry], Callable[[Any], str]] = {
     Sent: _sent,
     Delivered: _delivered,
     ViewDelivered: _view,
     SignalDelivered: _signal,
+    DaemonSent: _daemon_sent,
+    DaemonDelivered: _daemon_delivered,
+    DaemonViewDelivered: _daemon_view,
 }
 
 
