@@ -169,13 +169,9 @@ class Transport:
         """Whether a stream that begins with this greeting is for a link of this view."""
         return any(trunk.answers(hello) for trunk in self._trunks.values())
 
-    def freeze(self) -> list[Action]:
-        """The view ends here: what was stamped and not yet taken is ours all the same; nothing leaves any more."""
+    def freeze(self) -> None:
+        """The view ends here: nothing is sent, taken or delivered any more."""
         self.failed = self.failed or "frozen"
-        born = self.stamper.take_born()
-        out = self._record.stamped(born)
-        delivered = self.delivery.take(list(born))
-        return [*out, DeliverUnits(delivered)] if delivered else out
 
     # --- events to their links -------------------------------------------------------------------------------------
 

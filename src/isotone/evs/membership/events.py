@@ -1,0 +1,17 @@
+"""What the membership hears besides the contract's events and those of the transport."""
+
+from __future__ import annotations
+
+from isotone.core.contract import Event
+from isotone.evs.membership.settings import KnownDaemon
+from isotone.evs.overlay.interest import InterestChanged
+from isotone.evs.transport.events import InterestStated, Submitted
+
+__all__ = ["InterestChanged", "InterestStated", "PeersChanged", "Submitted"]
+
+
+class PeersChanged(Event, frozen=True, gc=False):
+    """The settings changed at run time: these are known from now on, or have another address; those are not wanted."""
+
+    known: tuple[KnownDaemon, ...] = ()
+    removed: tuple[str, ...] = ()

@@ -1,0 +1,211 @@
+"""Whom a daemon knows: identities, addresses, versions, and where each of them says that it stands.
+
+A daemon is known by its name, and is proven to be the same one by its identity, which lies on its disk; addresses are
+hints and follow the packets. Who claims a name or an identity that is somebody else's is refused, and so is who shares
+no version with us; both sides learn the reason.
+
+Implements: DESIGN 3, names and versions. Deviations from [Spread 6.1]: daemons that nobody named may come, and any may
+come back elsewhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from isotone.core.contract import Address
+from isotone.core.ids import DaemonId, DaemonViewId
+from isotone.core.versions import VersionRange, highest_common
+from isotone.evs.membership.messages import DAEMONS_MAX, Card, Contact
+from isotone.evs.membership.settings import KnownDaemon, MembershipSettings
+
+CLAIM_US = 10_000_000
+"""Who was heard within this time keeps his name against a claimant with another identity."""
+
+
+class Learned(Enum):
+    """What a card was."""
+
+    SAME = "nothing new"
+    NEWS = "it stands elsewhere"
+    NEWCOMER = "a daemon, or an incarnation, that was not met before"
+    STALE = "one of an earlier incarnation"
+    REFUSED = "somebody whom we refuse"
+    ECHO = "our own"
+
+
+@dataclass
+class Peer:
+    """One daemon as it is known here."""
+
+    name: str
+    site: str
+    address: Address
+    configured: bool = False
+    incarnation: int | None = None  # the latest that was met
+    identity: bytes = b""
+    card: Card | None = None
+    heard_at: int = 0
+    two_way: bool = False  # it answered a probe since it was last suspected
+    suspected: str = ""  # the detector's evidence, while it is suspected
+    suspected_at: int = 0
+    gone: bool = False  # it said good-bye, or was removed
+    refused: str = ""  # why we refuse it
+    refused_at: int = 0
+    refuses: str = ""  # why it refuses us
+
+    @property
+    def daemon(self) -> DaemonId | None:
+        """Its id, once it was met."""
+        return None if self.incarnation is None else DaemonId(self.name, self.incarnation)
+
+    @property
+    def attached(self) -> DaemonViewId | None:
+        """Where its last card says that it is."""
+        if self.card is None or self.card.attached is None:
+            return None
+        return self.card.attached.id
+
+
+@dataclass
+class Peers:
+    """All of them, by name."""
+
+    me: DaemonId
+    identity: bytes
+    settings: MembershipSettings
+    foreign: int = 0  # datagrams of other clusters
+    malformed: int = 0  # messages that contradict themselves
+    turned_away: int = 0  # strangers for whom there was no place
+    unwanted: set[str] = field(default_factory=set)  # names that the settings took out at run time
+    conflict: str = ""  # somebody else is there under our own name or identity
+    by_name: dict[str, Peer] = field(default_factory=dict)
+    by_address: dict[Address, Peer] = field(default_factory=dict)
+    _by_identity: dict[bytes, str] = field(default_factory=dict)
+
+    # --- settings --------------------------------------------------------------------------------------------------
+
+    def configure(self, known: KnownDaemon) -> bool:
+        """The settings name this daemon; True when it was not known."""
+        if known.name == self.me.name:
+            return False
+        peer = self.by_name.get(known.name)
+        if peer is None:
+            peer = self.by_name[known.name] = Peer(known.name, known.site, known.address, configured=True)
+            self.by_address[known.address] = peer
+            return True
+        peer.configured, peer.gone = True, False
+        if not peer.two_way:
+            self._move(peer, known.address)
+        return False
+
+    def remove(self, name: str) -> Peer | None:
+        """The daemon is not wanted any more."""
+        peer = self.by_name.pop(name, None)
+        if peer is not None:
+            self._release(peer)
+        return peer
+
+    # --- learning --------------------------------------------------------------------------------------------------
+
+    def learn(self, card: Card, source: Address, at: int) -> tuple[Learned, str]:
+        """A card came from this address; what it was, and why its sender is refused if it is."""
+        problem = self._problem(card, source, at)
+        if problem is None:
+            return Learned.ECHO, ""
+        peer = self.by_name.get(card.name)
+        if problem:
+            if peer is not None and peer.identity in (b"", card.identity):
+                peer.refused, peer.refused_at, peer.two_way = problem, at, False
+            return Learned.REFUSED, problem
+        if peer is None:
+            if len(self.by_name) >= DAEMONS_MAX:
+                self.turned_away += 1
+                return Learned.REFUSED, "too many daemons are known already"
+            peer = self.by_name[card.name] = Peer(card.name, card.site, source)
+        if peer.incarnation is not None and card.incarnation < peer.incarnation and card.identity == peer.identity:
+            return Learned.STALE, ""
+        return self._take(peer, card, source, at), ""
+
+    def _take(self, peer: Peer, card: Card, source: Address, at: int) -> Learned:
+        newcomer = peer.incarnation != card.incarnation or peer.identity != card.identity
+        if newcomer:
+            self._by_identity.pop(peer.identity, None)
+            self._by_identity[card.identity] = peer.name
+            peer.incarnation, peer.identity, peer.card = card.incarnation, card.identity, None
+            peer.two_way, peer.suspected, peer.gone, peer.refused, peer.refuses = False, "", False, "", ""
+        peer.heard_at = at
+        before = peer.card
+        if before is not None and card.count < before.count:
+            return Learned.SAME  # it was overtaken: what is said counts, how it stands is known better
+        self._move(peer, source)
+        peer.site, peer.card, peer.refused = card.site, card, ""
+        if newcomer:
+            return Learned.NEWCOMER
+        return Learned.SAME if before is not None and before.count == card.count else Learned.NEWS
+
+    def _problem(self, card: Card, source: Address, at: int) -> str | None:
+        """Why its sender is refused; empty if it is not; none if it is ourselves."""
+        if card.name == self.me.name or card.identity == self.identity:
+            if card.name == self.me.name and card.identity == self.identity:
+                if card.incarnation <= self.me.incarnation:
+                    return None  # our own words, or those of an earlier incarnation, still on their way
+                self.conflict = f"a later incarnation of {self.me.name} is at {source}"
+            elif card.name == self.me.name:
+                self.conflict = f"another daemon at {source} has the name {self.me.name}"
+            else:
+                self.conflict = f"{card.name} at {source} has the identity of {self.me.name}"
+            return self.conflict
+        if card.name in self.unwanted:
+            return f"{card.name} was removed from the settings of {self.me.name}"
+        if highest_common([self.settings.versions, card.versions]) is None:
+            ours, theirs = self.settings.versions, card.versions
+            return f"{card.name} speaks versions {theirs}, {self.me.name} {ours}: none in common"
+        holder = self._by_identity.get(card.identity)
+        if holder is not None and holder != card.name and self._is_held(holder, at):
+            return f"the identity of {card.name} is that of {holder}"
+        peer = self.by_name.get(card.name)
+        if peer is not None and peer.identity not in (b"", card.identity) and self._is_held(card.name, at):
+            return f"the name {card.name} is taken by a daemon with another identity"
+        return ""
+
+    def _is_held(self, name: str, at: int) -> bool:
+        peer = self.by_name.get(name)
+        return peer is not None and not peer.gone and at - peer.heard_at < CLAIM_US
+
+    def mention(self, contact: Contact, at: int) -> bool:
+        """A third daemon tells of this one; True when it was not known, or not there."""
+        if contact.name == self.me.name or contact.name in self.unwanted:
+            return False
+        peer = self.by_name.get(contact.name)
+        address = Address(contact.address)
+        if peer is None:
+            if len(self.by_name) >= DAEMONS_MAX:
+                return False
+            peer = self.by_name[contact.name] = Peer(contact.name, contact.site, address, heard_at=at)
+            self.by_address.setdefault(address, peer)
+            return True
+        is_old = peer.incarnation is not None and contact.incarnation < peer.incarnation
+        if is_old or peer.two_way or not address or peer.address == address:
+            return False
+        self._move(peer, address)
+        return True
+
+    def _move(self, peer: Peer, address: Address) -> None:
+        if address == peer.address and self.by_address.get(address) is peer:
+            return
+        if self.by_address.get(peer.address) is peer:
+            del self.by_address[peer.address]
+        peer.address = address
+        self.by_address[address] = peer
+
+    def _release(self, peer: Peer) -> None:
+        if self.by_address.get(peer.address) is peer:
+            del self.by_address[peer.address]
+        if self._by_identity.get(peer.identity) == peer.name:
+            del self._by_identity[peer.identity]
+
+    def range_of(self, name: str) -> VersionRange:
+        """The versions of a daemon that was met, or our own."""
+        peer = self.by_name.get(name)
+        return self.settings.versions if peer is None or peer.card is None else peer.card.versions

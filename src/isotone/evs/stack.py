@@ -1,0 +1,196 @@
+"""One daemon: membership, groups and the sessions of its clients, composed on this page, for simulator and daemon.
+
+```
+ streams of clients ─▶ Sessions ─ Ask ─▶ (shell) ─ Requested ─▶ Groups ─ Submit ─▶ Membership ─▶ datagrams, streams,
+ streams of clients ◀─ Sessions ◀─ Indicated ─ (shell) ◀─ Indicate ─ Groups ◀─ views, signals, units ─ Membership   …
+```
+Every action of one layer becomes an event of the next, first come, first served, until nothing is left to pass on: so
+what a layer says stays in its order, whatever the others make of it meanwhile.
+
+Boundary B4 is the exception: what sessions ask and what groups indicate goes out and comes in again by the shell, as
+with clients that live in the daemon's own process. So the shell records all clients alike, and no record depends on the
+word of the stack that it judges. (As an automaton beside the stack the sessions would hear of the room late.)
+
+Clients and daemons call at one address. The first bytes of a stream tell them apart; until then it is a newcomer of the
+sessions, which bound the number and the time of those who do not say who they are.
+
+Implements: [Spread 3.2], the daemon. Deviations: those of the layers.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import msgspec
+
+from isotone.core.boundary import Ask, Indicated, Requested
+from isotone.core.contract import (
+    Action,
+    Address,
+    Event,
+    Started,
+    Stopping,
+    StreamClosed,
+    StreamOpened,
+    StreamReceived,
+    StreamWritable,
+    TimerFired,
+)
+from isotone.core.ids import ClientId, DaemonId
+from isotone.evs.boundary import DeliverDaemonView, DeliverSignal, DeliverUnits
+from isotone.evs.groups import ChangeInterest, Groups, GroupsSettings, StateInterest, Submit, peek
+from isotone.evs.membership import Membership, MembershipSettings
+from isotone.evs.overlay.interest import InterestChanged
+from isotone.evs.sessions.greeting import CLIENT_MAGIC, is_greeting
+from isotone.evs.sessions.notices import RoomChanged
+from isotone.evs.sessions.server import SWEEP, ServerSessions
+from isotone.evs.sessions.table import DUE
+from isotone.evs.transport.events import InterestStated, Submitted
+
+StreamEvent = StreamOpened | StreamReceived | StreamWritable | StreamClosed
+
+
+class StackSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Of the layers of one daemon; the sessions bring theirs."""
+
+    membership: MembershipSettings = MembershipSettings()
+    groups: GroupsSettings = GroupsSettings()
+    pruning: bool = True
+    """Content goes only to sites with members of its groups; units are then not recorded at B3."""
+
+
+class Stack:
+    """The automaton of one daemon's incarnation; without ``sessions`` all its clients are in its own process."""
+
+    periodic_timers = (*Membership.periodic_timers, *ServerSessions.periodic_timers)
+
+    def __init__(
+        self,
+        *,
+        me: DaemonId,
+        identity: bytes,
+        site: str,
+        address: Address,
+        settings: StackSettings,
+        sessions: ServerSessions | None = None,
+    ) -> None:
+        self.me = me
+        self.pruning = settings.pruning
+        self.membership = Membership(me=me, identity=identity, site=site, address=address, settings=_prepared(settings))
+        self.groups = Groups(me, settings.groups)
+        self.sessions = sessions
+        self._callers: dict[int, tuple[StreamOpened, bytes]] = {}  # streams of whom we do not know yet
+        self._daemons: set[int] = set()  # streams that daemons opened; only looked up
+        self._under_way: dict[ClientId, int] = {}  # requests of sessions that the shell carries to the groups
+        self._told: int | None = None  # the room that the sessions count on, None when they have used of it
+
+    @property
+    def room(self) -> int:
+        """Bytes that clients may send now."""
+        return max(0, self.membership.room - self.groups.waiting_bytes)
+
+    def handle(self, event: Event) -> list[Action]:
+        """Take one event, and pass on what each layer says until it is for the outside."""
+        out: list[Action] = []
+        self._pass_on(self._taken(event), event.at, out)
+        if self.sessions is not None:
+            self._pass_on(self._room_told(self.sessions, event.at), event.at, out)
+        return out
+
+    def _pass_on(self, actions: list[Action], at: int, out: list[Action]) -> None:
+        pending = deque(actions)
+        while pending:
+            action = pending.popleft()
+            passed = self._passed(action, at)
+            if passed is None:
+                out.append(action)
+            else:
+                pending.extend(passed)
+
+    # --- events to the layer that they are for ---------------------------------------------------------------------
+
+    def _taken(self, event: Event) -> list[Action]:
+        if isinstance(event, Requested):
+            self._arrived(event.client)
+            return self.groups.handle(event)
+        if self.sessions is None:
+            return self.membership.handle(event)
+        match event:
+            case Indicated():
+                return self.sessions.handle(event)
+            case StreamOpened() | StreamReceived() | StreamWritable() | StreamClosed() if event.stream < 0:
+                return self._on_accepted(event, self.sessions)
+            case TimerFired(key=key) if key in (SWEEP, DUE):
+                return self.sessions.handle(event)
+            case Started() | Stopping():
+                return [*self.sessions.handle(event), *self.membership.handle(event)]
+        return self.membership.handle(event)
+
+    def _on_accepted(self, event: StreamEvent, sessions: ServerSessions) -> list[Action]:
+        """Of a stream that somebody opened to us."""
+        stream = event.stream
+        if isinstance(event, StreamOpened):
+            self._callers[stream] = (event, b"")
+        elif isinstance(event, StreamReceived) and stream in self._callers:
+            opened, begun = self._callers.pop(stream)
+            begun += bytes(event.data)
+            if len(begun) < len(CLIENT_MAGIC):
+                self._callers[stream] = (opened, begun)
+                return []
+            event = StreamReceived(event.at, stream, begun)
+            if not is_greeting(begun):
+                self._daemons.add(stream)
+                forgotten = sessions.handle(StreamClosed(event.at, stream, "of a daemon"))
+                return [*forgotten, *self.membership.handle(opened), *self.membership.handle(event)]
+        elif isinstance(event, StreamClosed):
+            self._callers.pop(stream, None)
+        if stream not in self._daemons:
+            return sessions.handle(event)
+        if isinstance(event, StreamClosed):
+            self._daemons.discard(stream)
+        return self.membership.handle(event)
+
+    # --- from layer to layer ---------------------------------------------------------------------------------------
+
+    def _passed(self, action: Action, at: int) -> list[Action] | None:
+        """What an action for another layer leads to there; None for what is for the outside."""
+        match action:
+            case DeliverUnits():
+                return self.groups.on_units(action, at)
+            case Submit(drafts=drafts):
+                return self.membership.handle(Submitted(at, drafts))
+            case DeliverSignal():
+                return self.groups.on_signal(action, at)
+            case DeliverDaemonView():
+                return self.groups.on_daemon_view(action, at)
+            case StateInterest(site=site, groups=groups):
+                return self.membership.handle(InterestStated(at, site, groups)) if self.pruning else []
+            case ChangeInterest(site=site, group=group, interested=interested):
+                changed = InterestChanged(at, site, group, interested=interested)
+                return self.membership.handle(changed) if self.pruning else []
+            case Ask(client=client):
+                self._under_way[client] = self._under_way.get(client, 0) + 1
+                self._told = None
+        return None
+
+    def _arrived(self, client: ClientId) -> None:
+        """A request came by the shell; of an embedded client none is counted."""
+        left = self._under_way.pop(client, 0) - 1
+        if left > 0:
+            self._under_way[client] = left
+
+    def _room_told(self, sessions: ServerSessions, at: int) -> list[Action]:
+        """Tell of the room when it changed; what is under way to the groups would be counted twice, so not then."""
+        room = self.room
+        if self._under_way or room == self._told:
+            return []
+        self._told = room
+        return sessions.handle(RoomChanged(at, room))
+
+
+def _prepared(settings: StackSettings) -> MembershipSettings:
+    """The membership as this stack needs it."""
+    if not settings.pruning:
+        return settings.membership
+    transport = msgspec.structs.replace(settings.membership.transport, peek=peek)
+    return msgspec.structs.replace(settings.membership, transport=transport, record_units=False)
