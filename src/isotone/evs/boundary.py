@@ -1,8 +1,8 @@
 """Boundary B3 as types: what the membership tells the layer above it. Implements: [Spread 2.2.6], EVS-S.
 
 Downwards the layer above submits drafts (`Submitted`) and looks at ``room`` first.
-Upwards it hears, in one stream: units of the current daemon view (`DeliverUnits`); one `DeliverSignal`; the units that the daemons of
-its transitional set deliver together; the next `DeliverDaemonView`.
+Upwards it hears, in one stream: units of the current daemon view (`DeliverUnits`); one `DeliverSignal`; the units that
+the daemons of its transitional set deliver together; the next `DeliverDaemonView`.
 """
 
 from __future__ import annotations
