@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
+from isotone.core.ids import NO_STAMP
 from isotone.core.services import Service
 from isotone.trace import events as trace
 from isotone.trace.events import Row
@@ -28,6 +29,7 @@ class Stay:
         self.had: list[tuple[Any, Any, Any, bool]] = []  # (message, event, stamp, after the signal)
         self.left, self.left_e, self.next = "open", None, None
         self.membership = 0
+        self.alive = not p.ended
 
     @property
     def left_at(self) -> int:
@@ -50,7 +52,7 @@ class Proc:
         self.by: dict[Any, Any] = {}  # message: event of the first delivery
         self.log: list[tuple[Any, ...]] = []  # what it did, for orders
         self.joining: dict[str, Any] = {}
-        self.leaving: set[str] = set()  # groups it is in and asked to leave
+        self.leaving: dict[str, int] = defaultdict(int)  # groups, and how often it asked to leave and did not yet
         self.memberships = 0
         self.asked: dict[str, int] = {}  # groups it asked to leave, at
 
@@ -129,6 +131,7 @@ class Reference:
 
     def _sends(self, rows: list[Row]) -> None:
         over: set[Any] = set()  # ends, of sessions and of incarnations
+        high: dict[str, int] = {}  # sequences of daemons grow
         for row in rows:
             entry: Any = row.entry
             if isinstance(entry, trace.Crashed):
@@ -142,8 +145,9 @@ class Reference:
             if self.proc(row, text).ghost or home in over or (*home, text) in over:
                 continue
             ms = [(text, entry.first_sequence + i) for i in range(len(entry.lengths))]
-            if any(m in self.sent for m in ms):
+            if any(m in self.sent for m in ms) or (self.daemons and entry.first_sequence <= high.get(text, 0)):
                 continue
+            high[text] = entry.first_sequence + len(entry.lengths) - 1
             for m, length, digest in zip(ms, entry.lengths, entry.digests):
                 self.sent[m] = (row.node, row.incarnation, row.index)
                 self.service[m] = entry.service
@@ -172,7 +176,7 @@ class Reference:
             m = (p.text, entry.first_sequence)
             if self.sent.get(m) == e:
                 for i in range(len(entry.lengths)):
-                    within = {g: p.stays[g].id for g in self.groups[m] if g in p.stays}
+                    within = {g: p.stays[g].id for g in self.groups[m] if g in p.stays and not p.leaving[g]}
                     self.sent_in[(p.text, entry.first_sequence + i)] = within
                 p.log.append(("send", e, m, {g: p.stays[g] for g in self.groups[m] if g in p.stays}))
         elif kind == "Delivered":
@@ -188,7 +192,7 @@ class Reference:
         elif kind == "SelfLeft":
             p = self.proc(row, entry.client)
             p.asked[entry.group] = e[2]
-            p.leaving.discard(entry.group)
+            p.leaving[entry.group] = max(0, p.leaving[entry.group] - 1)
             if entry.group in p.stays:
                 stay = p.stays.pop(entry.group)
                 stay.left, stay.left_e = "left", e
@@ -196,13 +200,14 @@ class Reference:
             self._end(self.proc(row, entry.client), e)
         elif kind == "JoinRequested":
             p = self.proc(row, entry.client)
-            if entry.group not in p.stays or entry.group in p.leaving:
+            if entry.group not in p.stays or p.leaving[entry.group]:
                 p.joining.setdefault(entry.group, e)
         elif kind == "LeaveRequested":
             p = self.proc(row, entry.client)
+            if entry.group in p.stays or entry.group in p.joining:
+                p.leaving[entry.group] += 1
             p.joining.pop(entry.group, None)
             p.asked[entry.group] = e[2]
-            p.leaving.update({entry.group} & p.stays.keys())
         elif kind == "Connected":
             self.proc(row, entry.client)
         elif kind == "Recovered" and self.daemons:
@@ -213,7 +218,7 @@ class Reference:
             stay.left, stay.left_e = "ended", e
         p.stays = {}
         p.ended = True
-        p.joining, p.leaving = {}, set()
+        p.joining, p.leaving = {}, defaultdict(int)
         p.log.append(("end", e))
 
     def _delivered(self, row: Row, e: Any, entry: Any) -> None:
@@ -273,7 +278,7 @@ class Reference:
                 if g in p.stays:
                     stay = p.stays[g]
                     stay.had.append((m, e, stamp, stay.signal is not None))
-                    self.deliveries.append((e, stay, m, g))
+                    self.deliveries.append((e, stay, m, g, stay.signal is not None))
 
     def _install(self, p: Proc, g: str, entry: Any, e: Any, names: dict[tuple[str, str], Any]) -> None:
         regular = not (p.ghost or p.ended)
@@ -306,7 +311,7 @@ class Reference:
             p.asked.pop(g, None)
         p.stays[g] = stay
         p.all.append(stay)
-        if g not in p.leaving:
+        if not p.leaving[g]:
             p.joining.pop(g, None)
 
     def _signal(self, p: Proc, g: str, entry: Any, e: Any) -> None:
@@ -492,9 +497,10 @@ class Reference:
 
     def _same_view(self) -> None:
         places: dict[Any, list[tuple[Any, Any, Any]]] = defaultdict(list)
-        for e, stay, m, g in self.deliveries:
+        for e, stay, m, g, late in self.deliveries:
             if self.service[m] >= self.same:
-                places[(m, g)].append((e, stay.id, stay.p))
+                if self.daemons or not late:
+                    places[(m, g)].append((e, stay.id, stay.p))
                 if g in self.sent_in.get(m, {}):
                     id = "2.19.1" if self.daemons else "2.9.1"
                     self.exercised.add(id)
@@ -539,21 +545,28 @@ class Reference:
         mine = [stay for stay in other.p.all if stay.g == other.g and stay.membership == other.membership]
         if not mine[0].id.daemon_view < other.id.daemon_view:
             return
-        target = other.next.id.daemon_view
-        later = [stay.e[2] for stay in mine if stay.at > other.at and stay.id.daemon_view > target]
-        over = mine[-1].left_at if mine[-1].left != "open" else END
-        for m, e in one.set(self, Service.RELIABLE).items():
+        following = other.next.id
+        due = other.left_at if following.stamp == NO_STAMP and following.daemon_view > other.id.daemon_view else None
+        counted = due is not None
+        if due is None:
+            due = self._stay_together(one.next, other.next)
+        for m, e in one.set(self, Service.RELIABLE).items() if due is not None else ():
             if self.service[m] >= Service.AGREED:
                 continue
-            at = other.p.by[m][2] if m in other.p.by else None
-            if later:
+            at = other.p.by[m][2] if m in other.p.by else END
+            if counted or m not in other.set(self, Service.RELIABLE):
                 self.exercised.add("2.7")
-                if at is None or at > later[0]:
-                    self.accuse("2.7", e, one.left_e, other.left_e)
-            elif at is not None:
-                self.exercised.update(["2.7"] if at < over else [])
-            elif mine[-1].left == "open" and self.settled:
+            if at >= due:
                 self.accuse("2.7", e, one.left_e, other.left_e)
+
+    def _stay_together(self, one: Stay, other: Stay) -> int | None:
+        """Where the other comes to a later daemon view together with the one; at a settled end, never."""
+        target = other.id.daemon_view
+        while one.left == other.left == "moved" and one.next.id == other.next.id:
+            one, other = one.next, other.next
+            if other.id.daemon_view > target:
+                return other.at
+        return END if self.settled and one.left == other.left == "open" else None
 
     def _signals(self, one: Stay, other: Stay) -> None:
         self.exercised.add("2.8.2")
@@ -600,7 +613,7 @@ class Reference:
             if text == stay.p.text:
                 continue
             for m, e in stay.set(self, Service.SAFE, False).items():
-                state, rows = self._owes(view, text, m)
+                state, rows = (self._owes if self.daemons else self._owes_anywhere)(view, text, m)
                 if state is not None:
                     self.exercised.add("2.14.2")
                 if state is False:
@@ -612,6 +625,27 @@ class Reference:
                         self.exercised.add("2.14.3")
                     if state is False:
                         self.accuse("2.14.3", stay.signal, e, stay.left_e, *rows)
+
+    def _owes_anywhere(self, view: list[Stay], text: str, m: Any) -> tuple[bool | None, list[Any]]:
+        p = next((p for p in self.procs.values() if p.text == text and not p.ghost), None)
+        if p is None or (all(stay.p is not p for stay in view) and self._is_disputed(view[0], p)):
+            return self._owes(view, text, m)
+        mine, v = [stay for stay in p.all if stay.g == view[0].g and stay.alive], view[0].id
+        steps = [stay.e for stay in mine if stay.id.daemon_view > v.daemon_view]
+        steps += [stay.left_e for stay in mine if stay.left == "left" and stay.id >= v]
+        if m in p.by and (not steps or p.by[m] < min(steps)):
+            return True, []
+        if steps:
+            return False, [min(steps)]
+        return (False if self.settled and not p.ended else None), []
+
+    def _is_disputed(self, view: Stay, p: Proc) -> bool:
+        return any(
+            (stay.g, stay.id) == (view.g, view.id) and sorted(stay.members) != sorted(view.members)
+            for q in self.procs.values()
+            for stay in q.all
+            if (q.node, q.incarnation) == (p.node, p.incarnation)
+        )
 
     def _owes(self, view: list[Stay], text: str, m: Any) -> tuple[bool | None, list[Any]]:
         p = next((p for p in self.procs.values() if p.text == text and not p.ghost), None)
@@ -630,12 +664,8 @@ class Reference:
                     return None, []
                 return False, [stay.e]
         regular = [stay for stay in p.all if stay.g == view[0].g and stay.regular]
-        for q in self.procs.values():
-            for stay in q.all:
-                same = (stay.g, stay.id) == (view[0].g, view[0].id)
-                if same and (q.node, q.incarnation) == (p.node, p.incarnation):
-                    if sorted(stay.members) != sorted(view[0].members):
-                        return None, []
+        if self._is_disputed(view[0], p):
+            return None, []
         if any(stay.id > view[0].id for stay in regular):
             return False, []
         return (False if self.settled and not p.ended else None), []
@@ -655,7 +685,7 @@ class Reference:
         if not ends:
             return
         latest: dict[str, Any] = {}
-        for e, stay, m, g in self.deliveries:
+        for e, stay, m, g, _ in self.deliveries:
             if m[0] == old.text and m in self.sent:
                 best = latest.get(g)
                 if best is None or stay.id > best[0] or (stay.id == best[0] and e < best[1]):

@@ -183,6 +183,30 @@ def test_a_good_run_with_lost_rows_has_no_violation_and_nothing_holds(seed: int)
     assert check(interleaved(rows, choice)).verdicts == report.verdicts
 
 
+def test_the_sequences_of_daemons_need_not_be_dense() -> None:
+    """Nothing waits for what was never sent, and what is forgotten gives doubt and no accusation."""
+    view = trace.DaemonViewDelivered("d1#1", DaemonViewId(1, DaemonId("d1", 1)), ("d1#1",), ("d1#1",))
+    rows = [("d1", trace.Recovered("d1#1")), ("d1", view)]
+    for number in range(3, 300, 3):
+        rows.append(("d1", trace.DaemonSent("d1#1", number, Service.FIFO, (1,), (7,))))
+        rows.append(("d1", _sdelivered("d1", number)))
+    for linger in (4, 4096):
+        checker = Checker(linger=linger)
+        checker.feed_many(_rows(*rows))
+        assert checker.retained() < 2 * linger + 10
+        assert checker.finish().verdicts["EVS-2.6@S"].state is State.HOLDS
+    never = _rows(*rows, ("d1", _sdelivered("d1", 100)))
+    assert list(check(never).violations) == ["EVS-2.6@S"]
+    checker = Checker(linger=4)
+    checker.feed_many(never)
+    report = checker.finish()
+    assert report.violations == {} and report.verdicts["EVS-2.6@S"].state is State.NOT_JUDGED
+
+
+def _sdelivered(node: str, number: int) -> Entry:
+    return trace.DaemonDelivered(f"{node}#1", "d1#1", number, Service.FIFO, (1,), (7,), number, "d1#1")
+
+
 # --- memory --------------------------------------------------------------------------------------------------------
 
 
@@ -559,24 +583,57 @@ def _missing_node(count: int) -> list[Row]:
     return _rows(("d2", _view(B, 1, (A, B), (B,))), *rows)
 
 
-@pytest.mark.parametrize("make", [_split_bundles, _sessions_and_crashes, _missing_node])
+def _one_stamp(count: int) -> list[Row]:
+    """All bundles share one stamp, each sender sends one, and all are delivered in one order."""
+    senders = [f"#s#d3#1#{number}" for number in range(1, count)]
+    both = [("d1", _view(A, 1, (A, B), (A,))), ("d2", _view(B, 1, (A, B), (B,)))]
+    sent = [("d3", _sent(each, 1, Service.AGREED)) for each in senders]
+    delivered = [
+        (node, _delivered((client,), each, 1, Service.AGREED, 5))
+        for node, client in (("d1", A), ("d2", B))
+        for each in senders
+    ]
+    return _rows(*both, *sent, *delivered)
+
+
+@pytest.mark.parametrize("make", [_split_bundles, _sessions_and_crashes, _missing_node, _one_stamp])
 def test_lines_run_grow_with_the_rows_and_not_faster(make: Callable[[int], list[Row]]) -> None:
     short, long = make(40), make(160)
     assert _lines(long) / len(long) < 1.2 * _lines(short) / len(short)
 
 
-def test_more_daemon_views_than_are_remembered_give_doubt_about_weak_messages() -> None:
-    both = (A, B)
-    views = {
-        client: [(node, _view(client, epoch, both, both if epoch > 1 else (client,))) for epoch in range(1, 401)]
-        for node, client in (("d1", A), ("d2", B))
-    }
-    sent = [("d1", _sent(A, 1, Service.FIFO)), ("d1", _delivered((A,), A, 1, Service.FIFO, 5))]
-    late = [*views[B][:10], ("d2", _delivered((B,), A, 1, Service.FIFO, 5))]
-    ahead = check(_rows(*views[A][:2], *sent, *late, *views[B][10:], *views[A][2:]))
-    level = check(_rows(*views[A][:2], *sent, *late, *views[A][2:], *views[B][10:]))
-    assert ahead.verdicts["EVS-2.7"].state is State.NOT_JUDGED
-    assert list(level.violations) == ["EVS-2.7"]
+@pytest.mark.parametrize("count", [2, 5])
+def test_bundles_of_one_stamp_are_told_by_their_first_rows_in_any_order(count: int) -> None:
+    rows = [row for row in _one_stamp(count + 1) if row.node != "d2"]
+    swapped = [*rows[:-2], rows[-1], rows[-2]]
+    for each in (rows, renumbered(swapped), _one_stamp(count + 1)):
+        _second_versions_agree(each)
+        for seed in range(4):
+            assert check(interleaved(each, Choice(seed))).verdicts == check(each).verdicts
+
+
+def _two_orders(count: int) -> list[Row]:
+    """The same, but the last two in the other order at the second node."""
+    rows = _one_stamp(count)
+    return renumbered([*rows[:-2], rows[-1], rows[-2]])
+
+
+def test_two_orders_among_bundles_of_one_stamp() -> None:
+    for count in (3, 9):
+        assert {"EVS-D2.7", "EVS-2.13.2"} == set(check(_two_orders(count)).violations)
+        _second_versions_agree(_two_orders(count))
+
+
+def test_more_daemon_views_than_are_remembered_give_doubt_about_safe_messages() -> None:
+    """B was in 300 daemon views before it is known what A had in the first: when was it too late?"""
+    views = [("d2", _view(B, epoch, (A, B) if epoch == 1 else (B,), (B,))) for epoch in range(1, 302)]
+    late = [*views, ("d2", _delivered((B,), A, 1, Service.SAFE, 5))]
+    had = [("d1", _sent(A, 1, Service.SAFE)), ("d1", _delivered((A,), A, 1, Service.SAFE, 5))]
+    first = [("d1", _view(A, 1, (A, B), (A,))), *had, ("d1", _view(A, 900, (A,), (A,)))]
+    assert set(check(_rows(*first, *late)).violations) == {"EVS-2.14.2", "EVS-2.18"}
+    behind = check(_rows(*late, *first))
+    assert set(behind.violations) == {"EVS-2.18"}
+    assert behind.verdicts["EVS-2.14.2"].state is State.NOT_JUDGED
 
 
 @pytest.mark.parametrize(
@@ -620,3 +677,117 @@ def test_a_bundle_of_which_nobody_delivered_the_rest_did_not_reach_everyone() ->
     rows = _rows(*views, ("d1", _sent(A, 1, Service.FIFO, 2)), *parts, *end)
     assert sorted(check(rows).violations) == ["EVS-2.15", "EVS-2.17"]
     _second_versions_agree(rows)
+
+
+# --- after a gap, and at the end of what is remembered ---------------------------------------------------------------
+
+
+def _then(client: str, epoch: int, *others: str) -> tuple[str, Entry]:
+    """A view in which everybody came together."""
+    members = tuple(sorted((client, *others)))
+    return client.split("#")[2], _view(client, epoch, members, members)
+
+
+def test_a_view_after_a_gap_has_an_unknown_previous_view_and_the_next_has_not() -> None:
+    begin = [("d1", _view(A, 1, (A,), (A,))), ("d1", trace.Gap(2)), _then(A, 4, B)]
+    assert check(_rows(*begin)).violations == {}
+    strange = check(_rows(*begin, _then(A, 5, B, OTHER)))
+    assert {label: each.witness for label, each in strange.violations.items()} == {"EVS-2.4.2": (("d1", 1, 3),)}
+    again = check(_rows(*begin, ("d1", trace.SelfLeft(A, "g")), _then(A, 5, B)))
+    assert {label: each.witness for label, each in again.violations.items()} == {"EVS-2.4.1": (("d1", 1, 4),)}
+    gone = check(_rows(*begin, ("d1", trace.SelfLeft(A, "g")), ("d2", _sent(B, 1, Service.FIFO)), _at_a(B)))
+    assert list(gone.violations) == ["EVS-2.1"]
+    blind = check(_rows(begin[0], begin[1], ("d2", _sent(B, 1, Service.FIFO)), _at_a(B)))
+    assert blind.violations == {}
+
+
+def _at_a(sender: str) -> tuple[str, Entry]:
+    return "d1", trace.Delivered((A,), sender, 1, Service.FIFO, ("g",), (1,), (7,), 9, "d2#1")
+
+
+def test_a_session_that_is_first_met_after_a_gap_may_have_done_anything_before() -> None:
+    late = "#l#d1#1#9"
+    signal = trace.SignalDelivered((late,), "g", GroupViewId(DaemonViewId(3, DaemonId("d1", 1))))
+    sent = ("d2", _sent(B, 1, Service.FIFO))
+    at_late = ("d1", trace.Delivered((late,), B, 1, Service.FIFO, ("g",), (1,), (7,), 9, "d2#1"))
+    of_late = ("d2", trace.Delivered((B,), late, 1, Service.FIFO, ("g",), (1,), (7,), 8, "d1#1"))
+    view = ("d2", _view(B, 1, (B,), (B,)))
+    for rows in ([("d1", signal)], [sent, at_late], [("d1", trace.Connected(late)), of_late], [_then(late, 4, A)]):
+        assert check(_rows(view, ("d1", trace.Gap(1)), *rows)).violations == {}
+        assert len(check(_rows(view, ("d1", trace.Connected(A)), *rows)).violations) == 1
+    asked = [_then(late, 4, late), ("d1", _sent(late, 1, Service.AGREED))]
+    early = ("d2", trace.Delivered((B,), late, 1, Service.AGREED, ("g",), (1,), (7,), 8, "d1#1"))
+    assert check(_rows(view, ("d1", trace.Gap(1)), *asked, early)).violations == {}, "it may have asked to leave"
+
+
+@pytest.mark.parametrize(
+    ("more", "violated"),
+    [
+        ((), ["EVS-2.22"]),
+        ((("d2", trace.NetworkStarted("d2#1", "m", ("d2#1",))),), []),
+        ((("d1", trace.NetworkStarted("d1#1", "m", ("d1#1",))),), []),
+        ((("d2", trace.Crashed("d2#1")),), []),
+        ((("d1", trace.Crashed("d1#1")),), []),
+    ],
+    ids=["still there", "receiver moved", "sender moved", "receiver crashed", "sender crashed"],
+)
+def test_a_multicast_is_owed_among_servers_that_still_use_the_network(
+    more: tuple[tuple[str, Entry], ...], violated: list[str]
+) -> None:
+    starts = [("d1", _network("d1", "d1", "d2")), ("d2", _network("d2", "d1", "d2"))]
+    end = [("", trace.Stabilised((("d1", "d2"),))), ("", trace.Ended(True))]
+    rows = _rows(*starts, SENT, _received("d1"), *more, *end)
+    assert sorted(check(rows, (Boundary.NETWORK,)).violations) == violated
+
+
+def test_a_server_that_crashed_need_not_begin_the_network_and_one_that_came_back_must() -> None:
+    rows = [("d1", _network("d1", "d1", "d2")), ("d2", trace.Recovered("d2#1")), SENT, _received("d1")]
+    end = [("", trace.Stabilised((("d1", "d2"),))), ("", trace.Ended(True))]
+    assert list(check(_rows(*rows, *end), (Boundary.NETWORK,)).violations) == ["EVS-2.21"]
+    assert check(_rows(*rows, ("d2", trace.Crashed("d2#1")), *end), (Boundary.NETWORK,)).violations == {}
+
+
+@pytest.mark.parametrize("number", [1, 2], ids=["before", "since"])
+@pytest.mark.parametrize("linger", [2, 4096])
+def test_the_causal_past_of_a_forgotten_last_bundle_stays_with_its_sender(linger: int, number: int) -> None:
+    """B knew a message of A when it sent its first bundle, which is forgotten; the second still depends on it.
+
+    So it does on what B delivered since.
+    """
+    both = (A, B, OTHER)
+    views = [(client.split("#")[2], _view(client, 1, both, (client,))) for client in both]
+    alone = GroupViewId(DaemonViewId(1, DaemonId("d2", 1)))
+    rows = [
+        *views,
+        ("d2", trace.ViewDelivered((B,), "own", alone, (B,), (B,), "join")),
+        ("d1", _sent(A, 1, Service.CAUSAL)),
+        ("d1", _delivered((A,), A, 1, Service.CAUSAL, 1)),
+        ("d2", _delivered((B,), A, 1, Service.CAUSAL, 1)),
+    ]
+    rows += [
+        ("d2", trace.Sent(B, 1, Service.CAUSAL, ("own",), (1,), (7,))),
+        ("d2", trace.Delivered((B,), B, 1, Service.CAUSAL, ("own",), (1,), (7,), 2, "d2#1")),
+        ("d1", _sent("#z#d1#1#7", 1, Service.CAUSAL)),
+        ("d2", _delivered((B,), "#z#d1#1#7", 1, Service.CAUSAL, 9)),
+    ]
+    for each in range(1, 9):
+        rows += [
+            ("d4", trace.Sent("#x#d4#1#1", each, Service.UNRELIABLE, ("g",), (1,), (7,))),
+            ("d1", trace.Delivered((A,), "#x#d4#1#1", each, Service.UNRELIABLE, ("g",), (1,), (7,), 0, "d4#1")),
+        ]
+    rows += [
+        ("d2", trace.Sent(B, 2, Service.CAUSAL, ("g",), (1,), (7,))),
+        ("d2", trace.Delivered((OTHER,), B, 2, Service.CAUSAL, ("g",), (1,), (7,), 20, "d2#1")),
+        ("d2", _delivered((OTHER,), A if number == 1 else "#z#d1#1#7", 1, Service.CAUSAL, 1 if number == 1 else 9)),
+    ]
+    checker = Checker(linger=linger)
+    checker.feed_many(_rows(*rows))
+    assert checker.finish().violations.keys() == {"EVS-2.12.2"}
+
+
+def test_a_member_that_is_first_met_after_a_gap_may_have_had_a_safe_message() -> None:
+    had = [("d1", _view(A, 1, (A, B), (A,))), ("d1", _sent(A, 1, Service.SAFE))]
+    had += [("d1", _delivered((A,), A, 1, Service.SAFE, 1))]
+    later = ("d2", _view(B, 2, (B,), (B,)))
+    assert list(check(_rows(*had, later)).violations) == ["EVS-2.14.2"]
+    assert check(_rows(*had, ("d2", trace.Gap(2)), later)).violations == {}

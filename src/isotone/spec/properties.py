@@ -4,6 +4,9 @@ Implements: [Spread 2.2.3] to [Spread 2.2.7], Properties 2.1 to 2.23, each sub-c
 Deviations, each because the thesis contradicts itself or concedes a defect:
 D-first-view  the transitional set of a first view is the process itself (Theorems 6.5 and 6.18), not empty (2.4.1);
 D-weak        at EVS-C the same-view clauses hold for AGREED and SAFE only; see the readings of 2.7 and 2.13;
+D-other-side  at EVS-C a join can stand before the signal in one component and behind it in another. Since members must
+              agree (2.20), the views that it makes have different ids, and nobody can know the other's; so 2.18 binds
+              what is delivered before signals, and 2.14.2 binds the message and not the view;
 D-agreement   Membership Agreement (2.20) and Local Monotonicity hold for groups too, because view ids are never reused;
 D-termination the garbled end of 2.17 is read as: the sender installs a later view;
 D-unreliable  UNRELIABLE owes 2.1, 2.5 and 2.6 only.
@@ -161,10 +164,13 @@ PROPERTIES: tuple[Property, ...] = (
         "Processes that are together in a view delivered the same messages in it.",
         services=RELIABLE,
         reading="p, q together in v, p delivers m in v: for A and S (at EVS-S: all reliable services) q delivers m in "
-        "v too. For R, F and C at EVS-C (D-weak): q delivers m in some view, provided that q's first view of this "
-        "membership belongs to an earlier daemon view than v and that q does not end or leave before it installs a "
-        "view of a daemon view later than that of w, where both move from v to w. Still open when the trace ends: "
-        "owed if the end was stable and quiet, else not exercised.",
+        "v too. For R, F and C at EVS-C (D-weak) q delivers m in some view, provided that q's first view of this "
+        "membership belongs to an earlier daemon view than v. Let w be the view to which both move. If the network "
+        "made w (its id has no stamp) in a later daemon view than that of v: before q installs w, for daemons deliver "
+        "all of one daemon view before the next. Else, because messages may overtake a join, leave or kill: provided "
+        "that p and q stay together from w on (each next view of both is the same) until they install a view of a "
+        "later daemon view than that of w, before q installs that one; if they part before, nothing is owed. Still "
+        "together when the trace ends: owed if the end was stable and quiet, else not exercised.",
     ),
     _p(
         "2.8.1",
@@ -185,7 +191,8 @@ PROPERTIES: tuple[Property, ...] = (
         "An agreed message is not delivered in a view earlier than the one in which it was sent.",
         boundaries=(Boundary.CLIENTS,),
         services=AGREED,
-        reading="Per group of the message in which the sender was a member when it sent; ids are compared.",
+        reading="Per group of the message in which the sender was a member when it sent, and which it had not asked "
+        "to leave before; ids are compared.",
     ),
     _p(
         "2.9.2",
@@ -254,11 +261,14 @@ PROPERTIES: tuple[Property, ...] = (
     _p(
         "2.14.2",
         "Safe before the signal",
-        "When a process delivers a safe message before the signal of its view, every member of the view installs it "
-        "and delivers the message, unless it ends before it installs a later view.",
+        "When a process delivers a safe message before the signal of its view, every member of the view delivers it, "
+        "unless it ends first.",
         services=SAFE,
-        reading="A member that leaves the group is not excused, nor one that never comes to the view and installs a "
-        "later one; at a stable, quiet end all members owe it that did not end.",
+        reading="At EVS-S: every member installs the view and delivers the message before it leaves the view, unless "
+        "it ends before it installs a later one. At EVS-C (D-other-side): every member delivers the message, in "
+        "whatever view, before it installs a view of a later daemon view than that of the view, or leaves the group "
+        "from that view or a later one, unless it ends before either. At both, a member that leaves the group is not "
+        "excused; at a stable, quiet end all members owe it that did not end.",
     ),
     _p(
         "2.14.3",
@@ -298,7 +308,9 @@ PROPERTIES: tuple[Property, ...] = (
         "Same view delivery",
         "All who deliver a message deliver it in the same view.",
         services=RELIABLE,
-        reading="At EVS-C for A and S, per group of the message (D-weak); at EVS-S for all reliable services.",
+        reading="At EVS-C for A and S (D-weak), per group of the message, and of the deliveries those before the "
+        "signal of the receiver's view (D-other-side): what those who are together deliver behind it is a matter of "
+        "2.7. At EVS-S for all reliable services and all deliveries.",
     ),
     _p(
         "2.19.1",

@@ -108,7 +108,7 @@ class SelfLeft(Entry, frozen=True, gc=False, tag="selfleave"):
 
 
 class DaemonSent(Entry, frozen=True, gc=False, tag="ssend"):
-    """A daemon sent a message to its daemon view; ``first_sequence`` counts them, dense from 1."""
+    """A daemon sent a message to its daemon view; ``first_sequence`` grows from each to the next, not by one."""
 
     daemon: str
     first_sequence: int

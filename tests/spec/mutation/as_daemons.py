@@ -109,11 +109,11 @@ class _Translator:
 
     def _send(self, row: Row, entry: trace.Sent) -> None:
         daemon = self._daemons[entry.client]
-        first = self._sequences[daemon] + 1
+        first = self._sequences[daemon] + 1 + entry.digests[0] % 3  # they grow, not by one
         service = RELABELLED[entry.digests[0] % len(RELABELLED)]
         for offset in range(len(entry.lengths)):
             self._sent[entry.client, entry.first_sequence + offset] = (daemon, first + offset, entry.service, service)
-        self._sequences[daemon] += len(entry.lengths)
+        self._sequences[daemon] = first + len(entry.lengths) - 1
         self._add(row, entry.client, trace.DaemonSent(daemon, first, service, entry.lengths, entry.digests))
 
     def _deliver(self, row: Row, client: str, entry: trace.Delivered) -> None:

@@ -14,7 +14,7 @@ from enum import Enum
 from isotone.core.services import Service
 from tests.spec.mutation.kinds import Corrupted, Message
 from tests.spec.naive.history import Delivery, History, Process, Stay
-from tests.spec.naive.orders import daemon_view
+from tests.spec.naive.orders import daemon_view, owed_weakly
 from tests.spec.naive.reading import client_history
 from tests.spec.naive.views import came_together
 
@@ -30,9 +30,10 @@ class Reason(Enum):
     ALONE = "nobody moved together with the receiver"
     NOBODY_HAS_IT = "those who moved together with the receiver have it no more or never had it"
     JOINED_LATE = "weak message not owed: the receiver joined in the same daemon view"
-    GOES_EARLY = "weak message not owed: the receiver leaves or ends before a later daemon view"
+    PARTS = "weak message not owed: the receiver parts from those who have it before a later daemon view"
     OPEN_SENDER = "the last view, and the sender was not in it"
     WEAK_VIEW = "weak messages are bound to no view"
+    BEHIND_SIGNAL = "all others in a view of that group delivered it behind the signal"
     ONLY_RECEIVER = "nobody else delivered it in a view of that group"
     ONLY_ROW = "no other row delivers it"
     ONLY_INSTALLER = "no other row installs that view"
@@ -82,17 +83,18 @@ def _lost_in(original: History, stay: Stay, delivery: Delivery, corrupted: Corru
     companions = together_with(original, stay)
     if not companions:
         return Reason.ALONE
-    if not any(
-        delivery.message in each.process.delivered and each.process.id not in corrupted.processes for each in companions
-    ):
+    holders = [
+        each
+        for each in companions
+        if delivery.message in each.process.delivered and each.process.id not in corrupted.processes
+    ]
+    if not holders:
         return Reason.NOBODY_HAS_IT
     if delivery.service.is_agreed:
         return None
     if daemon_view(stay.first) == daemon_view(stay):
         return Reason.JOINED_LATE
-    is_out = stay.process.has_ended or any(each.has_left for each in stay.later)
-    is_early = not any(daemon_view(each) > daemon_view(stay.next) for each in stay.next.later)
-    return Reason.GOES_EARLY if is_out and is_early else None
+    return Reason.PARTS if all(owed_weakly(original, each, stay) is None for each in holders) else None
 
 
 def _went(stay: Stay) -> Reason | None:
@@ -134,9 +136,10 @@ def _in_another_view(original: History, corrupted: Corrupted) -> Reason | None:
     if not delivery.service.is_agreed:
         return Reason.WEAK_VIEW
     others = [each for each in original.deliveries if each.message == delivery.message and each is not delivery]
-    if not any(corrupted.group in each.stays for each in others):
+    there = [each for each in others if corrupted.group in each.stays]
+    if not there:
         return Reason.ONLY_RECEIVER
-    return None
+    return Reason.BEHIND_SIGNAL if all(each.is_after_signal(corrupted.group) for each in there) else None
 
 
 def _across_signal(original: History, corrupted: Corrupted) -> Reason | None:

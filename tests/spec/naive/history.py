@@ -9,7 +9,7 @@ A message that a process delivers again breaks 2.5 there; the formulas of order 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -52,6 +52,7 @@ class Send:
     row: Where
     label: Label
     stays: dict[str, Stay]
+    leaving: frozenset[str] = frozenset()  # groups that it had asked to leave
 
 
 @dataclass(eq=False)
@@ -151,6 +152,7 @@ class Process:
     asked_to_join: set[str] = field(default_factory=set)  # and not to leave again
     asked_to_leave: list[tuple[str, int]] = field(default_factory=list)
     left: list[tuple[str, int]] = field(default_factory=list)
+    leaving: Counter[str] = field(default_factory=Counter)  # how often it asked to leave a group and did not yet
     delivered: dict[Message, Delivery] = field(default_factory=dict)
 
     def next_place(self) -> int:

@@ -119,13 +119,14 @@ def _has_send(event: Send | Delivery, history: History) -> TypeGuard[Delivery]:
 def sane_view(history: History) -> Cases:
     """2.9.1: an agreed message is not delivered in a view earlier than the one in which it was sent.
 
+    Groups that the sender had asked to leave do not count.
     2.19.1 at EVS-S: any reliable one.
     """
     delivered = deliveries_by_message(history)
     for send in history.sends:
         if send.label.service.is_agreed or (history.is_daemons and send.label.service.is_reliable):
             for delivery in delivered.get(send.label.message, ()):
-                for group in sorted(send.stays.keys() & delivery.stays.keys()):
+                for group in sorted((send.stays.keys() & delivery.stays.keys()) - send.leaving):
                     yield send.stays[group].view <= delivery.stays[group].view  # type: ignore[operator]
 
 
@@ -186,12 +187,16 @@ def _sent_inside(history: History) -> Iterator[tuple[Send, str]]:
 
 
 def same_view(history: History) -> Cases:
-    """2.18: all who deliver a message deliver it in the same view; at EVS-C agreed ones, in each of their groups."""
+    """2.18: all who deliver a message deliver it in the same view.
+
+    At EVS-C agreed ones, in each of their groups, and only what is delivered before the signal of the view.
+    """
     strong: Callable[[Delivery], bool] = lambda each: each.service.is_agreed  # noqa: E731
     if history.is_daemons:
         strong = lambda each: each.service.is_reliable  # noqa: E731
     for deliveries in deliveries_by_message(history).values():
         for one, other in combinations(filter(strong, deliveries), 2):
             for group in sorted(one.stays.keys() & other.stays.keys()):
-                if one.process is not other.process:
+                late = not history.is_daemons and (one.is_after_signal(group) or other.is_after_signal(group))
+                if one.process is not other.process and not late:
                     yield one.stays[group].view == other.stays[group].view

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import combinations, groupby, pairwise
 
-from isotone.core.ids import DaemonViewId, GroupViewId
+from isotone.core.ids import NO_STAMP, DaemonViewId, GroupViewId
 from tests.spec.naive.history import Delivery, History, Message, Send, Stamp, Stay, Where
 from tests.spec.naive.views import together
 
@@ -27,20 +27,31 @@ def virtual_synchrony(history: History) -> Cases:
             there = other.process.delivered.get(delivery.message)
             if delivery.service.is_agreed or (history.is_daemons and delivery.service.is_reliable):
                 yield there is not None and there.stays.get(one.group) is other
-            elif delivery.service.is_reliable and (last := _owed_weakly(history, other)) is not None:
-                yield last.has(delivery.message)
+            elif delivery.service.is_reliable and (last := owed_weakly(history, one, other)) is not None:
+                if last is other or there is None or there.stays.get(one.group) is not other:
+                    yield last.has(delivery.message)
 
 
-def _owed_weakly(history: History, stay: Stay) -> Stay | None:
-    """D-weak: the last stay of this process in which it may still deliver what others had in this one, if it must."""
-    assert stay.next is not None
+def owed_weakly(history: History, one: Stay, stay: Stay) -> Stay | None:
+    """D-weak: the last stay of this process in which it may still deliver what the one had in this one, if it must."""
+    assert one.next is not None and stay.next is not None
     if not daemon_view(stay.first) < daemon_view(stay):
         return None
-    further = [stay.next, *stay.next.later]
-    for before, each in pairwise(further):
-        if daemon_view(each) > daemon_view(stay.next):
+    if is_by_network(stay.next) and daemon_view(stay.next) > daemon_view(stay):
+        return stay
+    theirs, mine = [one.next, *one.next.later], [stay.next, *stay.next.later]
+    for before, here, there in zip(mine, mine[1:], theirs[1:]):
+        if here.view != there.view:
+            return None
+        if daemon_view(here) > daemon_view(stay.next):
             return before
-    return further[-1] if further[-1].over is None and history.is_stable else None
+    is_open = len(theirs) == len(mine) and theirs[-1].over is None and mine[-1].over is None
+    return mine[-1] if is_open and history.is_stable else None
+
+
+def is_by_network(stay: Stay) -> bool:
+    """Whether no join, leave or kill made the view."""
+    return isinstance(stay.view, GroupViewId) and stay.view.stamp == NO_STAMP
 
 
 def daemon_view(stay: Stay) -> DaemonViewId:
@@ -170,7 +181,8 @@ def safe_before_signal(history: History) -> Cases:
     for stay in history.stays:
         for delivery in stay.deliveries:
             if delivery.service.is_safe and not delivery.is_after_signal(stay.group):
-                yield from _reaches(history, delivery, stay, stay.members)
+                reaches = _reaches if history.is_daemons else _reaches_anywhere
+                yield from reaches(history, delivery, stay, stay.members)
 
 
 def safe_after_signal(history: History) -> Cases:
@@ -193,6 +205,26 @@ def _reaches(history: History, delivery: Delivery, stay: Stay, owed: frozenset[s
         has_it = any(each.has(delivery.message) for each in there)
         if has_it or history.is_stable or _has_passed(history, member, stay):
             yield has_it
+
+
+def _reaches_anywhere(history: History, delivery: Delivery, stay: Stay, owed: frozenset[str]) -> Cases:
+    """At EVS-C: everyone else has it, in whatever view, when it leaves the group or comes to a later daemon view.
+
+    Who ends before either owes nothing; who is not yet there when the record ends, only at a stable, quiet end.
+    """
+    for member in sorted(owed - {stay.process.id}):
+        mine = _stays_of(history, member, stay.group)
+        is_there = any(each.key == stay.key for each in mine)
+        if not is_there and _is_disputed(history, member, stay):
+            continue
+        passed = [each.place for each in mine if daemon_view(each) > daemon_view(stay)]
+        passed += [each.over for each in mine if each.has_left and each.over and each.view >= stay.view]  # type: ignore[operator]
+        known = history.processes.get(member)
+        there = known.delivered.get(delivery.message) if known is not None else None
+        if there is not None:
+            yield not passed or there.place < min(passed)
+        elif passed or (history.is_stable and not history.has_ended(member)):
+            yield False
 
 
 def _is_disputed(history: History, member: str, stay: Stay) -> bool:

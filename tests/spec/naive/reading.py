@@ -69,6 +69,7 @@ class Reader:
     def __init__(self, history: History) -> None:
         self.history = history
         self._over: set[str] = set()
+        self._reached: dict[str, int] = {}
 
     def read_client(self, row: Row) -> None:
         """What a row says about clients."""
@@ -81,6 +82,7 @@ class Reader:
                 self._process(client).asked_to_join.add(group)
             case trace.LeaveRequested(client, group):
                 process = self._process(client)
+                process.leaving[group] += group in process.current or group in process.asked_to_join
                 process.asked_to_join.discard(group)
                 process.asked_to_leave.append((group, process.next_place()))
             case trace.Sent() as entry:
@@ -134,6 +136,9 @@ class Reader:
         """Know what was sent before anything is delivered; who has ended sends nothing."""
         if sender in self._over or self.history.daemon_of(sender) in self._over:
             return
+        if self.history.is_daemons and entry.first_sequence <= self._reached.get(sender, 0):
+            return  # the sequences of a daemon grow
+        self._reached[sender] = entry.first_sequence + len(entry.lengths) - 1
         for label in labels(entry, sender, groups):
             self.history.sent.setdefault(label.message, ((row.node, row.incarnation, row.index), label))
 
@@ -160,7 +165,11 @@ class Reader:
     def _send(self, row: Row, process: Process, messages: list[Label]) -> None:
         where = (row.node, row.incarnation, row.index)
         for label in messages if not process.has_ended else ():
-            event = Send(process, process.next_place(), where, label, dict(process.current))
+            if self.history.is_daemons and self.history.sent.get(label.message, (None,))[0] != where:
+                continue
+            event = Send(
+                process, process.next_place(), where, label, dict(process.current), frozenset(+process.leaving)
+            )
             process.sends.append(event)
             process.events.append(event)
 
@@ -218,6 +227,7 @@ class Reader:
     def _leave(self, process: Process, group: str) -> None:
         place = process.next_place()
         process.left.append((group, place))
+        process.leaving[group] = max(0, process.leaving[group] - 1)
         stay = process.current.pop(group, None)
         if stay is not None:
             stay.has_left, stay.over = True, place

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
-from isotone.spec.check.records import Home, View, ViewId
+from isotone.spec.check.records import Home, View
 from isotone.spec.check.tally import Tally
+from isotone.spec.check.terms import ViewId
 from isotone.spec.verdicts import EventId
 
 

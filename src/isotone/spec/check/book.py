@@ -13,21 +13,19 @@ from collections.abc import Callable
 
 from isotone.spec.check.agreement import Agreement
 from isotone.spec.check.people import People
-from isotone.spec.check.records import Before, Left, Membership, Process, Seen, Stay, View, ViewId
+from isotone.spec.check.records import Membership, Process, Stay, View
+from isotone.spec.check.terms import Before, Left, Seen, ViewId
 from isotone.spec.verdicts import EventId
-
-STEPS_MAX = 256
 
 
 class Book:
     """All views that are open, and what must be known of all others."""
 
-    def __init__(self, people: People, agreement: Agreement, close: Callable[[View], None], *, daemons: bool) -> None:
+    def __init__(self, people: People, agreement: Agreement, close: Callable[[View], None]) -> None:
         self._tally = agreement.tally
         self._people = people
         self._agreement = agreement
         self._close = close
-        self._daemons = daemons
         self.open: dict[tuple[str, ViewId, tuple[str, ...]], View] = {}
         self._awaited: dict[str, dict[View, None]] = {}  # by member: the open views that wait for it
         self._highest: dict[tuple[str, str], tuple[ViewId, EventId]] = {}  # by name and group
@@ -43,7 +41,7 @@ class Book:
         previous = self._previous(process, group, old)
         self._judge_transitional(process, seen, previous, event)
         view = self._view(group, id, members) if regular else View(group, id, members, detached=True)
-        membership = self._step(process, id, index, old)
+        membership = old.membership if old is not None else Membership(id)
         stay = Stay(process, view, index, previous=previous, transitional=transitional, membership=membership)
         view.stays[process] = stay
         process.stays[group] = stay
@@ -55,7 +53,7 @@ class Book:
             if not process.home.lossy:
                 process.surely[group] = id
         if old is not None:
-            old.next, old.next_transitional = view, transitional
+            old.next, old.next_transitional, old.following = view, transitional, stay
             self._leave(old, Left.MOVED, index)
         self._pass_earlier(process, group, id)
         return stay
@@ -128,22 +126,6 @@ class Book:
         highest = process.highest.get(group)
         return highest is not None and bool(highest >= id)
 
-    def _step(self, process: Process, id: ViewId, index: int, old: Stay | None) -> Membership:
-        """Note the arrival in a daemon view, and collect what was owed before it."""
-        if old is None:
-            membership = Membership(process, id)
-        else:
-            membership = old.membership
-        if not self._daemons:
-            daemon_view = id.daemon_view
-            steps = membership.steps
-            if not steps or steps[-1][0] != daemon_view:
-                steps.append((daemon_view, index))
-                if len(steps) > STEPS_MAX:
-                    membership.dropped_at = steps[STEPS_MAX // 2 - 1][1]
-                    del steps[: STEPS_MAX // 2]
-        return membership
-
     # --- signals, leaving, ending --------------------------------------------------------------------------------
 
     def signal(self, process: Process, group: str, id: ViewId, index: int) -> None:
@@ -168,24 +150,20 @@ class Book:
         """A process leaves a group of its own accord."""
         stay = process.stays.pop(group, None)
         process.sure.add(group)
-        process.leaving.discard(group)
         if stay is not None:
-            stay.membership.over_at = index
             self._leave(stay, Left.LEFT, index)
 
     def end(self, process: Process, index: int, *, lost: bool = False) -> None:
         """A process ends, or its record is lost from here on."""
         stays, process.stays = process.stays, {}
         process.leaving.clear()
+        process.ended = not lost
         for stay in stays.values():
-            stay.membership.over_at = index
             self._leave(stay, Left.LOST if lost else Left.ENDED, index)
         if lost:
             process.blind = True
             process.sure.clear()
-            return
-        process.ended = True
-        if process.sender is not None:
+        elif process.sender is not None:
             process.sender.ended = True
             self._pass_all(process.text)
 

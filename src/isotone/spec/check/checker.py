@@ -11,9 +11,9 @@ from typing import Any
 
 from isotone.spec.check.engine import Engine
 from isotone.spec.check.network import NetworkChecker
-from isotone.spec.check.records import Delivery, Seen
 from isotone.spec.check.rules import CLIENTS, DAEMONS
 from isotone.spec.check.sequencer import Need, Sequencer
+from isotone.spec.check.terms import Delivery, Seen
 from isotone.spec.properties import Boundary
 from isotone.spec.verdicts import Report, State, Verdict
 from isotone.trace import events as trace

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from itertools import combinations, permutations
 
+from isotone.core.ids import NO_STAMP
 from isotone.spec.check.holes import Holes
-from isotone.spec.check.records import Before, Bundle, Debt, Left, Membership, Piece, Stay, View, ViewId
+from isotone.spec.check.records import Bundle, Debt, Piece, Stay, View, pieces_between
 from isotone.spec.check.rules import Rules
 from isotone.spec.check.safe import Safe
 from isotone.spec.check.store import Store
 from isotone.spec.check.tally import Tally
+from isotone.spec.check.terms import NEVER, Before, Left, ViewId
 from isotone.spec.verdicts import EventId
 
 
@@ -25,7 +27,7 @@ class Closing:
         self._store = store
         self._holes = holes
         self._safe = safe
-        self.owing: dict[Membership, None] = {}
+        self.owing: dict[Debt, None] = {}
 
     def close(self, view: View, *, final: bool = False, settled: bool = False) -> None:
         """Judge and free. ``final``: the trace is over; ``settled``: and its end was stable and quiet."""
@@ -33,8 +35,9 @@ class Closing:
             self._judge_arrival(view)
             self._judge_departure(view)
             self._holes.judge(view, settled=settled)
-            self._safe.judge(view, settled=settled)
+            self._safe.judge(view, final=final, settled=settled)
         if not final:
+            self._follow_debts(view)
             self._free(view)
 
     def _free(self, view: View) -> None:
@@ -138,64 +141,83 @@ class Closing:
             ),
         )
 
+    # --- weak messages ---------------------------------------------------------------------------------------------
+
     def _judge_weak(self, view: View, together: list[Stay]) -> None:
-        """R, F and C: owed by those who were members of an earlier daemon view, before they come to a later one."""
+        """R, F and C at EVS-C, owed by those who were members in an earlier daemon view.
+
+        The network makes a view of a later daemon view when all of the earlier one is delivered: owed there. A join,
+        leave or kill may be overtaken: owed when both come to the next daemon view.
+        """
         old = [stay for stay in together if stay.membership.first_view.daemon_view < view.id.daemon_view]
-        if not old:
+        if not old or together[0].next is None:
             return
-        if view.settled_weak:
+        following = together[0].next.id
+        due = following.stamp == NO_STAMP and following.daemon_view > view.id.daemon_view
+        if due and view.settled_weak:
             self._tally.exercised.add("2.7")
         for has in together:
             for piece in has.weak:
                 for stay in old:
                     if stay is not has:
-                        self._judge_debt(piece, has, stay)
+                        self._judge_debt(piece, has, stay, due=due)
 
-    def _judge_debt(self, piece: Piece, has: Stay, stay: Stay) -> None:
-        assert stay.next is not None
-        target = stay.next.id.daemon_view
-        deadline = next((at for later, at in stay.membership.steps if at > stay.at and later > target), None)
-        delivered = piece.by.get(stay.process)
-        if stay.membership.dropped_at > stay.at:
-            self._tally.doubt("2.7")  # the deadline may have been an earlier one
-        if deadline is not None:
+    def _judge_debt(self, piece: Piece, has: Stay, lacks: Stay, *, due: bool) -> None:
+        if due:
             self._tally.exercised.add("2.7")
-            if delivered is None or delivered > deadline:
-                self.accuse_virtual_synchrony(piece, has, stay)
-        elif delivered is not None:
-            if stay.membership.over_at is None or delivered < stay.membership.over_at:
-                self._tally.exercised.add("2.7")
-        elif stay.membership.over_at is None:
-            stay.membership.owed.append(Debt(target, piece.bundle, piece.first, piece.last, has, stay))
-            piece.bundle.pins += 1
-            self.owing[stay.membership] = None
+            if piece.by.get(lacks.process, lacks.left_at) >= lacks.left_at:
+                self.accuse_virtual_synchrony(piece, has, lacks)
+        elif piece not in lacks.weak:
+            debt = Debt(piece, has, lacks)
+            self.owing[debt] = None
+            debt.bundle.pins += 1
+            self._follow(debt)
 
-    def collect(self, membership: Membership, daemon_view: ViewId | None) -> None:
-        """Weak messages that must be there now: a later daemon view came, or (none) the run is over."""
-        left = []
-        for debt in membership.owed:
-            if daemon_view is not None and daemon_view <= debt.target:
-                left.append(debt)
-                continue
-            debt.bundle.pins -= 1
-            self._tally.exercised.add("2.7")
-            for piece in debt.pieces():
-                if debt.lacks.process not in piece.by:
-                    self.accuse_virtual_synchrony(piece, debt.has, debt.lacks)
-            self._store.release(debt.bundle)
-        membership.owed = left
-        if not left:
-            self.owing.pop(membership, None)
+    def _follow_debts(self, view: View) -> None:
+        debts, view.debts = view.debts, []
+        for debt in debts:
+            self._follow(debt)
 
-    def drop(self, membership: Membership) -> None:
-        """A process that leaves or ends owes nothing."""
-        for debt in membership.owed:
-            if any(debt.lacks.process in piece.by for piece in debt.pieces()):
-                self._tally.exercised.add("2.7")
-            debt.bundle.pins -= 1
-            self._store.release(debt.bundle)
-        membership.owed = []
-        self.owing.pop(membership, None)
+    def _follow(self, debt: Debt) -> None:
+        """Go along with both as far as is known: they part, or come to a later daemon view, or stay where they are."""
+        while True:
+            one, other = debt.has_now, debt.lacks_now
+            for stay in (one, other):
+                if stay.left is not Left.OPEN and stay.left is not Left.MOVED:
+                    self._settle(debt)
+                    return
+            for stay in (one, other):
+                if stay.left is Left.OPEN:
+                    stay.view.debts.append(debt)
+                    return
+            assert one.following is not None and other.following is not None
+            if one.following.view.id != other.following.view.id:
+                self._settle(debt)
+                return
+            debt.has_now, debt.lacks_now = one.following, other.following
+            if debt.lacks_now.view.id.daemon_view > debt.target:
+                self._claim(debt, debt.lacks_now.at)
+                return
+
+    def _claim(self, debt: Debt, deadline: int) -> None:
+        """They stayed together: it is owed."""
+        self._tally.exercised.add("2.7")
+        for piece in pieces_between(debt.bundle, debt.first, debt.last):
+            if piece.by.get(debt.lacks.process, deadline) >= deadline:
+                self.accuse_virtual_synchrony(piece, debt.has, debt.lacks)
+        self._settle(debt)
+
+    def _settle(self, debt: Debt) -> None:
+        del self.owing[debt]
+        debt.bundle.pins -= 1
+        self._store.release(debt.bundle)
+
+    def finish(self, *, settled: bool) -> None:
+        """The run is over: those who are still together owe it at a stable, quiet end only."""
+        for debt in list(self.owing):
+            self._follow(debt)
+            if debt in self.owing and settled and debt.has_now.left is Left.OPEN and debt.lacks_now.left is Left.OPEN:
+                self._claim(debt, NEVER)
 
     # --- signals -----------------------------------------------------------------------------------------------------
 

@@ -16,14 +16,16 @@ from isotone.spec.check.closing import Closing
 from isotone.spec.check.holes import Holes
 from isotone.spec.check.liveness import judge_precision, judge_self_delivery, judge_termination
 from isotone.spec.check.orders import Orders
+from isotone.spec.check.pairs import judge_pairs
 from isotone.spec.check.people import People
 from isotone.spec.check.places import Places
-from isotone.spec.check.records import Before, Content, Delivery, Home, Piece, Process, Seen, StampKey, ViewId
+from isotone.spec.check.records import Home, Piece, Process
 from isotone.spec.check.rules import Rules
 from isotone.spec.check.safe import Safe
 from isotone.spec.check.stamps import Stamps
 from isotone.spec.check.store import Store, all_sent
 from isotone.spec.check.tally import Tally
+from isotone.spec.check.terms import NOWHERE, Before, Content, Delivery, Seen, StampKey, ViewId
 from isotone.spec.verdicts import EventId
 
 
@@ -39,9 +41,9 @@ class Engine:
         self.orders = Orders(self.tally, self.store)
         self.places = Places(rules, self.tally, self.store)
         agreement = Agreement(self.tally)
-        holes, safe = Holes(rules, self.tally), Safe(self.tally, self.people, agreement)
-        self.closing = Closing(rules, self.tally, self.store, holes, safe)
-        self.book = Book(self.people, agreement, self.closing.close, daemons=rules.daemons)
+        self.safe = Safe(rules, self.tally, self.people, agreement, self.store)
+        self.closing = Closing(rules, self.tally, self.store, Holes(rules, self.tally), self.safe)
+        self.book = Book(self.people, agreement, self.closing.close)
         self._stamp_keys: dict[str, tuple[str, int]] = {}
         self.active = False  # anything at all happened at this boundary
 
@@ -72,8 +74,7 @@ class Engine:
         """A process ends; what only it needed is dropped."""
         if process.ended:
             return
-        for stay in process.stays.values():
-            self.closing.drop(stay.membership)
+        self.safe.end(process)
         self.book.end(process, index)
         for held in (process.marks, process.floor, process.floor_at, process.weak, process.pending, process.past):
             held.clear()
@@ -88,8 +89,7 @@ class Engine:
             if process.sender is not None:
                 process.sender.lossy = True
             if not process.ended:
-                for stay in process.stays.values():
-                    self.closing.drop(stay.membership)
+                self.safe.lost(process, index)
                 self.book.end(process, index, lost=True)
 
     def ready(self, node: str, text: str, last: int) -> bool:
@@ -120,13 +120,19 @@ class Engine:
             return
         groups = [group for group in bundle.groups if group in process.stays]
         if groups:
-            bundle.sent_in = {group: process.stays[group].view.id for group in groups}
+            bundle.sent_in = self._sent_in(process, groups)
         for group in groups:
             stay = process.stays[group]
             stay.sends[bundle] = None
             stay.sent = stay.membership.sent = True
         if groups:
             process.own[bundle] = groups
+
+    def _sent_in(self, process: Process, groups: list[str]) -> dict[str, ViewId]:
+        """In which views it sends; those count that it is known not to have asked to leave."""
+        if not self.rules.daemons:
+            groups = [group for group in groups if group not in process.leaving and not process.blind]
+        return {group: process.stays[group].view.id for group in groups} if groups else NOWHERE
 
     def deliver(self, home: Home, index: int, row: Delivery) -> None:
         """These processes deliver a bundle, or a part of one."""
@@ -135,9 +141,10 @@ class Engine:
         sender = self.people.sender(text)
         event = home.event(index)
         stamp = (lamport, self._stamp_keys.get(stamper) or self._stamp_key(stamper))
-        for piece in list(self.store.pieces(sender, first, content, event, receivers[0] if receivers else "")):
+        for piece in self.store.pieces(sender, first, content, event, receivers[0] if receivers else ""):
             self._deliver_piece(home, receivers, piece, stamp, event)
-        self.tally.exercised.update(("2.5", "2.6"))
+        self.tally.exercised.add("2.5")
+        self.tally.exercised.add("2.6")
 
     def _deliver_piece(
         self, home: Home, receivers: tuple[str, ...], piece: Piece, stamp: StampKey, event: EventId
@@ -162,8 +169,8 @@ class Engine:
         self.stamps.delivered(bundle, stamp, event, fresh)
         self.orders.deliver(fresh, piece, index, stamp)
         own = bundle.sender.process
-        if own is not None and own.own and own in by and all(own in part.by for part in bundle.pieces):
-            own.own.pop(bundle, None)
+        if own is not None and own in by and bundle in own.own and all(own in part.by for part in bundle.pieces):
+            del own.own[bundle]
 
     def _accuse_duplicate(self, process: Process, piece: Piece, event: EventId) -> None:
         first = process.event(piece.by[process])
@@ -182,9 +189,9 @@ class Engine:
         self.active = True
         for text in receivers:
             process = self.people.meet(home, text)
+            if not self.rules.daemons:
+                self.safe.came(process, group, id, index)
             stay = self.book.install(process, seen, index)
-            if stay.membership.owed and not self.rules.daemons:
-                self.closing.collect(stay.membership, id.daemon_view)
             if stay.previous is Before.FIRST and process.sender is not None:
                 self._came_back(process, group, id, home.event(index))
             if len(process.marks) > process.purge_at:
@@ -211,17 +218,18 @@ class Engine:
     def leave(self, home: Home, index: int, text: str, group: str) -> None:
         """A process's leave takes effect."""
         process = self.people.meet(home, text)
-        stay = process.stays.get(group)
-        if stay is not None:
-            self.closing.drop(stay.membership)
+        self.safe.left(process, group, index)
         self._owe_no_more(process, group)
+        count = process.leaving.pop(group, 0)
+        if count > 1:
+            process.leaving[group] = count - 1
         self.book.leave_group(process, group, index)
 
     def ask_leave(self, process: Process, group: str) -> None:
         """A process asks to leave; what it asks later is about the time after the leave."""
-        process.joining.pop(group, None)
-        if group in process.stays:
-            process.leaving.add(group)
+        asked = process.joining.pop(group, None)
+        if group in process.stays or asked is not None:
+            process.leaving[group] = process.leaving.get(group, 0) + 1
         self._owe_no_more(process, group)
 
     def _owe_no_more(self, process: Process, group: str) -> None:
@@ -241,15 +249,12 @@ class Engine:
         """The trace is over; ``settled``: its end was stable and quiet."""
         for view in list(self.book.open.values()):
             self.closing.close(view, final=True, settled=settled)
-        for membership in list(self.closing.owing):
-            if settled and not membership.process.home.lossy:
-                self.closing.collect(membership, None)
-            else:
-                self.closing.drop(membership)
+        self.safe.finish(settled=settled)
+        self.closing.finish(settled=settled)
         self._accuse_unsent(lossy=lossy)
         held = [bundle for sender in self.people.senders.values() for bundle in sender.held.values()]
         held += self.store.early
-        self.orders.judge_pairs(held)
+        judge_pairs(self.tally, held, self.store.troubled)
         for sender in self.people.senders.values():
             if sender.disordered:
                 self.stamps.judge_sends(sender)
@@ -274,8 +279,8 @@ class Engine:
     def retained(self) -> int:
         """Bundles, open views, stays and debts in memory; not what is constant per client and per view id."""
         stays = sum(len(view.stays) for view in self.book.open.values())
-        debts = sum(len(membership.owed) for membership in self.closing.owing)
-        return self.store.held + len(self.book.open) + stays + debts
+        owed = sum(len(trail.owed) for trail in self.safe.owing)
+        return self.store.held + len(self.book.open) + stays + len(self.closing.owing) + owed
 
 
 def _purge(process: Process) -> None:

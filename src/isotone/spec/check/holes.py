@@ -6,9 +6,10 @@ Deviations: D-weak.
 
 from __future__ import annotations
 
-from isotone.spec.check.records import NO_STAMP, TOP_STAMP, Left, Piece, StampKey, Stay, View
+from isotone.spec.check.records import Piece, Stay, View
 from isotone.spec.check.rules import Rules
 from isotone.spec.check.tally import Tally
+from isotone.spec.check.terms import NO_STAMP, TOP_STAMP, Left, StampKey
 
 
 class Holes:

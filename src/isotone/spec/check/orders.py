@@ -12,10 +12,11 @@ repeated one is a matter of 2.5 alone.
 from __future__ import annotations
 
 from isotone.core.services import Service
-from isotone.spec.check.records import NO_STAMP, Bundle, Mark, Piece, Process, Sender, StampKey
+from isotone.spec.check.records import Bundle, Mark, Piece, Process, Sender
 from isotone.spec.check.stamps import told
 from isotone.spec.check.store import WHOLE_EVERY, Store
 from isotone.spec.check.tally import Tally
+from isotone.spec.check.terms import NO_STAMP, StampKey
 
 
 class Orders:
@@ -176,28 +177,3 @@ class Orders:
                 f"with the higher stamp {told(before)}."
             ),
         )
-
-    def judge_pairs(self, held: list[Bundle]) -> None:
-        """Total order by what was delivered. Only bundles whose stamps were in trouble can be in two orders."""
-        agreed = [piece for bundle in held if bundle.service >= Service.AGREED for piece in bundle.pieces]
-        for bundle in self._store.troubled:
-            if bundle.service >= Service.AGREED:
-                for one in bundle.pieces:
-                    for other in agreed:
-                        if other is not one and len(one.by) > 1 and len(other.by) > 1:
-                            self._judge_pair(one, other)
-
-    def _judge_pair(self, one: Piece, other: Piece) -> None:
-        common = [process for process in one.by if process in other.by and one.by[process] != other.by[process]]
-        ahead = [process for process in common if one.by[process] < other.by[process]]
-        behind = [process for process in common if one.by[process] > other.by[process]]
-        for p in ahead:
-            for q in behind:
-                rows = [process.event(piece.by[process]) for process in (p, q) for piece in (one, other)]
-                self._tally.accuse("2.13.2", rows, _two_orders(p, q, one, other))
-
-
-def _two_orders(p: Process, q: Process, one: Piece, other: Piece) -> str:
-    if p.text > q.text:
-        p, q, one, other = q, p, other, one
-    return f"{p.text} delivered {one} before {other}, {q.text} the other way round; both are agreed."

@@ -31,6 +31,7 @@ class People:
 
     def __init__(self, *, daemons: bool) -> None:
         self._parse = parse_daemon if daemons else parse_client
+        self._daemons = daemons
         self.homes: dict[str, Home] = {}  # the current incarnation of each node
         self.left_over: list[Home] = []  # earlier incarnations whose crash nobody recorded
         self.senders: dict[str, Sender] = {}
@@ -49,7 +50,7 @@ class People:
         sender = self.senders.get(text)
         if sender is None:
             home_key, name, _ = self._parse(text)
-            sender = self.senders[text] = Sender(text, name, home_key)
+            sender = self.senders[text] = Sender(text, name, home_key, sparse=self._daemons)
             self.by_name.setdefault(name, []).append(sender)
             self.by_home.setdefault(home_key, []).append(sender)
             current = self.homes.get(home_key[0])

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from isotone.core.names import is_private_group
 from isotone.core.services import Service
-from isotone.spec.check.records import NO_STAMP, Bundle, Piece, Process, Sender, StampKey, Stay, View, ViewId
+from isotone.spec.check.records import Bundle, Piece, Process, Sender, Stay, View
 from isotone.spec.check.rules import Rules
 from isotone.spec.check.store import Store
 from isotone.spec.check.tally import Tally
+from isotone.spec.check.terms import NO_STAMP, StampKey, ViewId
 from isotone.spec.verdicts import EventId
 
 
@@ -19,6 +20,7 @@ class Places:
 
     def __init__(self, rules: Rules, tally: Tally, store: Store) -> None:
         self._rules = rules
+        self._daemons = rules.daemons
         self._tally = tally
         self._store = store
 
@@ -26,25 +28,36 @@ class Places:
         """These processes deliver the piece; note it in their views."""
         bundle = piece.bundle
         service = bundle.service
-        exercised, same_view = self._tally.exercised, service >= self._rules.same_view
+        exercised, daemons = self._tally.exercised, self._daemons
+        same_view = service >= self._rules.same_view
         low = same_view and "2.13.3" not in exercised
         pair = same_view and "2.18" not in exercised
+        inside = 0
         for group in bundle.groups:
             last_view: View | None = None
+            last_same: View | None = None
             for process in fresh:
                 stay = process.stays.get(group)
-                if stay is None or service is Service.UNRELIABLE:
+                if stay is None:
                     continue
-                if stay.view is not last_view:
-                    last_view = stay.view
-                    self._judge_view(piece, last_view, event)
+                inside += 1
+                if service is Service.UNRELIABLE:
+                    continue
+                view = stay.view
+                if view is not last_view:
+                    last_view = view
+                    self._judge_view(piece, view, event)
+                if same_view and (stay.signal is None or daemons):
+                    if view is not last_same:
+                        last_same = view
+                        self._judge_same_view(piece, view, event)
+                    if pair and _placed(piece).setdefault(group, process) is not process:
+                        exercised.add("2.18")
                 self._put(stay, piece, service, stamp, index)
                 if low and stamp < stay.low:
                     stay.low = stamp
-                if pair and _placed(piece).setdefault(group, process) is not process:
-                    exercised.add("2.18")
         exercised.add("2.1")
-        for process in fresh:
+        for process in fresh if inside < len(fresh) or len(bundle.groups) > 1 else ():
             self.judge_inside(process, piece, event)
         if not piece.open:
             self._store.release(bundle)
@@ -91,7 +104,7 @@ class Places:
             self._tally.exercised.add("2.14.2")
         if bundle.sender.process is not None:
             own = view.stays.get(bundle.sender.process)
-            if own is not None and all(each is piece or view.stays.keys() <= each.by.keys() for each in bundle.pieces):
+            if own is not None and (len(bundle.pieces) == 1 or _all_have(view, bundle, piece)):
                 own.sends.pop(bundle, None)
         if not piece.open:
             self._store.release(bundle)
@@ -112,7 +125,6 @@ class Places:
     def _judge_view(self, piece: Piece, view: View, event: EventId) -> None:
         bundle, group = piece.bundle, view.group
         if bundle.service >= self._rules.same_view:
-            self._judge_same_view(piece, view, event)
             sent_in = bundle.sent_in.get(group)
             if sent_in is not None:
                 self._judge_sane(piece, view, sent_in, event)
@@ -164,6 +176,11 @@ class Places:
                     f"a message of the old session was delivered in view {view}."
                 ),
             )
+
+
+def _all_have(view: View, bundle: Bundle, settled: Piece) -> bool:
+    """Whether all in the view have the other pieces too."""
+    return all(each is settled or view.stays.keys() <= each.by.keys() for each in bundle.pieces)
 
 
 def _placed(piece: Piece) -> dict[str, Process]:

@@ -7,63 +7,12 @@ to which the same happened: normally the whole bundle. Plain slotted objects, be
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
-from isotone.core.services import Service
 from isotone.spec.check.ranges import Ranges
+from isotone.spec.check.terms import NEVER, NO_STAMP, NOWHERE, TOP_STAMP, Before, Content, Left, StampKey, ViewId
+from isotone.spec.check.trails import Trail
 from isotone.spec.verdicts import EventId
-
-ViewId = Any
-"""A `GroupViewId` or a `DaemonViewId`: hashable, totally ordered."""
-StampKey = tuple[int, tuple[str, int]]
-"""(Lamport time, (daemon name, incarnation)): the order of stamps."""
-
-Content = tuple[Service, tuple[str, ...], tuple[int, ...], tuple[int, ...]]
-"""Service, groups, lengths and digests of a bundle."""
-
-NO_STAMP: StampKey = (-1, ("", 0))
-TOP_STAMP: StampKey = (1 << 64, ("", 0))
-NEVER = 1 << 62
-NOWHERE: dict[str, ViewId] = {}
-"""Shared by all bundles whose senders were in none of their groups; never filled."""
-
-
-class Seen(NamedTuple):
-    """A view as an installation names it."""
-
-    group: str
-    id: ViewId
-    members: tuple[str, ...]
-    transitional: tuple[str, ...]
-
-
-class Delivery(NamedTuple):
-    """A delivery row."""
-
-    receivers: tuple[str, ...]
-    sender: str
-    first: int
-    content: Content
-    lamport: int
-    stamper: str
-
-
-class Left(Enum):
-    """How a stay ended."""
-
-    OPEN = "open"
-    MOVED = "moved"
-    LEFT = "left"
-    ENDED = "ended"
-    LOST = "lost"
-
-
-class Before(Enum):
-    """What stands for a previous view where there is none."""
-
-    FIRST = "first"
-    UNKNOWN = "unknown"
 
 
 class Home:
@@ -124,6 +73,7 @@ class Process:
         "sure",
         "surely",
         "text",
+        "trails",
         "weak",
     )
 
@@ -141,7 +91,8 @@ class Process:
         self.highest: dict[str, ViewId] = {}
         self.surely: dict[str, ViewId] = {}  # the same, as long as no row was lost
         self.joining: dict[str, int] = {}  # groups it asked to join and has no view of, with the row
-        self.leaving: set[str] = set()  # groups it is in a view of and asked to leave
+        self.leaving: dict[str, int] = {}  # groups it asked to leave, and how often more than it left
+        self.trails: dict[str, Trail] = {}  # by group; only of clients
         self.own: dict[Bundle, list[str]] = {}  # sends to groups it is in, not yet delivered here
         self.marks: dict[Sender, Mark] = {}
         self.floor: dict[Sender, int] = {}  # what causally precedes a causal message delivered here …
@@ -165,6 +116,7 @@ class Sender:
         "disordered",
         "ended",
         "forgotten",
+        "forgotten_last",
         "held",
         "high",
         "holes",
@@ -177,16 +129,18 @@ class Sender:
         "ordinal",
         "process",
         "returned",
+        "sparse",
         "text",
     )
 
-    def __init__(self, text: str, name: str, home_key: tuple[str, int]) -> None:
+    def __init__(self, text: str, name: str, home_key: tuple[str, int], *, sparse: bool) -> None:
         self.text = text
+        self.sparse = sparse  # its sequences grow, but not by one
         self.name = name
         self.home_key = home_key
         self.process: Process | None = None
         self.ended = self.lossy = False  # lossy: rows of its home were lost
-        self.high = 0  # the highest sequence sent; all below were, but for the holes
+        self.high = 0  # the highest sequence sent; if they are dense, all below were, but for the holes
         self.holes: list[tuple[int, int]] = []
         self.held: Ranges[Bundle] = Ranges()
         self.last: Bundle | None = None  # the latest bundle that is held, in the order of sending
@@ -194,6 +148,7 @@ class Sender:
         self.newest_stamped: Bundle | None = None
         self.disordered = False
         self.forgotten = (0, NO_STAMP)  # the highest first sequence and the highest stamp of what was forgotten
+        self.forgotten_last = 0  # the highest sequence of what was forgotten
         self.latest: dict[str, tuple[ViewId, EventId, EventId]] = {}  # per group: highest view, delivery, send
         self.returned: dict[str, tuple[ViewId, EventId]] = {}  # per group: first view of a later session
 
@@ -281,31 +236,33 @@ class Piece:
 class Membership:
     """A process in a group from its first view to its leave."""
 
-    __slots__ = ("dropped_at", "first_view", "over_at", "owed", "process", "sent", "steps")
+    __slots__ = ("first_view", "sent")
 
-    def __init__(self, process: Process, first_view: ViewId) -> None:
-        self.process = process
+    def __init__(self, first_view: ViewId) -> None:
         self.first_view = first_view
-        self.steps: list[tuple[Any, int]] = []  # daemon views, in the order of arrival, and the rows
-        self.dropped_at = -1  # the last row that is no longer among them
-        self.owed: list[Debt] = []
         self.sent = False  # something reliable, and did not ask to leave since
-        self.over_at: int | None = None  # the row in which it left or ended
 
 
-class Debt(NamedTuple):
-    """Weak messages that one stay had and another must have before it comes to a later daemon view than the target."""
+class Debt:
+    """Weak messages that one had in a view which both left together; owed if they stay together long enough."""
 
-    target: Any
-    bundle: Bundle
-    first: int
-    last: int
-    has: Stay
-    lacks: Stay
+    __slots__ = ("bundle", "first", "has", "has_now", "lacks", "lacks_now", "last", "target")
 
-    def pieces(self) -> list[Piece]:
-        """The pieces that it is about, as they are cut now."""
-        return [piece for piece in self.bundle.pieces if self.first <= piece.first <= self.last]
+    def __init__(self, piece: Piece, has: Stay, lacks: Stay) -> None:
+        assert has.following is not None and lacks.following is not None
+        self.bundle = piece.bundle
+        self.first = piece.first
+        self.last = piece.last
+        self.has = has
+        self.lacks = lacks
+        self.has_now = has.following  # as far as they are known to have been together
+        self.lacks_now = lacks.following
+        self.target: Any = lacks.following.view.id.daemon_view
+
+
+def pieces_between(bundle: Bundle, first: int, last: int) -> list[Piece]:
+    """The pieces of these messages, as they are cut now."""
+    return [piece for piece in bundle.pieces if first <= piece.first <= last]
 
 
 class Stay:
@@ -318,6 +275,7 @@ class Stay:
         "at",
         "before",
         "complete",
+        "following",
         "high",
         "high_at",
         "left",
@@ -365,6 +323,7 @@ class Stay:
         self.left_at = NEVER
         self.complete = True
         self.next: View | None = None
+        self.following: Stay | None = None  # this process in the next view
         self.next_transitional: tuple[str, ...] = ()
 
 
@@ -374,6 +333,7 @@ class View:
     __slots__ = (
         "awaiting",
         "closed",
+        "debts",
         "detached",
         "group",
         "id",
@@ -397,3 +357,4 @@ class View:
         self.pending: dict[Piece, int] = {}  # deliveries in it, with the number of members that have them
         self.settled_senders: dict[Sender, StampKey] = {}  # lowest stamps of what all members have
         self.settled_weak = False
+        self.debts: list[Debt] = []  # to be looked at when it is over

@@ -5,19 +5,49 @@ Implements: [Spread Definition 2.7]. Deviations: a bundle is the unit of orderin
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from isotone.spec.check.records import Bundle, Process, Sender, StampKey
+from isotone.spec.check.records import Bundle, Process, Sender
 from isotone.spec.check.store import Store
 from isotone.spec.check.tally import Tally
+from isotone.spec.check.terms import StampKey
 from isotone.spec.verdicts import EventId
 
 ID = "D2.7"
+_Owner = tuple[EventId, int, Bundle]
+"""The first row of a bundle, its first sequence, the bundle."""
 
 
 def told(stamp: StampKey) -> str:
     """A stamp as people write it."""
     return f"{stamp[0]}!{stamp[1][0]}#{stamp[1][1]}"
+
+
+class Owners:
+    """The bundles of one stamp, as far as they can be in the first witness: of each sender the first two that were
+    sent, and the first of all, of two senders. Parts of one bundle whose send is not there share its stamp rightly.
+    """
+
+    __slots__ = ("_first", "_sent")
+
+    def __init__(self) -> None:
+        self._first: list[_Owner] = []
+        self._sent: dict[Sender, list[_Owner]] = {}
+
+    def add(self, bundle: Bundle, event: EventId) -> None:
+        """A row delivers the bundle under the stamp."""
+        owner = (event, bundle.first, bundle)
+        self._first = _two(self._first, owner, lambda each: each.sender)
+        if bundle.sent is not None:
+            self._sent[bundle.sender] = _two(self._sent.get(bundle.sender, []), owner, lambda each: each)
+
+    def first_beside(self, bundle: Bundle) -> tuple[Bundle, EventId] | None:
+        """The first other bundle that must not have the same stamp, and its row."""
+        found = [each for each in self._first if each[2].sender is not bundle.sender]
+        if bundle.sent is not None:
+            found += [each for each in self._sent[bundle.sender] if each[2] is not bundle]
+        event, _, other = min(found, key=_place, default=(None, 0, None))
+        return (other, event) if other is not None and event is not None else None
 
 
 class Stamps:
@@ -27,7 +57,7 @@ class Stamps:
         self._tally = tally
         self._store = store
         self._first: tuple[Bundle, EventId] | None = None  # of all deliveries
-        self._owners: dict[StampKey, list[Bundle]] = {}  # only of stamps with several
+        self._owners: dict[StampKey, Owners] = {}  # only of stamps with several
 
     def delivered(self, bundle: Bundle, stamp: StampKey, event: EventId, fresh: list[Process]) -> None:
         """A row delivers this bundle, or a part of it, under this stamp, to these for the first time."""
@@ -54,12 +84,15 @@ class Stamps:
         if stamp[0] <= self._store.forgotten.get(stamp[1], -1):
             self._tally.doubt(ID)  # it may have been that of a bundle that is forgotten
         owner = self._store.by_stamp.setdefault(stamp, bundle)
-        if owner is not bundle:
-            owners = self._owners.setdefault(stamp, [owner])
-            owners.append(bundle)
-            for each in owners:
-                each.shared = True
-                self._trouble(each)
+        if owner is bundle:
+            return
+        owners = self._owners.get(stamp)
+        if owners is None:
+            owners = self._owners[stamp] = Owners()
+            owners.add(owner, dict(_stamps_of(owner))[stamp])
+        for each in (owner, bundle):
+            each.shared = True
+            self._trouble(each)
 
     def _differing(self, bundle: Bundle, stamp: StampKey, event: EventId) -> None:
         """A second stamp of one bundle: the first row of each stamp is kept."""
@@ -84,12 +117,15 @@ class Stamps:
         self._store.troubled[bundle] = None
 
     def _accuse_shared(self, bundle: Bundle, stamp: StampKey, event: EventId) -> None:
-        for other in self._owners.get(stamp, ()):
-            unknown = other.sender is bundle.sender and (other.sent is None or bundle.sent is None)
-            if other is not bundle and not unknown:  # parts of one bundle, whose send is not there, share its stamp
-                one, two = sorted((str(other), str(bundle)))
-                explanation = f"{one} and {two} have one stamp, {told(stamp)}."
-                self._tally.accuse(ID, (dict(_stamps_of(other))[stamp], event), explanation)
+        owners = self._owners.get(stamp)
+        if owners is None:
+            return
+        owners.add(bundle, event)
+        found = owners.first_beside(bundle)
+        if found is not None:
+            other, witness = found
+            one, two = sorted((str(other), str(bundle)))
+            self._tally.accuse(ID, (witness, event), f"{one} and {two} have one stamp, {told(stamp)}.")
 
     def _accuse_past(self, bundle: Bundle, stamp: StampKey, event: EventId) -> None:
         process = bundle.sender.process
@@ -155,6 +191,18 @@ def _stamps_of(bundle: Bundle) -> Iterator[tuple[StampKey, EventId]]:
         yield from bundle.stamps.items()
     elif bundle.stamp is not None:
         yield bundle.stamp, bundle.stamp_event
+
+
+def _two(known: list[_Owner], owner: _Owner, key: Callable[[Bundle], object]) -> list[_Owner]:
+    """The first two of different keys."""
+    best: dict[object, _Owner] = {}
+    for each in sorted([*known, owner], key=_place):
+        best.setdefault(key(each[2]), each)
+    return list(best.values())[:2]
+
+
+def _place(owner: tuple[EventId, int, object]) -> tuple[EventId, int]:
+    return owner[:2]
 
 
 def _nearest(bundle: Bundle | None, *, back: bool) -> Bundle | None:

@@ -2,8 +2,9 @@
 
 Retention: a bundle is held while it is in an open view that not all members had it in, or owed; of the others the last
 ``linger`` that were delivered and four times as many that nobody delivered yet. What is forgotten is known to have been
-sent (sequences are dense) and no more: a later delivery of it makes the verdicts of `FORGOTTEN` *not judged* instead of
-*holds*. The causal past of a forgotten bundle is folded into the next one of its sender.
+sent (the sequences of clients are dense; those of daemons only grow: it may have been sent) and no more: a later
+delivery of it makes the verdicts of `FORGOTTEN` *not judged* instead of *holds*. The causal past of a forgotten bundle
+is folded into the next one of its sender.
 
 Implements: [Spread 2.6]. Deviations: none.
 """
@@ -12,8 +13,9 @@ from __future__ import annotations
 
 from collections import deque
 
-from isotone.spec.check.records import Bundle, Content, Piece, Process, Sender, StampKey
+from isotone.spec.check.records import Bundle, Piece, Process, Sender
 from isotone.spec.check.tally import Tally
+from isotone.spec.check.terms import Content, StampKey
 from isotone.spec.verdicts import EventId
 
 FORGOTTEN = ("D2.7", "2.5", "2.6", "2.9.1", "2.9.2", "2.11.2", "2.12.2", "2.13.2", "2.18", "2.19.1", "2.19.2")
@@ -176,7 +178,7 @@ class Store:
 
     def release(self, bundle: Bundle) -> None:
         """The bundle may be in no open view any more; it lingers for a while."""
-        if bundle.idle or bundle.pins or any(piece.open for piece in bundle.pieces):
+        if bundle.idle or bundle.pins or _is_open(bundle):
             return
         bundle.idle = True
         self._idle.append(bundle)
@@ -184,7 +186,7 @@ class Store:
             old = self._idle.popleft()
             old.idle = False
             suspicious = old.trouble or old.sender.disordered  # judged at the end of the run
-            if not (old.pins or suspicious or any(piece.open for piece in old.pieces)):
+            if not (old.pins or suspicious or _is_open(old)):
                 self._forget(old)
 
     def _forget(self, bundle: Bundle) -> None:
@@ -196,6 +198,8 @@ class Store:
         if sender.held.take(bundle.first) is None:
             return
         self.held -= 1
+        if bundle.sent is not None and bundle.last > sender.forgotten_last:
+            sender.forgotten_last = bundle.last
         if sender.process is not None:
             self._forget_own(sender.process, bundle)
         if bundle.stamp is not None:
@@ -227,15 +231,32 @@ class Store:
                 self._tally.doubt("2.17")
 
 
+def _is_open(bundle: Bundle) -> bool:
+    """Whether one of its pieces is in an open view."""
+    pieces = bundle.pieces
+    return bool(pieces[0].open) if len(pieces) == 1 else any(piece.open for piece in pieces)
+
+
 def all_sent(sender: Sender, first: int, last: int) -> bool:
-    """Whether all these sequences were sent."""
+    """Whether all these sequences were sent; of sparse ones below those that are forgotten: may have been."""
+    if sender.sparse:
+        return last <= sender.forgotten_last or _covers(sender, first, last)
     return sender.high >= last and not any(low <= last and first <= high for low, high in sender.holes)
 
 
+def _covers(sender: Sender, first: int, last: int) -> bool:
+    """Whether what is held was sent with all these sequences."""
+    for bundle in sender.held.overlapping(first, last):
+        if bundle.sent is None or bundle.first > first:
+            return False
+        first = bundle.last + 1
+    return first > last
+
+
 def _claim(sender: Sender, first: int, last: int) -> bool:
-    """Note the sequences as sent; false if one of them was."""
+    """Note the sequences as sent; false if one of them was (or, where they only grow, a later one)."""
     if first > sender.high:
-        if first > sender.high + 1:
+        if first > sender.high + 1 and not sender.sparse:
             sender.holes.append((sender.high + 1, first - 1))
         sender.high = last
         return True

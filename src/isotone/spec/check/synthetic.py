@@ -46,7 +46,6 @@ class _Node:
         self.clients: list[str] = []  # sessions, as ids
         self.queue: deque[Entry] = deque()
         self.index = 0
-        self.sent = 0
 
     @property
     def id(self) -> str:
@@ -162,8 +161,7 @@ class Synthetic:
                 )
 
     def _order_daemons(self, component: _Component, node: _Node, sent: trace.Sent) -> None:
-        node.sent += 1
-        content = (node.sent, sent.service, (sum(sent.lengths),), sent.digests[:1])
+        content = (self._clock, sent.service, (sum(sent.lengths),), sent.digests[:1])
         self._record(node, trace.DaemonSent(node.id, *content))
         for each in component.nodes:
             each.queue.append(trace.DaemonDelivered(each.id, node.id, *content, self._clock, node.id))
@@ -188,7 +186,7 @@ class Synthetic:
 
     def _boot(self, node: _Node) -> None:
         node.incarnation += 1
-        node.alive, node.index, node.sent = True, 0, 0
+        node.alive, node.index = True, 0
         node.queue.clear()
         self._record(node, trace.Recovered(node.id))
         node.clients = []

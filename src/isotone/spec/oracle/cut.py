@@ -7,9 +7,9 @@ views in mind, because at EVS-C the promises speak of those:
 * they deliver all that one of them stamped (self delivery) or delivered (virtual synchrony), and everything below a
   SAFE entry that anybody delivered before the signal (2.14.2);
 * of the rest they lose what they like (holes), and then what causally depends on a hole;
-* changes of groups that anybody agreed on stand before the signal. When others follow behind it, or are lost, then a
-  bundle to such a group could meet different views here and elsewhere (2.18, 2.9); so beyond the change those of
-  strangers are lost here, and AGREED or SAFE ones of their own are withheld from all others.
+* leaves and kills that anybody agreed on stand before the signal, because behind it they make no view and bundles of
+  strangers may have been sent in theirs (2.9.1); joins perhaps. When changes follow behind it, or are lost, AGREED and
+  SAFE bundles to such a group are delivered in other views here and elsewhere, or withheld from all others.
 
 A transition may be diverted to another view before its signal, with the same cut, so that who still takes it stays
 consistent with who does not. It is not diverted when the tail changes groups, because view ids name the next view.
@@ -22,7 +22,7 @@ from __future__ import annotations
 from isotone.core.ids import ClientId
 from isotone.core.services import Service
 from isotone.spec.oracle.groups import Group, Groups, holds
-from isotone.spec.oracle.model import DATA, EVERYONE, JOIN, NEVER, Daemon, Entry, Transition, ViewState, World
+from isotone.spec.oracle.model import DATA, EVERYONE, JOIN, LEAVE, NEVER, Daemon, Entry, Transition, ViewState, World
 from isotone.spec.oracle.ordering import apply_change, merged_of
 
 _UNRELIABLE, _FIFO, _CAUSAL, _AGREED, _SAFE = map(
@@ -85,10 +85,15 @@ def _choose_line(world: World, transition: Transition, low: int) -> int:
             break
         high += 1
     line = choice.weighted(((low, 0.35), (high, 0.3), (choice.between(low, high), 0.35)))
+    lowest = JOIN
+    if any(entry.kind == JOIN for entry in log[low : source.high]) and choice.chance(0.7):
+        lowest, line = LEAVE, low  # a join that others agreed on may come behind the signal here
     for index in range(min(source.high, len(log)) - 1, line - 1, -1):
-        if log[index].kind >= JOIN:
+        if log[index].kind >= lowest:
             line = index + 1
             break
+    if any(entry.kind == JOIN for entry in log[line : source.high]):
+        world.count("other_side")
     assert line <= high, "what somebody agreed on is within everybody's reach"
     return line
 
@@ -101,7 +106,6 @@ class _Selection:
         self._transition = transition
         self._groups = groups
         self._first_hole = NEVER  # Lamport time
-        self._changed: dict[str, None] = {}  # groups that change behind the signal, here or elsewhere
         self._split: dict[str, None] = {}  # those of which members elsewhere may have other views then
         self._keep = world.choice.pick((1.0, 0.0, 0.5, 0.8))
 
@@ -127,8 +131,6 @@ class _Selection:
         transition, hole = self._transition, self._first_hole
         if not entry.reach & transition.mask or entry.withheld or not self._world.choice.chance(self._keep):
             return False
-        if any(name in self._changed for name in entry.groups):
-            return False
         if entry.service >= _FIFO and _follows_hole(entry, transition):
             return False
         return entry.service < _CAUSAL or (
@@ -145,8 +147,17 @@ class _Selection:
             self._note_change(entry)
             apply_change(self._groups, transition.source, entry, transition, [])
         elif entry.service >= _AGREED and any(self._is_split(name) for name in entry.groups):
+            self._keep_apart(entry, index)
+
+    def _keep_apart(self, entry: Entry, index: int) -> None:
+        """Others may have it in another view; or, if it is one of their own and nobody is beyond it, they shall not."""
+        transition, source = self._transition, self._transition.source
+        own = bool(entry.stamper & transition.mask) and index >= source.high
+        if own and self._world.choice.chance(0.5):
             entry.withheld = transition
-            transition.source.cap = min(transition.source.cap, index)
+            source.cap = min(source.cap, index)
+        else:
+            self._world.count("other_side")
 
     def _lose_entry(self, entry: Entry, index: int) -> None:
         entry.lost = self._transition
@@ -162,7 +173,6 @@ class _Selection:
         names = [entry.group] if entry.group else _groups_of(self._groups, entry.client)
         for name in names:
             group = self._groups.by_name.get(name)
-            self._changed[name] = None
             if stranger or (group is not None and group.signalled):
                 self._split[name] = None
 
