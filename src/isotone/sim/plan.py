@@ -240,7 +240,8 @@ def _step_problems(step: Step) -> Iterator[str]:
     groups: tuple[str, ...] = getattr(step, "groups", ())
     if hasattr(step, "groups") and not 1 <= len(groups) <= GROUPS_MAX:
         yield f"the step at {step.at} us is for {len(groups)} groups, not for 1 to {GROUPS_MAX}"
-    for group in (*groups, *([step.group] if hasattr(step, "group") else [])):
+    named: str | None = getattr(step, "group", None)
+    for group in (*groups, *([] if named is None else [named])):
         yield from _refusal(check_group_name, group)
     if hasattr(step, "lengths"):
         lengths: tuple[int, ...] = step.lengths

@@ -55,7 +55,7 @@ class TalkStep(Step, frozen=True, tag="talk"):
 
     service: Service
     lengths: tuple[int, ...]
-    group: str = ""
+    group: str | None = None  # for whom; everybody if there is none
     change: Change = Change.NONE
 
 
@@ -194,7 +194,7 @@ class TransportRun:
 
     def _settings(self, choice: Choice) -> TransportSettings:
         ring = RingSettings(
-            late_window=choice.pick((0, 2, 60)),
+            late_window=choice.pick((0, 2, 200)),
             personal_window=choice.pick((5, 200)),
             token_retries_max=30,
             multicast=choice.chance(0.7),
@@ -269,7 +269,7 @@ class TransportRun:
     def play(self, step: Step) -> None:
         """Let a daemon talk."""
         assert isinstance(step, TalkStep)
-        due = SpeakDue(self._world.now, step.service, step.lengths, step.group, step.change)
+        due = SpeakDue(self._world.now, step.service, step.lengths, step.group or "", step.change)
         self._world.tell(step.node, SPEAKER, due)
 
     @property
