@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from isotone.core.views import GroupView
 from isotone.sim.disk import DiskSettings
-from isotone.sim.evs_clients import ClientKilled, Clients, StepDue
+from isotone.sim.evs_clients import ClientKilled, Clients, Session, StepDue
 from isotone.sim.plan import Plan, Step
 from isotone.sim.world import World
 
@@ -78,7 +78,7 @@ class EvsNodes:
             self.restart(name)
             self.resume(name)
         self._world.heal()
-        return self._world.components()
+        return self._world.network.components(self._names)
 
     # --- liveness --------------------------------------------------------------------------------------------------
 
@@ -93,9 +93,9 @@ class EvsNodes:
     def live(self) -> list[str]:
         """One component, every session open, every group's view exactly its members at every member."""
         missing = []
-        if len(self._world.components()) != 1:
+        if len(self._world.network.components(self._names)) != 1:
             missing.append("the nodes are not one component")
-        sessions = [session for name in self._names for session in self._clients(name).sessions.values()]
+        sessions = self._sessions()
         missing += [f"{session.id} never heard that it is connected" for session in sessions if not session.connected]
         missing += [
             f"{session.id} never heard that it left {group}"
@@ -108,6 +108,10 @@ class EvsNodes:
                 if group in session.wanted and not _is_precise(session.views.get(group), members):
                     missing.append(f"{session.id} is not in a view of {group} with exactly its {len(members)} members")
         return missing
+
+    def _sessions(self) -> list[Session]:
+        """Of all clients, as they see them."""
+        return [session for name in self._names for session in self._clients(name).sessions.values()]
 
     def _clients(self, name: str) -> Clients:
         clients = self._world.automaton(name, CLIENTS)

@@ -17,6 +17,7 @@ from isotone.core.ids import DaemonId
 from isotone.sim.evs_clients import Clients
 from isotone.sim.evs_nodes import CLIENTS, EvsNodes
 from isotone.sim.faults import Fault
+from isotone.sim.full_system import FULL, FULL_FAMILIES, FULL_LIVE_WITHIN_US, FullRun
 from isotone.sim.observer import Observer
 from isotone.sim.plan import Plan, Scale, Step, Topology, draw_topology
 from isotone.sim.process import Boot
@@ -53,7 +54,7 @@ class EvsSystem:
     """The system ``evs``."""
 
     name = "evs"
-    stacks: tuple[str, ...] = (ORACLE, TRANSPORT)
+    stacks: tuple[str, ...] = (ORACLE, TRANSPORT, FULL)
     step_type: Any = ClientStep | TalkStep
 
     def topology(self, choice: Choice, scale: Scale, nodes: int | None, stack: str) -> Topology:
@@ -75,6 +76,8 @@ class EvsSystem:
         assert stack in self.stacks
         if stack == TRANSPORT:
             return FAMILIES
+        if stack == FULL:
+            return FULL_FAMILIES
         return ("partition", "cut", "crash", "pause", "kill")
 
     def properties(self, stack: str) -> tuple[str, ...]:
@@ -82,16 +85,22 @@ class EvsSystem:
         assert stack in self.stacks
         if stack == TRANSPORT:
             return transport_labels()
+        if stack == FULL:
+            return full_labels()
         return (*client_labels(), RUN_ASSERT, RUN_LIVE)
 
     def build(self, world: World, plan: Plan) -> BuiltSystem:
         """Put the nodes with their clients into the world, above the oracle; or daemons that talk themselves."""
+        if plan.stack == FULL:
+            return FullRun(world, plan)
         return TransportRun(world, plan) if plan.stack == TRANSPORT else OracleRun(world, plan)
 
     def live_within_us(self, plan: Plan) -> int:
         """The oracle's own bound for settling, which its settings give; the transport's, which its links give."""
         if plan.stack == TRANSPORT:
             return LIVE_WITHIN_US
+        if plan.stack == FULL:
+            return FULL_LIVE_WITHIN_US
         return ORACLE_SETTLES.function(OracleSettings())
 
 
@@ -99,6 +108,12 @@ def client_labels() -> tuple[str, ...]:
     """Every property that has a checker at EVS-C."""
     checked = [each for each in PROPERTIES if each.form is not Form.DEFINITION]
     return tuple(each.label(Boundary.CLIENTS) for each in checked if Boundary.CLIENTS in each.boundaries)
+
+
+def full_labels() -> tuple[str, ...]:
+    """Every property of clients, daemons and network, and the run itself."""
+    checked = [each for each in PROPERTIES if each.form is not Form.DEFINITION]
+    return (*(each.label(boundary) for each in checked for boundary in each.boundaries), RUN_ASSERT, RUN_LIVE)
 
 
 class ToldOracle(Observer):

@@ -223,8 +223,10 @@ class Streams:
         if not isinstance(target, End):
             self._land_at_address(target, segment)
         elif target.state is State.CLOSED:
-            if target.incoming.ended and segment.kind is not Kind.RESET:
+            if target.incoming.ended and segment.kind is Kind.DATA:
                 self._send(target, Kind.ACK)  # the peer has not heard that all arrived
+            elif segment.kind is Kind.ACK and target.incoming.ended:
+                pass  # both are over; an answer would be answered for ever
             elif segment.source is not target:
                 self._refuse(segment, target.lane.process.node.name)
         else:
