@@ -17,7 +17,7 @@ from isotone.core.ids import DaemonId
 from isotone.sim.evs_clients import Clients
 from isotone.sim.evs_nodes import CLIENTS, EvsNodes
 from isotone.sim.faults import Fault
-from isotone.sim.full_system import FULL, FULL_FAMILIES, FULL_LIVE_WITHIN_US, FullRun
+from isotone.sim.full_system import FULL, FULL_FAMILIES, FullRun, full_live_within_us
 from isotone.sim.observer import Observer
 from isotone.sim.plan import Plan, Scale, Step, Topology, draw_topology
 from isotone.sim.process import Boot
@@ -100,7 +100,7 @@ class EvsSystem:
         if plan.stack == TRANSPORT:
             return LIVE_WITHIN_US
         if plan.stack == FULL:
-            return FULL_LIVE_WITHIN_US
+            return full_live_within_us(plan)
         return ORACLE_SETTLES.function(OracleSettings())
 
 

@@ -18,9 +18,11 @@ import msgspec
 from isotone.core.choice import Choice
 from isotone.core.contract import Address, Automaton
 from isotone.core.ids import Stamp
+from isotone.detector.bounds import Conditions
 from isotone.evs.explain import why_excluded, why_no_view, why_not_delivered
 from isotone.evs.groups import State as GroupState
 from isotone.evs.membership import KnownDaemon, LinkPlan, MembershipSettings, State
+from isotone.evs.membership.bounds import times_of
 from isotone.evs.membership.settings import PATIENT_RING
 from isotone.evs.overlay.topology import LinkProtocol
 from isotone.evs.sessions.server import ServerSessions
@@ -33,12 +35,24 @@ from isotone.sim.plan import Plan, Step
 from isotone.sim.process import SERVICE_LABEL, Boot
 from isotone.sim.remote_clients import RemoteClients
 from isotone.sim.world import World
+from isotone.spec.membership_bounds import MERGE
 
 FULL = "full"
-FULL_LIVE_WITHIN_US = 30_000_000
 FULL_FAMILIES = ("partition", "cut", "crash", "pause", "kill", "move", "disk")
 CALM_NEAR = LinkSettings(latency_us=200, jitter_us=100)
 CALM_FAR = LinkSettings(latency_us=10_000, jitter_us=2_000)
+
+
+def full_live_within_us(plan: Plan) -> int:
+    """The bound of a merge, for the worst that the weather taught the detectors before the heal."""
+    worst = Conditions(
+        peers=max(1, len(plan.topology.nodes) - 1),
+        round_trip_us=250_000,
+        variation_us=120_000,
+        lost_ppm=300_000,
+        lateness_us=1_000,
+    )
+    return MERGE.function(times_of(MembershipSettings(), worst))
 
 
 class FullRun(EvsNodes):
