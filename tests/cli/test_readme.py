@@ -51,7 +51,7 @@ def test_the_commands_of_the_readme_exist_with_their_options() -> None:
     ours = [words[1:] for words in lines if words and words[0] == "isotone"]
     assert len(ours) >= 4
     for words in ours:
-        path = [word for word in words if word in {"sim", "swarm", "replay", "check", "demo"}]
+        path = [word for word in words if word in {"sim", "swarm", "replay", "trace", "figure", "check", "demo"}]
         told = CliRunner().invoke(commands, [*path, "--help"]).output
         for option in (word for word in words if word.startswith("--")):
             assert option in told, f"{option} of isotone {' '.join(path)}"
