@@ -227,6 +227,13 @@ def test_loss_in_bursts_has_the_share_and_the_length_that_follow_from_the_chain(
     assert sum(lost) / bursts == pytest.approx(1 / end, rel=0.1)
 
 
+def test_a_burst_does_not_outlast_the_weather_it_came_with() -> None:
+    link = Link(LinkSettings(burst_begin=1.0, burst_end=0.0, burst_loss=1.0), Choice(1))
+    assert link.loses() and link.loses()
+    link.change(LinkSettings())
+    assert not any(link.loses() for _ in range(20))
+
+
 def test_jitter_keeps_the_order_and_reordering_breaks_it() -> None:
     jittery = Link(LinkSettings(latency_us=100, jitter_us=500), Choice(1))
     arrivals = [jittery.arrival(now) for now in range(0, 1_000, 10)]

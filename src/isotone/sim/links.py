@@ -77,6 +77,7 @@ class Link:
     def change(self, settings: LinkSettings) -> None:
         """Behave like this from now on."""
         self.settings = settings
+        self._bursting = self._bursting and settings.burst_begin > 0  # a burst does not outlast its weather
         self._plain = not (settings.loss or settings.burst_begin or settings.reorder or settings.duplicate)
 
     @property
