@@ -82,14 +82,29 @@ def bounds_command(chunk: Chunk) -> list[str]:
     return [sys.executable, "-m", "tests.sim.ordering_bounds"]
 
 
+def planted_command(chunk: Chunk) -> list[str]:
+    """Faults planted in the stack, one for each seed of the chunk, looked for where nobody has looked before."""
+    places = f"{chunk.first}..{chunk.first + chunk.count - 1}"
+    return [sys.executable, "-m", "tests.planted.search", "evs", "--places", places]
+
+
+def membership_command(chunk: Chunk) -> list[str]:
+    """Cold starts, lost sites, splits and many groups of 32 daemons, against what they must show."""
+    seeds = ["--first", str(chunk.first), "--count", str(chunk.count)]
+    size = ["--daemons", "32", "--groups", "2000", "--clients", "400"]
+    return [sys.executable, "-m", "tests.sim.membership_bounds", *seeds, *size]
+
+
 TASKS = {
     task.name: task
     for task in (
         swarm("evs", "oracle"),
         swarm("evs", "transport"),
         Task("codec", codec_command, by_exit_code("CODEC", codec_command)),
+        Task("planted", planted_command, by_exit_code("PLANTED", planted_command)),
         Task("mutation", mutation_command, by_exit_code("MUTATION", mutation_command)),
         Task("figures-4", figures_command, by_exit_code("FIGURES-4", figures_command)),
         Task("figures-5", bounds_command, by_exit_code("FIGURES-5", bounds_command)),
+        Task("membership", membership_command, by_exit_code("MEMBERSHIP", membership_command)),
     )
 }

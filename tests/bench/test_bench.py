@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from isotone.bench.__main__ import bench
 from isotone.bench.foundation import bench_plan, message_events
 from isotone.bench.measure import shown
+from isotone.bench.membership import per_tenfold
 from isotone.bench.ring import (
     RECEIVED_PACKET,
     SENT_PACKET,
@@ -103,3 +104,22 @@ def test_a_row_counts_as_its_message_events() -> None:
 
 def test_figures_are_shown_with_few_digits() -> None:
     assert (shown(123456.7), shown(1.23456), shown(12.0)) == ("123,457", "1.23", "12")
+
+
+def test_membership_is_measured() -> None:
+    result = CliRunner().invoke(bench, ["membership", "--quick", "--json"])
+    assert result.exit_code == 0, result.output
+    figures = json.loads(result.stdout)["figures"]
+    names = [figure["name"] for figure in figures]
+    for name in ("join, group of 10", "daemon view, one of 4 stops", "daemon view, it comes back to 3"):
+        assert name in names
+    units = {figure["unit"] for figure in figures}
+    assert units == {"µs per daemon", "bytes on links", "ms per daemon", "times per tenfold"}
+    sizes = [figure["value"] for figure in figures if figure["unit"] == "bytes on links"]
+    assert sizes[0] > 0 and sizes[1] == pytest.approx(sizes[0], rel=0.1), "a join is one message, whatever the group"
+
+
+def test_growth_is_per_tenfold() -> None:
+    assert per_tenfold(10, 100, 2.0, 20.0) == pytest.approx(10)
+    assert per_tenfold(10, 1000, 3.0, 3.0) == pytest.approx(1)
+    assert per_tenfold(8, 64, 1.0, 64.0) == pytest.approx(100), "quadratic"

@@ -11,12 +11,22 @@ from rich.console import Console
 
 from isotone.bench.foundation import Effort, measure_foundation
 from isotone.bench.measure import Figure, Machine, figure_table, this_machine
+from isotone.bench.membership import measure_membership
 from isotone.bench.ring import measure_ring
 from isotone.core.errors import MachineError
 
-SUITES = {"foundation": measure_foundation, "ring": measure_ring}
+SUITES = {"foundation": measure_foundation, "ring": measure_ring, "membership": measure_membership}
 QUICK = Effort(
-    sends=200, swarm_seeds=2, codec_seconds=0.01, ring_seconds=0.02, ring_counts=(1, 10), ring_watched_bytes=1_000
+    sends=200,
+    swarm_seeds=2,
+    codec_seconds=0.01,
+    ring_seconds=0.02,
+    ring_counts=(1, 10),
+    ring_watched_bytes=1_000,
+    joins=3,
+    group_members=(1, 10),
+    view_changes=1,
+    view_daemons=(2, 4),
 )
 WIDTH = 160
 
@@ -44,6 +54,7 @@ def bench(suites: tuple[str, ...], quick: bool, as_json: bool, out: Path | None)
       python -m isotone.bench
       python -m isotone.bench foundation --out results/bench-foundation.txt
       python -m isotone.bench ring --json > results/bench-ring.json
+      python -m isotone.bench membership --out results/bench-membership.txt
       make bench ARGS="foundation --json"
     """
     figures: list[Figure] = []

@@ -38,6 +38,10 @@ class Effort(msgspec.Struct, frozen=True):
     ring_seconds: float = 2.0
     ring_counts: tuple[int, ...] = (1, 10, 100, 1_000)
     ring_watched_bytes: int = 24 * 1024
+    joins: int = 25
+    group_members: tuple[int, ...] = (10, 100, 1_000)
+    view_changes: int = 3
+    view_daemons: tuple[int, ...] = (8, 32, 64)
 
 
 def measure_foundation(effort: Effort, say: Say) -> Iterator[Figure]:

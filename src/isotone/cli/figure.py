@@ -16,12 +16,17 @@ from isotone.sim.figures import FIGURES, Figure, figure_named, recipe_named
 @click.command("figure")
 @click.argument("name", metavar="NAME")
 @click.option("--probes", type=click.IntRange(1), default=None, help="Messages that are measured for each value.")
+@click.option("--daemons", type=click.IntRange(2), default=None, help="How many daemons, where a figure is about that.")
+@click.option("--sites", type=click.IntRange(1), default=None, help="In how many sites.")
+@click.option("--groups", type=click.IntRange(1), default=None, help="How many groups, where a figure is about that.")
+@click.option("--clients", type=click.IntRange(1), default=None, help="How many clients.")
+@click.option("--seed", type=click.IntRange(0), default=None, help="Of what is left to chance.")
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw it into this SVG file.")
 @json_option
-def figure_command(*, name: str, probes: int | None, plot: Path | None, as_json: bool) -> None:
-    """Measure what a table or figure of the papers shows, with the classes that the daemon runs."""
+def figure_command(*, name: str, plot: Path | None, as_json: bool, **parameters: int | None) -> None:
+    """Measure what a table or figure shows, of the papers or our own, with the classes that the daemon runs."""
     recipe_named(name)
-    figure = figure_named(name, **({} if probes is None else {"probes": probes}))
+    figure = figure_named(name, **{each: value for each, value in parameters.items() if value is not None})
     if plot is not None:
         draw(figure, plot)
     if as_json:

@@ -55,7 +55,7 @@ FIGURES: Mapping[str, Recipe] = {
     "latency-beside-bulk": _BESIDE_BULK,
     "ring-acceleration": _RING,
     "cold-start": _COLD_START,
-    "rolling-restart": Recipe(rolling_restart, "daemons", "seconds", _SIZE),
+    "rolling-restart": Recipe(rolling_restart, "daemons", "return_s", ("daemons",)),
     "site-loss": Recipe(site_loss, "step", "seconds", _SIZE),
     "split-and-merge": Recipe(split_and_merge, "step", "seconds", _SIZE),
     "idle-daemons": Recipe(idle, "daemons", "keep_alive_packets", _SIZE),

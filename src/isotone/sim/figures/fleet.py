@@ -1,7 +1,8 @@
 """A fleet of whole daemons in a calm world, and what their membership costs: views, attempts, packets, bytes.
 
-Every daemon is the stack that the daemon runs. What leaves it is counted on the way out: keep-alives, the other
-messages of the membership that go outside of daemon views (*change*), and packets of links. Daemons are listed by site; the network loses nothing.
+Every daemon is the stack that the daemon runs. What leaves it is counted on the way out: keep-alives, other messages
+of the membership that go outside of daemon views (*change*), and packets of links. Daemons are listed by site; the
+network loses nothing.
 """
 
 from __future__ import annotations
@@ -180,7 +181,7 @@ class Fleet:
         return {
             "views_most": max(views),
             "views_median": median(views),
-            "attempts": sum(tally.attempts for tally in tallies),
+            "formed": sum(tally.attempts for tally in tallies),
             "change_packets": counted["change packets"],
             "change_kbytes": _kilo(counted["change bytes"]),
             "keep_alive_packets": counted["keep-alive packets"],
@@ -194,8 +195,8 @@ class Fleet:
         return sum(tally.cpu_seconds for tally in self.tallies.values())
 
 
-def _kilo(amount: int) -> float:
-    return round(amount / 1000, 1)
+def _kilo(amount: int) -> int:
+    return round(amount / 1000)
 
 
 def _kind(parts: Sequence[bytes | memoryview]) -> str:

@@ -51,7 +51,7 @@ def started(*, daemons: int, sites: int, spread_us: int = 0, seed: int = 1) -> t
 
 
 def rolling_restart(*, daemons: int = DAEMONS, sites: int = SITES, seed: int = 1) -> Measured:
-    """One daemon after the other stops, is away for a second and comes back; the next one stops when all are together."""
+    """One daemon after the other stops, is away for a second and comes back; the next stops when all are together."""
     fleet, _ = started(daemons=daemons, sites=sites, seed=seed)
     _settle(fleet)
     left, returned = [], []
@@ -61,14 +61,16 @@ def rolling_restart(*, daemons: int = DAEMONS, sites: int = SITES, seed: int = 1
         fleet.run(DOWN_US)
         fleet.world.restart(name)
         returned.append(fleet.run_until_together(fleet.names))
-    times = {"seconds": sum(left) + sum(returned)}
+    times: dict[str, float] = {}
     for step, seconds in (("leave", left), ("return", returned)):
-        times |= {f"{step}_median_s": round(median(seconds), 2), f"{step}_most_s": round(max(seconds), 2)}
-    return {"seed": seed, "away_us": DOWN_US}, [{**_row(fleet, times["seconds"]), **times}]
+        times |= {f"{step}_s": round(median(seconds), 2), f"{step}_most_s": round(max(seconds), 2)}
+    row = _row(fleet, sum(left) + sum(returned))
+    used = {"sites": row.pop("sites"), "all_seconds": row.pop("seconds")}
+    return {"seed": seed, "away_us": DOWN_US, **used}, [{**row, **times}]
 
 
 def site_loss(*, daemons: int = DAEMONS, sites: int = SITES, seed: int = 1) -> Measured:
-    """All daemons of a site crash at once, and start again at once: the first site, with the representative, and the last."""
+    """All daemons of a site crash at once, and start again at once: first the representative's site, then the last."""
     rows = []
     for site in (0, -1):
         fleet, _ = started(daemons=daemons, sites=sites, seed=seed)
