@@ -57,7 +57,7 @@ def recorded() -> StackSettings:
     """With everything that the network does in the trace."""
     membership = MembershipSettings()
     transport = msgspec.structs.replace(membership.transport, record_network=True)
-    return StackSettings(membership=msgspec.structs.replace(membership, transport=transport))
+    return StackSettings(pruning=False, membership=msgspec.structs.replace(membership, transport=transport))
 
 
 def _play(cluster: FullCluster) -> None:

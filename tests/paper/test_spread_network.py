@@ -13,6 +13,7 @@ from isotone.evs.links.ring import RingSettings
 from isotone.evs.links.ring.token import NOBODY, lower_or_raise
 from isotone.evs.overlay.routes import Routes
 from isotone.evs.overlay.topology import LinkProtocol, fanout, make_link, make_site, make_topology, shared_tree
+from isotone.sim.speaker_groups import pack
 from tests.evs.links.pair import Path, World, bodies, hop_pair
 from tests.evs.links.ring_pair import Lan, lan_of
 from tests.evs.transport.cluster import Cluster
@@ -148,7 +149,8 @@ def test_over_tcp_messages_keep_their_bounds() -> None:
     for length in (0, 1, 5_000, 40_000):
         cluster.send("a", Service.FIFO, length)
     cluster.run()
-    assert [len(unit.body) - 14 for unit in cluster.speaker("b").heard] == [0, 1, 5_000, 40_000]
+    head = len(pack(1, (0,)))
+    assert [len(unit.body) - head for unit in cluster.speaker("b").heard] == [0, 1, 5_000, 40_000]
 
 
 def test_a_connection_that_closes_fails_the_link() -> None:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from isotone.core.ids import NO_STAMP
+from isotone.core.ids import NO_DAEMON_VIEW, NO_STAMP
 from isotone.core.services import Service
 from isotone.trace import events as trace
 from isotone.trace.events import Row
@@ -620,7 +620,7 @@ class Reference:
                     self.accuse("2.14.2", e, *rows)
             if stay.left == "moved" and text in stay.next.transitional:
                 for m, e in stay.set(self, Service.SAFE, True).items():
-                    state, rows = self._owes(view, text, m)
+                    state, rows = (self._owes if self.daemons else self._owes_anywhere)(view, text, m)
                     if state is not None:
                         self.exercised.add("2.14.3")
                     if state is False:
@@ -631,8 +631,11 @@ class Reference:
         if p is None or (all(stay.p is not p for stay in view) and self._is_disputed(view[0], p)):
             return self._owes(view, text, m)
         mine, v = [stay for stay in p.all if stay.g == view[0].g and stay.alive], view[0].id
-        steps = [stay.e for stay in mine if stay.id.daemon_view > v.daemon_view]
-        steps += [stay.left_e for stay in mine if stay.left == "left" and stay.id >= v]
+        whole = [stay for stay in mine if stay.id.next_daemon_view == NO_DAEMON_VIEW]  # made before the signal
+        steps = [stay.e for stay in whole if stay.id.daemon_view > v.daemon_view]
+        for stay in [stay for stay in mine if stay.left == "left" and stay.id >= v]:
+            highest = max(self._apart(each.id) for each in mine if each.membership == stay.membership)
+            steps += [stay.left_e] if highest >= self._apart(v) else []
         if m in p.by and (not steps or p.by[m] < min(steps)):
             return True, []
         if steps:
@@ -687,9 +690,9 @@ class Reference:
         latest: dict[str, Any] = {}
         for e, stay, m, g, _ in self.deliveries:
             if m[0] == old.text and m in self.sent:
-                best = latest.get(g)
-                if best is None or stay.id > best[0] or (stay.id == best[0] and e < best[1]):
-                    latest[g] = (stay.id, e, self.sent.get(m))
+                best, place = latest.get(g), self._apart(stay.id)
+                if best is None or place > best[0] or (place == best[0] and e < best[1]):
+                    latest[g] = (place, e, self.sent.get(m))
         for g, (view, e, sent) in latest.items():
             back = sorted(
                 (stay.e, stay.id)
@@ -700,8 +703,12 @@ class Reference:
             )
             if back:
                 self.exercised.add(id)
-                if view >= back[0][1]:
+                if view >= self._apart(back[0][1]):
                     self.accuse(id, e, back[0][0], sent)
+
+    def _apart(self, id: Any) -> Any:
+        """Without the way out of the daemon view."""
+        return id if self.daemons else (id.daemon_view, id.stamp)
 
     # --- the end -----------------------------------------------------------------------------------------------------
 

@@ -56,7 +56,7 @@ class FullCluster(Cluster):
         spy: Spy | None = None,
     ) -> None:
         """``streams`` are pairs of sites that are linked by tcp; all others are by hop."""
-        self._settings = settings or StackSettings()
+        self._settings = settings or StackSettings(pruning=False)  # so that units are recorded at B3
         self._streams = streams
         self._spy = spy
         super().__init__(*nodes, seed=seed, service=None, sites=sites, network=network, disk=disk)

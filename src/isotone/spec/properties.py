@@ -6,7 +6,8 @@ D-first-view  the transitional set of a first view is the process itself (Theore
 D-weak        at EVS-C the same-view clauses hold for AGREED and SAFE only; see the readings of 2.7 and 2.13;
 D-other-side  at EVS-C a join can stand before the signal in one component and behind it in another. Since members must
               agree (2.20), the views that it makes have different ids, and nobody can know the other's; so 2.18 binds
-              what is delivered before signals, and 2.14.2 binds the message and not the view;
+              what is delivered before signals, 2.14.2 and 2.14.3 bind the message and not the view, and 2.9.2 compares
+              ids without the next daemon view, which tells ways out of a daemon view apart and orders nothing;
 D-agreement   Membership Agreement (2.20) and Local Monotonicity hold for groups too, because view ids are never reused;
 D-termination the garbled end of 2.17 is read as: the sender installs a later view;
 D-unreliable  UNRELIABLE owes 2.1, 2.5 and 2.6 only.
@@ -201,7 +202,8 @@ PROPERTIES: tuple[Property, ...] = (
         boundaries=(Boundary.CLIENTS,),
         services=RELIABLE,
         reading="The same name of client and daemon, in the groups of the message; v is the first view that a later "
-        "session of the name installs in the group.",
+        "session of the name installs in the group. Views are compared by daemon view, then stamp, leaving out the "
+        "next daemon view (D-other-side); one that the network made has no stamp and is the lowest of its daemon view.",
     ),
     _p(
         "2.10",
@@ -266,9 +268,11 @@ PROPERTIES: tuple[Property, ...] = (
         services=SAFE,
         reading="At EVS-S: every member installs the view and delivers the message before it leaves the view, unless "
         "it ends before it installs a later one. At EVS-C (D-other-side): every member delivers the message, in "
-        "whatever view, before it installs a view of a later daemon view than that of the view, or leaves the group "
-        "from that view or a later one, unless it ends before either. At both, a member that leaves the group is not "
-        "excused; at a stable, quiet end all members owe it that did not end.",
+        "whatever view, before it comes to a later daemon view than that of the view, or leaves the group from that "
+        "view or a later one, in a membership one of whose views is not lower as 2.9.2 compares, unless it ends before "
+        "either. It comes there with a view whose id has no next daemon view: one made before the signal, or by the "
+        "network; views (X, Y, …) belong to the end of X. At both, a "
+        "member that leaves the group is not excused; at a stable, quiet end all members owe it that did not end.",
     ),
     _p(
         "2.14.3",
@@ -276,8 +280,10 @@ PROPERTIES: tuple[Property, ...] = (
         "When a process delivers a safe message after the signal of its view, every member of its next transitional "
         "set delivers it in that view.",
         services=SAFE,
-        reading="Judged when the process installs a next view, unless the member ends in the view; of the "
-        "transitional set, those who are members of the view (the rest is 2.4.2).",
+        reading="Judged when the process installs a next view; of the transitional set, those who are members of the "
+        "view (the rest is 2.4.2). At EVS-S in that view, unless the member ends in it. At EVS-C (D-other-side) in "
+        "whatever view, with the deadline and the excuse of 2.14.2: a daemon of the transitional set may never come "
+        "to the next daemon view and leave this one for another, under other ids.",
     ),
     _p(
         "2.15",

@@ -10,8 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import combinations, groupby, pairwise
 
-from isotone.core.ids import NO_STAMP, DaemonViewId, GroupViewId
-from tests.spec.naive.history import Delivery, History, Message, Send, Stamp, Stay, Where
+from isotone.core.ids import NO_DAEMON_VIEW, NO_STAMP, DaemonViewId, GroupViewId
+from tests.spec.naive.history import Delivery, History, Message, Send, Stamp, Stay, ViewId, Where
+from tests.spec.naive.messages import comparable
 from tests.spec.naive.views import together
 
 Cases = Iterator[bool]
@@ -56,6 +57,11 @@ def is_by_network(stay: Stay) -> bool:
 
 def daemon_view(stay: Stay) -> DaemonViewId:
     return stay.view.daemon_view if isinstance(stay.view, GroupViewId) else stay.view
+
+
+def is_before_signal(stay: Stay) -> bool:
+    """Whether the view was made before the signal of its daemon view, or by the network."""
+    return not isinstance(stay.view, GroupViewId) or stay.view.next_daemon_view == NO_DAEMON_VIEW
 
 
 # --- first in, first out; causes ------------------------------------------------------------------------------------
@@ -181,12 +187,11 @@ def safe_before_signal(history: History) -> Cases:
     for stay in history.stays:
         for delivery in stay.deliveries:
             if delivery.service.is_safe and not delivery.is_after_signal(stay.group):
-                reaches = _reaches if history.is_daemons else _reaches_anywhere
-                yield from reaches(history, delivery, stay, stay.members)
+                yield from _reaches(history, delivery, stay, stay.members)
 
 
 def safe_after_signal(history: History) -> Cases:
-    """2.14.3: a safe message after the signal reaches in the view every member of the next transitional set."""
+    """2.14.3: a safe message after the signal reaches every member of the next transitional set."""
     for stay in history.stays:
         for delivery in stay.deliveries:
             if delivery.service.is_safe and delivery.is_after_signal(stay.group) and stay.next is not None:
@@ -194,7 +199,12 @@ def safe_after_signal(history: History) -> Cases:
 
 
 def _reaches(history: History, delivery: Delivery, stay: Stay, owed: frozenset[str]) -> Cases:
-    """Everyone else who is owed it comes to the view and has it when it goes, or ends before a later view.
+    """Daemons have it in the view, clients in whatever view."""
+    return (_reaches_there if history.is_daemons else _reaches_anywhere)(history, delivery, stay, owed)
+
+
+def _reaches_there(history: History, delivery: Delivery, stay: Stay, owed: frozenset[str]) -> Cases:
+    """At EVS-S: everyone else who is owed it comes to the view and has it when it goes, or ends before a later view.
 
     Who may still come or deliver when the record ends owes it only at a stable, quiet end.
     """
@@ -210,6 +220,7 @@ def _reaches(history: History, delivery: Delivery, stay: Stay, owed: frozenset[s
 def _reaches_anywhere(history: History, delivery: Delivery, stay: Stay, owed: frozenset[str]) -> Cases:
     """At EVS-C: everyone else has it, in whatever view, when it leaves the group or comes to a later daemon view.
 
+    It comes there with a view made before the signal: an id without next daemon view.
     Who ends before either owes nothing; who is not yet there when the record ends, only at a stable, quiet end.
     """
     for member in sorted(owed - {stay.process.id}):
@@ -217,14 +228,25 @@ def _reaches_anywhere(history: History, delivery: Delivery, stay: Stay, owed: fr
         is_there = any(each.key == stay.key for each in mine)
         if not is_there and _is_disputed(history, member, stay):
             continue
-        passed = [each.place for each in mine if daemon_view(each) > daemon_view(stay)]
-        passed += [each.over for each in mine if each.has_left and each.over and each.view >= stay.view]  # type: ignore[operator]
+        passed = [each.place for each in mine if is_before_signal(each) and daemon_view(each) > daemon_view(stay)]
+        passed += [each.over for each in mine if each.has_left and each.over and _has_reached(each, stay)]
         known = history.processes.get(member)
         there = known.delivered.get(delivery.message) if known is not None else None
         if there is not None:
             yield not passed or there.place < min(passed)
         elif passed or (history.is_stable and not history.has_ended(member)):
             yield False
+
+
+def _has_reached(left: Stay, stay: Stay) -> bool:
+    """Whether a membership ends in this view or a later one, and had one that is not lower by daemon view and stamp."""
+    if left.view < stay.view:  # type: ignore[operator]
+        return False
+    views: list[ViewId] = [left.view]
+    while left.previous is not None:
+        left = left.previous
+        views.append(left.view)
+    return any(comparable(view) >= comparable(stay.view) for view in views)  # type: ignore[operator]
 
 
 def _is_disputed(history: History, member: str, stay: Stay) -> bool:

@@ -11,7 +11,7 @@ from isotone.spec.check.records import Bundle, Piece, Process, Sender, Stay, Vie
 from isotone.spec.check.rules import Rules
 from isotone.spec.check.store import Store
 from isotone.spec.check.tally import Tally
-from isotone.spec.check.terms import NO_STAMP, StampKey, ViewId
+from isotone.spec.check.terms import NO_STAMP, StampKey, ViewId, comparable
 from isotone.spec.verdicts import EventId
 
 
@@ -132,8 +132,9 @@ class Places:
         latest = sender.latest.get(group)
         if bundle.sent is None:
             return
-        if latest is None or view.id > latest[0] or (view.id == latest[0] and event < latest[1]):
-            sender.latest[group] = (view.id, event, bundle.sent)
+        place = view.comparable
+        if latest is None or place > latest[0] or (place == latest[0] and event < latest[1]):
+            sender.latest[group] = (place, event, bundle.sent, view.id)
             if group in sender.returned:
                 self.judge_return(sender, group)
 
@@ -164,10 +165,10 @@ class Places:
         """The sender's name came back in a view of the group: its old messages belong before it."""
         if group not in sender.latest:
             return
-        view, event, sent = sender.latest[group]
+        place, event, sent, view = sender.latest[group]
         back, back_event = sender.returned[group]
         self._tally.exercised.add(self._rules.sane_return)
-        if view >= back:
+        if place >= comparable(back):
             self._tally.accuse(
                 self._rules.sane_return,
                 (event, back_event, sent),

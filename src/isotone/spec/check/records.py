@@ -10,7 +10,18 @@ from __future__ import annotations
 from typing import Any
 
 from isotone.spec.check.ranges import Ranges
-from isotone.spec.check.terms import NEVER, NO_STAMP, NOWHERE, TOP_STAMP, Before, Content, Left, StampKey, ViewId
+from isotone.spec.check.terms import (
+    NEVER,
+    NO_STAMP,
+    NOWHERE,
+    TOP_STAMP,
+    Before,
+    Content,
+    Left,
+    StampKey,
+    ViewId,
+    comparable,
+)
 from isotone.spec.check.trails import Trail
 from isotone.spec.verdicts import EventId
 
@@ -149,7 +160,7 @@ class Sender:
         self.disordered = False
         self.forgotten = (0, NO_STAMP)  # the highest first sequence and the highest stamp of what was forgotten
         self.forgotten_last = 0  # the highest sequence of what was forgotten
-        self.latest: dict[str, tuple[ViewId, EventId, EventId]] = {}  # per group: highest view, delivery, send
+        self.latest: dict[str, tuple[Any, EventId, EventId, ViewId]] = {}  # per group: highest view, delivery, send, id
         self.returned: dict[str, tuple[ViewId, EventId]] = {}  # per group: first view of a later session
 
     @property
@@ -333,6 +344,7 @@ class View:
     __slots__ = (
         "awaiting",
         "closed",
+        "comparable",
         "debts",
         "detached",
         "group",
@@ -348,6 +360,7 @@ class View:
     def __init__(self, group: str, id: ViewId, members: tuple[str, ...], *, detached: bool) -> None:
         self.group = group
         self.id = id
+        self.comparable = comparable(id)
         self.members = members
         self.size = 0 if detached else len(set(members))
         self.detached = detached  # an installation that breaks 2.2 or 2.3 stands alone

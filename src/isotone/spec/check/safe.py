@@ -1,8 +1,8 @@
 """SAFE: when one process delivers, all members have it, or those who go on together.
 
-Daemons have it in the view. Clients have it in whatever view (2.14.2), for a join can stand before the signal in one
-component and behind it in another, under different ids; who has it not yet when the view is over owes it until it comes
-to a later daemon view.
+Daemons have it in the view. Clients have it in whatever view, for a join can stand before the signal in one component
+and behind it in another, under different ids, and those who leave a daemon view together may part before the next; who
+has it not yet when the view is over owes it until it comes to a later daemon view.
 
 Implements: [Spread 2.14.2], [Spread 2.14.3]. Deviations: D-other-side.
 """
@@ -20,7 +20,8 @@ from isotone.spec.check.terms import Left, ViewId
 from isotone.spec.check.trails import Owed, Step, Trail, is_past
 from isotone.spec.verdicts import EventId
 
-ID = "2.14.2"
+BEFORE = "2.14.2"
+AFTER = "2.14.3"
 State = tuple[bool | None, tuple[EventId, ...]]
 """Whether a member has it, owes it (false) or is excused (none); and the row that says so."""
 
@@ -44,58 +45,71 @@ class Safe:
                 if piece.bundle.service is Service.SAFE:
                     before.setdefault(piece, []).append(stay)
             if stay.after and stay.left is Left.MOVED:
-                self._judge_after(view, stay, settled=settled)
+                self._judge_after(view, stay, final=final, settled=settled)
         for piece, holders in before.items():
-            self._judge_before(view, piece, holders, final=final, settled=settled)
+            for text in view.members:
+                self._judge_member(BEFORE, view, piece, text, holders, final=final, settled=settled)
 
-    # --- before the signal -----------------------------------------------------------------------------------------
+    def _judge_after(self, view: View, stay: Stay, *, final: bool, settled: bool) -> None:
+        for piece in stay.after:
+            if piece.bundle.service is Service.SAFE:
+                for text in stay.next_transitional:
+                    if text in view.members:
+                        self._judge_member(AFTER, view, piece, text, [stay], final=final, settled=settled)
 
-    def _judge_before(self, view: View, piece: Piece, holders: list[Stay], *, final: bool, settled: bool) -> None:
-        for text in view.members:
-            others = [stay for stay in holders if stay.process.text != text]
-            if not others:
-                continue
-            state: State = (None, ())
-            if not self._clients:
-                state = self._state(view, piece, text, settled=settled)
-            elif (process := self._people.find(text)) is None:
-                state = self._unheard(text, settled=settled), ()
-            elif process in view.stays or not self._agreement.disputed(view, process.home):
-                state = self._anywhere(view, piece, process, settled=settled)
-                if state[0] is None and not final and _may_still(view, process):
-                    self._owe(view, piece, process, others)
-            self._note(view, piece, text, others, state)
+    def _judge_member(
+        self, clause: str, view: View, piece: Piece, text: str, holders: list[Stay], *, final: bool, settled: bool
+    ) -> None:
+        others = [stay for stay in holders if stay.process.text != text]
+        if not others:
+            return
+        state: State = (None, ())
+        if not self._clients:
+            state = self._state(view, piece, text, settled=settled)
+        elif (process := self._people.find(text)) is None:
+            state = self._unheard(text, settled=settled), ()
+        elif process in view.stays or not self._agreement.disputed(view, process.home):
+            state = self._anywhere(clause, view, piece, process, settled=settled)
+            if state[0] is None and not final and _may_still(view, process):
+                self._owe(clause, view, piece, process, others)
+        self._note(clause, piece, text, others, state)
 
-    def _note(self, view: View, piece: Piece, text: str, others: list[Stay], state: State) -> None:
+    def _note(self, clause: str, piece: Piece, text: str, others: list[Stay], state: State) -> None:
         if state[0] is not None:
-            self._tally.exercised.add(ID)
+            self._tally.exercised.add(clause)
         for stay in others if state[0] is False else ():
-            self._tally.accuse(
-                ID,
-                (stay.process.event(piece.by[stay.process]), *state[1]),
-                (
-                    f"{stay.process.text} delivered {piece}, which is safe, before the signal of view {view.id}; "
-                    f"the member {text} did not."
-                ),
-            )
+            self._accuse(clause, piece, text, stay, state[1])
 
-    def _anywhere(self, view: View, piece: Piece, process: Process, *, settled: bool) -> State:
+    def _accuse(self, clause: str, piece: Piece, text: str, stay: Stay, row: tuple[EventId, ...]) -> None:
+        event = stay.process.event
+        told = f"{stay.process.text} delivered {piece}, which is safe,"
+        if clause == BEFORE:
+            rows = (event(piece.by[stay.process]), *row)
+            why = f"{told} before the signal of view {stay.view.id}; the member {text} did not."
+        else:
+            rows = (event(stay.signal or 0), event(piece.by[stay.process]), event(stay.left_at), *row)
+            why = f"{told} after the signal of view {stay.view.id}; {text}, of its next transitional set, did not."
+        self._tally.accuse(clause, rows, why)
+
+    # --- clients -----------------------------------------------------------------------------------------------------
+
+    def _anywhere(self, clause: str, view: View, piece: Piece, process: Process, *, settled: bool) -> State:
         """At EVS-C: delivered in whatever view, before the step that is too late."""
         trail = process.trails.get(view.group)
         step = trail.passed(view.id) if trail is not None else None
         at = piece.by.get(process)
         if trail is not None and step is not None:
             if trail.dropped and step is trail.steps[0]:
-                self._tally.doubt(ID)  # it may have been an earlier step
+                self._tally.doubt(clause)  # it may have been an earlier step
                 return None, ()
             return _in_time(process, at, step)
         if at is not None:
             return True, ()
         return (False if settled and not process.ended and not process.home.lossy else None), ()
 
-    def _owe(self, view: View, piece: Piece, process: Process, holders: list[Stay]) -> None:
+    def _owe(self, clause: str, view: View, piece: Piece, process: Process, holders: list[Stay]) -> None:
         trail = process.trails[view.group]
-        trail.owed.append(Owed(view, piece.bundle, piece.first, piece.last, holders))
+        trail.owed.append(Owed(clause, view, piece.bundle, piece.first, piece.last, holders))
         piece.bundle.pins += 1
         self.owing[trail] = process
 
@@ -137,46 +151,22 @@ class Safe:
             self._collect(process, trail, final=True)
 
     def _collect(self, process: Process, trail: Trail, *, settled: bool = False, final: bool = False) -> None:
-        step = trail.steps[-1]
+        step = trail.steps[-1] if trail.steps else None
         kept = []
         for owed in trail.owed:
-            if not (final or step.how is Left.LOST or is_past(step, owed.view.id)):
+            if not (final or (step is not None and (step.how is Left.LOST or is_past(step, owed.view.id)))):
                 kept.append(owed)
                 continue
             for piece in pieces_between(owed.bundle, owed.first, owed.last):
-                state = self._anywhere(owed.view, piece, process, settled=settled)
-                self._note(owed.view, piece, process.text, owed.holders, state)
+                state = self._anywhere(owed.clause, owed.view, piece, process, settled=settled)
+                self._note(owed.clause, piece, process.text, owed.holders, state)
             owed.bundle.pins -= 1
             self._store.release(owed.bundle)
         trail.owed = kept
         if not kept:
             self.owing.pop(trail, None)
 
-    # --- after the signal, and daemons -----------------------------------------------------------------------------
-
-    def _judge_after(self, view: View, stay: Stay, *, settled: bool) -> None:
-        for piece in stay.after:
-            if piece.bundle.service is not Service.SAFE:
-                continue
-            for text in stay.next_transitional:
-                if text == stay.process.text or text not in view.members:
-                    continue
-                state, row = self._state(view, piece, text, settled=settled)
-                if state is not None:
-                    self._tally.exercised.add("2.14.3")
-                if state is False:
-                    self._accuse_after(view, stay, piece, text, row)
-
-    def _accuse_after(self, view: View, stay: Stay, piece: Piece, text: str, row: tuple[EventId, ...]) -> None:
-        event = stay.process.event
-        self._tally.accuse(
-            "2.14.3",
-            (event(stay.signal or 0), event(piece.by[stay.process]), event(stay.left_at), *row),
-            (
-                f"{stay.process.text} delivered {piece}, which is safe, after the signal of view {view.id}; "
-                f"{text}, of its next transitional set, did not."
-            ),
-        )
+    # --- daemons -----------------------------------------------------------------------------------------------------
 
     def _state(self, view: View, piece: Piece, text: str, *, settled: bool) -> State:
         """In the view itself; and the row of the member's installation."""

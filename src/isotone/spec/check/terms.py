@@ -8,6 +8,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, NamedTuple
 
+from isotone.core.ids import GroupViewId
 from isotone.core.services import Service
 
 ViewId = Any
@@ -23,6 +24,14 @@ TOP_STAMP: StampKey = (1 << 64, ("", 0))
 NEVER = 1 << 62
 NOWHERE: dict[str, ViewId] = {}
 """Shared by all bundles whose senders were in none of their groups; never filled."""
+
+
+def comparable(id: ViewId) -> Any:
+    """What orders a view among those of other components: a group's by daemon view and stamp.
+
+    The next daemon view says only by which way out of the daemon view the view was made; that orders nothing.
+    """
+    return (id.daemon_view, id.stamp) if isinstance(id, GroupViewId) else id
 
 
 class Seen(NamedTuple):
