@@ -8,7 +8,7 @@ from isotone.core.contract import Address
 from isotone.core.ids import DaemonId
 from isotone.core.versions import VersionRange
 from isotone.evs.membership.messages import Card, Contact, ViewName
-from isotone.evs.membership.peers import CLAIM_US, Learned, Peers
+from isotone.evs.membership.peers import CLAIM_US, CLAIMS_MAX, Learned, Peers
 from isotone.evs.membership.settings import KnownDaemon, MembershipSettings
 
 ME = DaemonId("me", 2)
@@ -108,6 +108,46 @@ def test_two_daemons_with_one_name() -> None:
     assert learned is Learned.REFUSED and "taken" in reason
     assert table.by_name["x"].incarnation == 1 and table.by_name["x"].refused == ""
     assert learn(table, card("x", 5, identity=identity("other")), source="z.1", at=CLAIM_US + 1) is Learned.NEWCOMER
+
+
+def test_a_copy_of_an_incarnation_is_refused_and_moves_nobody() -> None:
+    table = peers()
+    learn(table, card("x"))
+    table.by_name["x"].two_way = True
+    learned, reason = table.learn(card("x", count=9, address="z.1"), Address("z.1"), 5)
+    assert learned is Learned.REFUSED and reason == "the name and the identity of x are those of a daemon at x.1"
+    x = table.by_name["x"]
+    assert x.address == "x.1" and x.two_way and not x.refused and x.card == card("x")
+    assert [(where, claim.name, claim.reason) for where, claim in table.recent_claims(6)] == [("z.1", "x", reason)]
+    assert table.recent_claims(5 + CLAIM_US) == []
+
+
+def test_a_copy_of_ourselves_is_known_by_its_address() -> None:
+    table = Peers(ME, identity("me"), MembershipSettings(), Address("me.1"))
+    assert learn(table, card("me", 2)) is Learned.ECHO
+    assert table.learn(card("me", 2, address="z.1"), Address("z.1"), 0)[0] is Learned.REFUSED
+    assert table.conflict == "another daemon at z.1 has the name and the identity of me"
+
+
+def test_an_earlier_incarnation_that_lives_on_elsewhere_learns_why() -> None:
+    table = peers()
+    learn(table, card(incarnation=2, address="x.2"), source="x.2")
+    assert table.learn(card(), Address("x.1"), 5) == (Learned.REFUSED, "a later incarnation of x is at x.2")
+    assert table.by_name["x"].address == "x.2" and not table.by_name["x"].refused
+
+
+def test_late_words_of_an_earlier_incarnation_refuse_nobody() -> None:
+    table = Peers(ME, identity("me"), MembershipSettings(versions=VersionRange(2, 2)))
+    learn(table, card(incarnation=2, low=2, high=2))
+    assert learn(table, card(incarnation=1, low=1, high=1)) is Learned.STALE
+    assert not table.by_name["x"].refused
+
+
+def test_claims_are_bounded() -> None:
+    table = peers()
+    for number in range(CLAIMS_MAX + 3):
+        table.learn(card("me", 1, identity=identity("other")), Address(f"o.{number}"), number)
+    assert len(table.claims) == CLAIMS_MAX and "o.0" not in table.claims
 
 
 def test_disjoint_versions_are_refused_until_they_meet() -> None:

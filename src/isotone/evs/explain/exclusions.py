@@ -21,7 +21,7 @@ def why_excluded(stack: Stack, daemon: str, at: int) -> ExclusionAnswer:
         text = node.peers.conflict or "it is this daemon itself"
         return ExclusionAnswer(text=f"{daemon}: {text}", daemon=daemon, ruling=Ruling.OURSELVES)
     if peer is None:
-        return _stranger(node, daemon)
+        return _stranger(node, daemon, at)
     if (answer := _member(node, peer, at)) is not None:
         return answer
     for rule in _RULES:
@@ -30,10 +30,14 @@ def why_excluded(stack: Stack, daemon: str, at: int) -> ExclusionAnswer:
     return _coming(node, peer, at)
 
 
-def _stranger(node: Node, name: str) -> ExclusionAnswer:
+def _stranger(node: Node, name: str, at: int) -> ExclusionAnswer:
     if name in node.peers.unwanted:
         text = f"{name} was removed from the settings of {node.me.name}"
         return ExclusionAnswer(text=text, daemon=name, ruling=Ruling.REMOVED)
+    for where, claim in node.peers.recent_claims(at):
+        if claim.name == name:
+            text = f"{name} at {where} is refused here: {claim.reason}"
+            return ExclusionAnswer(text=text, daemon=name, ruling=Ruling.REFUSED, since=claim.at)
     turned = node.peers.turned_away
     text = f"{name} is not known: the settings do not name it, nobody told of it and no packet of it came"
     if turned or node.peers.foreign:

@@ -59,6 +59,7 @@ class Dispatch:
             case Probe(nonce=nonce):
                 node.watch.probed(peer, nonce, node.at)
             case Answer(nonce=nonce):
+                peer.refuses = ""  # who refuses us does not answer
                 node.watch.answered(peer, nonce, node.at)
             case _:
                 node.watch.heard(peer, node.at)

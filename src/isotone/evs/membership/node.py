@@ -65,7 +65,7 @@ class Node:
         self.envelope = Envelope(settings.cluster)
         self.floors = Floors(me.incarnation)
         self.record = DaemonRecord(me, enabled=settings.record, units=settings.record_units)
-        self.peers = Peers(me, identity, settings)
+        self.peers = Peers(me, identity, settings, address)
         detector = Detector(settings.detector, DETECTOR_TIMER)
         self.watch = Watch(self.peers, detector, Penalties(settings), self, self.out)
         self.neighbours = Neighbours(self)

@@ -2,7 +2,8 @@
 
 A daemon is known by its name, and is proven to be the same one by its identity, which lies on its disk; addresses are
 hints and follow the packets. Who claims a name or an identity that is somebody else's is refused, and so is who shares
-no version with us; both sides learn the reason.
+no version with us; both sides learn the reason. An incarnation starts once and at one address: cards of one incarnation
+that name two addresses are of two daemons, one a copy of the other.
 
 Implements: DESIGN 3, names and versions. Deviations from [Spread 6.1]: daemons that nobody named may come, and any may
 come back elsewhere.
@@ -21,6 +22,9 @@ from isotone.evs.membership.settings import KnownDaemon, MembershipSettings
 
 CLAIM_US = 10_000_000
 """Who was heard within this time keeps his name against a claimant with another identity."""
+NOWHERE = Address("")
+CLAIMS_MAX = 64
+"""So many who were refused and are nobody whom we know are remembered, the latest."""
 
 
 class Learned(Enum):
@@ -67,6 +71,15 @@ class Peer:
         return self.card.attached.id
 
 
+@dataclass(frozen=True)
+class Claim:
+    """Somebody at an address was refused who is none of those whom we know."""
+
+    name: str
+    reason: str
+    at: int
+
+
 @dataclass
 class Peers:
     """All of them, by name."""
@@ -74,6 +87,7 @@ class Peers:
     me: DaemonId
     identity: bytes
     settings: MembershipSettings
+    address: Address = NOWHERE  # our own
     foreign: int = 0  # datagrams of other clusters
     malformed: int = 0  # messages that contradict themselves
     turned_away: int = 0  # strangers for whom there was no place
@@ -81,6 +95,7 @@ class Peers:
     conflict: str = ""  # somebody else is there under our own name or identity
     by_name: dict[str, Peer] = field(default_factory=dict)
     by_address: dict[Address, Peer] = field(default_factory=dict)
+    claims: dict[Address, Claim] = field(default_factory=dict)  # latest last
     _by_identity: dict[bytes, str] = field(default_factory=dict)
 
     # --- settings --------------------------------------------------------------------------------------------------
@@ -110,12 +125,19 @@ class Peers:
 
     def learn(self, card: Card, source: Address, at: int) -> tuple[Learned, str]:
         """A card came from this address; what it was, and why its sender is refused if it is."""
+        peer = self.by_name.get(card.name)
+        if peer is not None and (copied := self._copied(peer, card, source)):
+            self._claimed(card, source, copied, at)
+            return Learned.REFUSED, copied
+        if peer is not None and _is_earlier(card, peer):
+            return Learned.STALE, ""  # whatever else is wrong with it is over
         problem = self._problem(card, source, at)
         if problem is None:
             return Learned.ECHO, ""
-        peer = self.by_name.get(card.name)
         if problem:
-            if peer is not None and peer.identity in (b"", card.identity):
+            if peer is None or peer.identity not in (b"", card.identity):
+                self._claimed(card, source, problem, at)
+            else:
                 peer.refused, peer.refused_at, peer.two_way = problem, at, False
             return Learned.REFUSED, problem
         if peer is None:
@@ -123,9 +145,24 @@ class Peers:
                 self.turned_away += 1
                 return Learned.REFUSED, "too many daemons are known already"
             peer = self.by_name[card.name] = Peer(card.name, card.site, source)
-        if peer.incarnation is not None and card.incarnation < peer.incarnation and card.identity == peer.identity:
-            return Learned.STALE, ""
         return self._take(peer, card, source, at), ""
+
+    def _claimed(self, card: Card, source: Address, problem: str, at: int) -> None:
+        self.claims.pop(source, None)
+        self.claims[source] = Claim(card.name, problem, at)
+        if len(self.claims) > CLAIMS_MAX:
+            del self.claims[next(iter(self.claims))]
+
+    def _copied(self, peer: Peer, card: Card, source: Address) -> str:
+        """Why this is not the daemon that we know, although it has its name and its identity."""
+        if card.identity != peer.identity or source == peer.address:
+            return ""
+        if _is_earlier(card, peer):
+            return f"a later incarnation of {peer.name} is at {peer.address}"
+        known = peer.card
+        if known is not None and card.incarnation == known.incarnation and card.address != known.address:
+            return f"the name and the identity of {peer.name} are those of a daemon at {peer.address}"
+        return ""
 
     def _take(self, peer: Peer, card: Card, source: Address, at: int) -> Learned:
         newcomer = peer.incarnation != card.incarnation or peer.identity != card.identity
@@ -139,6 +176,7 @@ class Peers:
         if before is not None and card.count < before.count:
             return Learned.SAME  # it was overtaken: what is said counts, how it stands is known better
         self._move(peer, source)
+        self.claims.pop(source, None)
         peer.site, peer.card, peer.refused = card.site, card, ""
         if newcomer:
             return Learned.NEWCOMER
@@ -148,9 +186,13 @@ class Peers:
         """Why its sender is refused; empty if it is not; none if it is ourselves."""
         if card.name == self.me.name or card.identity == self.identity:
             if card.name == self.me.name and card.identity == self.identity:
-                if card.incarnation <= self.me.incarnation:
+                is_same = card.incarnation == self.me.incarnation
+                if card.incarnation < self.me.incarnation or (is_same and self.address in ("", card.address)):
                     return None  # our own words, or those of an earlier incarnation, still on their way
-                self.conflict = f"a later incarnation of {self.me.name} is at {source}"
+                if is_same:
+                    self.conflict = f"another daemon at {source} has the name and the identity of {self.me.name}"
+                else:
+                    self.conflict = f"a later incarnation of {self.me.name} is at {source}"
             elif card.name == self.me.name:
                 self.conflict = f"another daemon at {source} has the name {self.me.name}"
             else:
@@ -205,7 +247,16 @@ class Peers:
         if self._by_identity.get(peer.identity) == peer.name:
             del self._by_identity[peer.identity]
 
+    def recent_claims(self, at: int) -> list[tuple[Address, Claim]]:
+        """Of those who were refused of late; whoever is still there was heard within this time."""
+        return [(where, claim) for where, claim in self.claims.items() if at - claim.at < CLAIM_US]
+
     def range_of(self, name: str) -> VersionRange:
         """The versions of a daemon that was met, or our own."""
         peer = self.by_name.get(name)
         return self.settings.versions if peer is None or peer.card is None else peer.card.versions
+
+
+def _is_earlier(card: Card, peer: Peer) -> bool:
+    """Whether it is of an earlier incarnation of this daemon than the one that we know."""
+    return peer.incarnation is not None and card.incarnation < peer.incarnation and card.identity == peer.identity

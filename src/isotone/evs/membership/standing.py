@@ -24,7 +24,7 @@ def standing_of(node: Node, segment: Segment, transfer: Transfer, at: int) -> St
         waiting_for=tuple(names),
         waiting_text=text,
         exclusions=tuple(_exclusion(node, peer, at) for peer in peers if peer.name not in inside),
-        refusals=tuple(_refusals(node, peers)),
+        refusals=tuple(_refusals(node, peers, at)),
         doubts=node.watch.doubts,
         entries=tuple(sorted(node.entries.items(), key=lambda item: item[0].name)),
     )
@@ -67,9 +67,11 @@ def _exclusion(node: Node, peer: Peer, at: int) -> Exclusion:
     return Exclusion(peer.name, "it is about to be added", peer.heard_at)
 
 
-def _refusals(node: Node, peers: list[Peer]) -> list[Exclusion]:
+def _refusals(node: Node, peers: list[Peer], at: int) -> list[Exclusion]:
     found = [Exclusion(peer.name, f"we refuse it: {peer.refused}", peer.refused_at) for peer in peers if peer.refused]
     found += [Exclusion(peer.name, f"it refuses us: {peer.refuses}", peer.heard_at) for peer in peers if peer.refuses]
+    claims = node.peers.recent_claims(at)
+    found += [Exclusion(each.name, f"we refuse it at {where}: {each.reason}", each.at) for where, each in claims]
     if node.peers.conflict:
         found.append(Exclusion(node.me.name, node.peers.conflict, node.at))
     return found
