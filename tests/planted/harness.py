@@ -8,9 +8,7 @@ A patch is a unified diff below `src/isotone`, with a head in plain lines:
     Options: --size small
 
 Every property under ``Raises`` must be violated at the seed. A patch that no longer applies, to the letter, is a
-failure. To look for seeds:
-
-    python -m tests.planted.harness tests/planted/oracle/01-safe-on-agreed.patch --seeds 1..40
+failure; only its lines may have moved. To look for seeds: `tests.planted.search`.
 """
 
 from __future__ import annotations
@@ -25,6 +23,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src"
@@ -89,24 +88,40 @@ def apply_diff(diff: str, root: Path) -> None:
         path.write_text("\n".join(_patched(name, lines, hunks.splitlines())) + "\n")
 
 
-def _patched(name: str, lines: list[str], hunks: list[str]) -> list[str]:
-    out, cursor = [], 0
-    for line in hunks:
+def _patched(name: str, lines: list[str], text: list[str]) -> list[str]:
+    out: list[str] = []
+    cursor = 0
+    for start, hunk in _hunks(text):
+        old = [line[1:] for line in hunk if not line.startswith("+")]
+        place = _place_of(name, lines, old, start)
+        if place < cursor:
+            raise PatchFailed(f"{name}: hunks out of order")
+        out += lines[cursor:place]
+        out += [line[1:] for line in hunk if not line.startswith("-")]
+        cursor = place + len(old)
+    return out + lines[cursor:]
+
+
+def _hunks(text: list[str]) -> list[tuple[int, list[str]]]:
+    """Where each begins by the diff's own word, and its lines."""
+    found: list[tuple[int, list[str]]] = []
+    for line in text:
         header = re.match(r"@@ -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@", line)
         if header:
-            start = int(header[1]) - 1
-            if start < cursor:
-                raise PatchFailed(f"{name}: hunks out of order")
-            out += lines[cursor:start]
-            cursor = start
-        elif line.startswith("+"):
-            out.append(line[1:])
-        elif line.startswith((" ", "-")) or not line:
-            if cursor >= len(lines) or lines[cursor] != line[1:]:
-                raise PatchFailed(f"{name}, line {cursor + 1}: the source does not say {line[1:]!r}")
-            out += [line[1:]] if not line.startswith("-") else []
-            cursor += 1
-    return out + lines[cursor:]
+            found.append((int(header[1]) - 1, []))
+        elif found and (not line or line[0] in " +-"):
+            found[-1][1].append(line)
+    return found
+
+
+def _place_of(name: str, lines: list[str], old: list[str], start: int) -> int:
+    """Where it says so; or elsewhere, if the same lines stand in one place only: the source around it may grow."""
+    if lines[start : start + len(old)] == old:
+        return start
+    places = [place for place in range(len(lines)) if lines[place : place + len(old)] == old]
+    if len(places) != 1:
+        raise PatchFailed(f"{name}: {len(places)} places say {old!r}, and not line {start + 1}")
+    return places[0]
 
 
 def copy_source(destination: Path, diff: str) -> Path:
@@ -138,7 +153,15 @@ def violated_at(planted: Planted, command: Command, seeds: str = "") -> dict[str
     return {id: counts["violated"] for id, counts in result["properties"].items() if counts["violated"]}
 
 
-def run_with(source: Path, command: Sequence[str]) -> dict[str, dict[str, dict[str, int]]]:
+def failures_of(result: dict[str, Any]) -> dict[int, set[str]]:
+    """The properties that each run of a swarm violated, by seed."""
+    found: dict[int, set[str]] = {}
+    for failure in result["failures"]:
+        found.setdefault(failure["seed"], set()).add(failure["property"])
+    return found
+
+
+def run_with(source: Path, command: Sequence[str]) -> dict[str, Any]:
     """Run a command on this source tree; it may end with 0 or 1, and prints one JSON object."""
     environment = {**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
@@ -151,24 +174,10 @@ def run_with(source: Path, command: Sequence[str]) -> dict[str, dict[str, dict[s
         check=False,
     )
     assert done.returncode in (0, 1), f"{command} ended with {done.returncode}:\n{done.stderr}"
-    found: dict[str, dict[str, dict[str, int]]] = json.loads(done.stdout)
+    found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
 def missed(planted: Planted, command: Command) -> set[str]:
     """The properties that the fault should have broken at its seed and did not."""
     return set(planted.raises) - violated_at(planted, command).keys()
-
-
-def _main() -> None:
-    """Say which seeds find which property."""
-    path, _, seeds = sys.argv[1:4]
-    planted = read_planted(Path(path))
-    first, last = map(int, seeds.split(".."))
-    for seed in range(first, last + 1):
-        found = violated_at(planted, swarm_command(), f"{seed}..{seed}")
-        print(seed, *sorted(found), "<- all" if set(planted.raises) <= found.keys() else "")
-
-
-if __name__ == "__main__":
-    _main()
