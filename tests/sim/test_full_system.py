@@ -208,3 +208,14 @@ def test_a_run_repeats_itself() -> None:
     (seed,) = seeds_with((1.0,), 1)
     plan = draw_plan(EvsSystem(), SMALL, seed)
     assert run(plan).rows == run(plan).rows
+
+
+@pytest.mark.parametrize(
+    ("seed", "faults"),
+    [
+        (46, "partition,crash,cut"),  # a slow reader was ended while its requests were handed on, and ended again
+    ],
+)
+def test_seeds_that_once_failed(seed: int, faults: str) -> None:
+    setting = Setting(system="evs", stack="full", faults=faults)
+    assert run_plan(EvsSystem(), draw_plan(EvsSystem(), setting, seed)).violations == ()

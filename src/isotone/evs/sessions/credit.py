@@ -43,10 +43,12 @@ class Credit:
 
     def borrow(self, free: int) -> int:
         """Take what is wanted from the pool, if so much is free; how much was taken."""
-        more = max(0, self.wanted - self.extra)
+        more = self.wanted  # on top of a loan whose request is here and not handed on: that one is used up
         if more > free:
             return 0
-        self.extra, self.wanted, self._base = self.extra + more, 0, self.handed
+        if not self.extra:
+            self._base = self.handed
+        self.extra, self.wanted = self.extra + more, 0
         self._grant()
         return more
 
@@ -80,7 +82,7 @@ class Pool:
     def serve(self) -> bool:
         """Lend to those whose turn it is; whether anybody got something."""
         served = False
-        while self._queue and (self._queue[0].wanted - self._queue[0].extra) <= self.free:
+        while self._queue and self._queue[0].wanted <= self.free:
             self.free -= self._queue.popleft().borrow(self.free)
             served = True
         return served

@@ -143,6 +143,8 @@ class SessionTable:
             self.due(session.first_expiry, at, out)
         if session.backlog.held_bytes > self.slow.calm_bytes and session.state is State.OPEN:
             self.judge(session, None, at, out)
+            if session.state is not State.OPEN:
+                return  # it was ended for being slow, and what was left was handed on there
         if session.inbox or session.state is State.OVER:
             return
         if session.parting:  # its own Disconnect was the last that was handed on
