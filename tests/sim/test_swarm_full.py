@@ -5,16 +5,13 @@ The seeds come in chunks, so that they spread over the cores of the machine; eac
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 
 from isotone.sim.evs_system import full_labels
 from isotone.sim.plan import SCALES, Size
 from isotone.sim.swarm import run_swarm, summarise_swarm
 from isotone.sim.system import Setting
+from tests.sim.same_bytes import traces_of
 
 SETTING = Setting(stack="full")
 CHUNK = 20
@@ -35,27 +32,6 @@ def test_the_stack_keeps_every_promise(first: int) -> None:
     assert summary.bounds["live"] <= 1
 
 
-PROGRAM = """
-from isotone.sim.plan import Size
-from isotone.sim.replay import plan_of, replay
-from isotone.sim.system import Setting
-from isotone.trace.jsonl import jsonl_lines
-import sys
-rows = []
-replay(plan_of("8", Setting(stack="full", size=Size.SMALL)), sink=rows.append)
-for line in jsonl_lines("run", rows):
-    sys.stdout.buffer.write(line)
-"""
-
-
 def test_the_same_seed_gives_the_same_bytes() -> None:
-    traces = [
-        subprocess.run(
-            [sys.executable, "-c", PROGRAM],
-            env=os.environ | {"PYTHONHASHSEED": hash_seed},
-            capture_output=True,
-            check=True,
-        ).stdout
-        for hash_seed in ("1", "77")
-    ]
-    assert traces[0] == traces[1] != b""
+    traces = traces_of("full")
+    assert len(traces) == 1 and b"" not in traces
