@@ -143,7 +143,7 @@ class SessionTable:
             self.due(session.first_expiry, at, out)
         if session.backlog.held_bytes > self.slow.calm_bytes and session.state is State.OPEN:
             self.judge(session, None, at, out)
-            if session.state is not State.OPEN:
+            if session.client not in self.admission.sessions:
                 return  # it was ended for being slow, and what was left was handed on there
         if session.inbox or session.state is State.OVER:
             return
