@@ -24,7 +24,7 @@ from isotone.evs.ordering.delivery import Delivery, SiteStream
 from isotone.evs.ordering.lines import SiteLine
 from isotone.evs.ordering.recovery import Recovery
 from isotone.evs.ordering.stamper import Draft, Stamper
-from isotone.evs.ordering.units import Position, Unit, UnitKind
+from isotone.evs.ordering.units import Unit, UnitKind
 from isotone.evs.stack import Stack
 from isotone.evs.transport.transport import Transport
 
@@ -225,11 +225,6 @@ def held_in_groups(groups: Groups) -> Sequence[Unit]:
 def early_in_groups(groups: Groups) -> Sequence[Unit]:
     """What waits there for its agreed past, because a local join is under way."""
     return groups._early
-
-
-def agreed_in_groups(groups: Groups) -> Position:
-    """The position of the last AGREED or SAFE unit that took effect there."""
-    return groups._last_agreed
 
 
 def unfinished_bytes(groups: Groups) -> int:

@@ -104,10 +104,6 @@ class Stamper:
         else:
             (self._bulk if len(self._bulk) < OPEN_MAX else self._unbegun)[session] = waiting
 
-    def forget(self, session: str) -> None:
-        """The session ended; what it still has waiting is stamped all the same."""
-        self._sessions.pop(session, None)
-
     def seen(self, units: Sequence[Unit]) -> None:
         """Units arrived: everything stamped from now on is later than they."""
         self.lamport = max([self.lamport, *(unit.lamport for unit in units)])

@@ -180,9 +180,7 @@ class SlowTold(ControlMessage, frozen=True, tag=0x75):
     bound: Natural
 
 
-FromClient = Hello | Resume | JoinAsked | LeaveAsked | PartAsked | Heard | CreditWanted | ClientBeat
 Told = ViewTold | TransitionalTold | SelfLeaveTold | RefusedTold | DroppedTold | SlowTold
-FromServer = Welcome | Resumed | Granted | Farewell | Told
 
 CLIENT_CONTROL_BYTES_MAX = CREDENTIAL_BYTES_MAX + 1024
 SERVER_CONTROL_BYTES_MAX = 16 * 1024 * 1024
