@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "constraints.txt"
-EXTRAS = ["dev", "trace"]
+EXTRAS = ["dev", "pipeline", "trace"]
 HEADER = """\
 # Exact versions of everything the make targets install; used as `pip install -c constraints.txt`.
 # To renew: `make constraints`, then review the diff.
