@@ -18,7 +18,7 @@ import msgspec
 
 from isotone.core import boundary, bundles, codec, contract, errors, ids, names, ordered_log, services, versions, views
 from isotone.core.codec import bundle as wire_bundle
-from isotone.core.codec import control, fragment, packet
+from isotone.core.codec import control, fragment, frame
 from isotone.trace import columns, events, vocabulary
 
 BLOCK = re.compile(r"(<!-- pinned: ([\w.-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
@@ -110,13 +110,13 @@ def _protocol(protocol: type) -> Iterator[str]:
 
 
 def _codec() -> Iterator[str]:
-    yield from _constants(packet)
+    yield from _constants(frame)
     yield from _constants(wire_bundle)
     yield from _constants(fragment)
     yield from _constants(control)
-    for name, layout in (("frame", packet.FRAME), ("bundle", wire_bundle.HEAD), ("fragment", fragment.HEAD)):
+    for name, layout in (("frame", frame.FRAME), ("bundle", wire_bundle.HEAD), ("fragment", fragment.HEAD)):
         yield f"{name} head: {layout.format}, {layout.size} bytes"
-    yield from _enum(packet.FrameKind)
+    yield from _enum(frame.FrameKind)
     yield struct_line(fragment.Fragment)
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from isotone.core import boundary as b4
 from isotone.core.bundles import bundle_of
-from isotone.core.codec.packet import FrameKind
+from isotone.core.codec.frame import FrameKind
 from isotone.core.errors import RemoteProtocolError
 from isotone.core.ids import ClientId, DaemonId, DaemonViewId, GroupViewId, Stamp
 from isotone.core.services import Service

@@ -8,7 +8,7 @@ is what the machines have.
 from isotone.core.codec.bundle import decode_bundle, encode_bundle
 from isotone.core.codec.control import TAG_RANGES, ControlCodec, ControlMessage, Natural, TagRange
 from isotone.core.codec.fragment import Fragment, parse_fragment, split
-from isotone.core.codec.packet import FRAME, FrameKind
+from isotone.core.codec.frame import FRAME, FrameKind
 from isotone.core.codec.wire import ALLOCATION_FACTOR, Buffer
 
 __all__ = [

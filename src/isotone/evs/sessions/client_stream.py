@@ -8,7 +8,7 @@ import msgspec
 
 from isotone.core import boundary as b4
 from isotone.core.codec.control import ControlMessage
-from isotone.core.codec.packet import FrameKind
+from isotone.core.codec.frame import FrameKind
 from isotone.core.errors import RemoteProtocolError
 from isotone.core.versions import VersionRange
 from isotone.evs.sessions.frames import HEAD_BYTES, FrameReader

@@ -5,7 +5,7 @@ Their number, time and bytes are bounded: whoever connects and says nothing cost
 
 from __future__ import annotations
 
-from isotone.core.codec.packet import FrameKind
+from isotone.core.codec.frame import FrameKind
 from isotone.core.contract import Address
 from isotone.core.errors import RemoteProtocolError
 from isotone.core.versions import VersionRange

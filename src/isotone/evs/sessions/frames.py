@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from struct import Struct
 
-from isotone.core.codec.packet import FRAME, FrameKind
+from isotone.core.codec.frame import FRAME, FrameKind
 from isotone.core.codec.wire import Buffer
 from isotone.core.errors import RemoteProtocolError
 

@@ -16,7 +16,7 @@ from isotone.core.bundles import MESSAGES_MAX, Bundle
 from isotone.core.codec.bundle import ENTRY_BYTES, encode_bundle
 from isotone.core.codec.bundle import HEAD as BUNDLE_HEAD
 from isotone.core.codec.control import ControlMessage
-from isotone.core.codec.packet import FRAME
+from isotone.core.codec.frame import FRAME
 from isotone.core.errors import LocalProtocolError, RemoteProtocolError
 from isotone.core.ids import ClientId
 from isotone.core.services import Service

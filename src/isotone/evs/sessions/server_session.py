@@ -14,7 +14,7 @@ import msgspec
 from isotone.core import boundary as b4
 from isotone.core.codec.bundle import decode_bundle
 from isotone.core.codec.control import ControlMessage
-from isotone.core.codec.packet import FrameKind
+from isotone.core.codec.frame import FrameKind
 from isotone.core.errors import RemoteProtocolError
 from isotone.core.ids import ClientId
 from isotone.evs.sessions.backlog import Backlog, Memory, Parcel
