@@ -99,6 +99,7 @@ class Lines:
     """The lines of all sites of a daemon view, seen from one daemon."""
 
     sites: list[SiteLine]
+    stable: int = 0  # everything with a time of at most this has been received by every daemon of the view
 
     @classmethod
     def of(cls, count: int) -> Lines:
@@ -115,17 +116,13 @@ class Lines:
         """Everything with a time of at most this has been heard of here, though content may be missing."""
         return min(site.heard for site in self.sites)
 
-    @property
-    def stable(self) -> int:
-        """Everything with a time of at most this has been received by every daemon of the view."""
-        return min(site.received_everywhere for site in self.sites)
-
     def report(self, site: int, received_everywhere: int) -> bool:
         """A site says up to where all its daemons have received everything; True when that is news."""
         entry = self.sites[site]
         if received_everywhere <= entry.received_everywhere:
             return False
         entry.received_everywhere = received_everywhere
+        self.stable = min(each.received_everywhere for each in self.sites)
         return True
 
     def slowest(self) -> list[int]:

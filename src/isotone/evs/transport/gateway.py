@@ -84,13 +84,15 @@ class Gateway:
     def stamping_room(self, at: int) -> tuple[int, int]:
         """What the site may stamp now so that it leaves at once: units, and fragments of large messages."""
         own = self._children[self.site]
-        quantum = min((trunk.quantum for trunk in own), default=UNLIMITED)
+        if not own:  # nothing leaves the site
+            return UNLIMITED, UNLIMITED
+        quantum = min(trunk.quantum for trunk in own)
         room = quantum if all(trunk.is_open(self.site) for trunk in own) else 0
         if self.bulk_pace.wait_us(at) or not all(trunk.is_open_for_bulk(self.site) for trunk in own):
             return room, 0
         if self.held_bulk.is_held(self.site):
             return room, 0
-        return room, min((trunk.bulk_quantum for trunk in own), default=UNLIMITED)
+        return room, min(trunk.bulk_quantum for trunk in own)
 
     # --- units -----------------------------------------------------------------------------------------------------
 

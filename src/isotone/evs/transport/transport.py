@@ -330,11 +330,13 @@ class Transport:
     def _conclude(self, at: int) -> None:
         """Until nothing moves: have the token come, take what was stamped, walk, tell the others."""
         lines = self.delivery.lines
+        rooms = self._stamping_room(at)
+        progress = self._progress(rooms)
         moving = True
         while moving and self.failed is None:
-            before = self._progress(at)
+            before = progress
             self.stamper.stable_through(lines.stable)
-            self.stamper.room, self.stamper.bulk_room = self._stamping_room(at)
+            self.stamper.room, self.stamper.bulk_room = rooms
             if self._wants_token():
                 self._from_ring(self.ring.handle(TokenWanted(at)), at)
             born = self.stamper.take_born()
@@ -343,13 +345,15 @@ class Transport:
             lines.sites[self._site].promise(*self.stamper.promise)
             self._delivered += self.delivery.lines_moved()
             self._send(at)
-            moving = bool(born) or before != self._progress(at)
+            rooms = self._stamping_room(at)
+            progress = self._progress(rooms)
+            moving = bool(born) or before != progress
         if self.failed is None:
             self._arm(at)
 
-    def _progress(self, at: int) -> tuple[object, ...]:
+    def _progress(self, rooms: tuple[int, int]) -> tuple[object, ...]:
         """What, when it changed, may let more happen at once."""
-        units, bulk = self._stamping_room(at)
+        units, bulk = rooms
         stamper, stable = self.stamper, self.delivery.lines.stable
         return self.ring.site_line, stable, stamper.promise, stamper.has_born, units > 0, bulk > 0
 
