@@ -127,3 +127,25 @@ def test_a_message_of_sixteen_mebibytes_is_taken_and_one_byte_more_is_refused_wi
     assert sum(len(draft.body) for action in taken if isinstance(action, Submit) for draft in action.drafts) > len(
         whole
     )
+
+
+def test_one_session_is_in_no_more_groups_than_the_settings_say() -> None:
+    bench = started(A1, B1, settings=GroupsSettings(groups_per_session_max=2))
+    assert bench.ask(A1, b4.Join("g")) == bench.ask(A1, b4.Join("h")) == ["Submit"]
+    assert bench.ask(A1, b4.Join("i")) == ["a1: refused join: a session is in at most 2 groups"]
+    assert bench.ask(A1, b4.Leave("g")) == bench.ask(A1, b4.Join("i")) == ["Submit"]
+    assert bench.ask(B1, b4.Join("j")) == ["Submit"]
+
+
+def test_there_are_no_more_groups_than_the_settings_say_but_any_may_have_more_members() -> None:
+    bench = started(A1, B1, settings=GroupsSettings(groups_max=1))
+    bench.ask(A1, b4.Join("g"))
+    bench.units(bench.joining(A1, "g"))
+    assert bench.ask(B1, b4.Join("h")) == ["b1: refused join: there are at most 1 groups"]
+    assert bench.ask(B1, b4.Join("g")) == ["Submit"]
+
+
+def test_joins_on_their_way_count_as_groups() -> None:
+    bench = started(A1, settings=GroupsSettings(groups_max=1))
+    assert bench.ask(A1, b4.Join("g")) == ["Submit"]
+    assert "at most 1 groups" in bench.ask(A1, b4.Join("h"))[0]

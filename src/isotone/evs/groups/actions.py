@@ -41,3 +41,5 @@ class GroupsSettings(msgspec.Struct, frozen=True, kw_only=True):
     waiting_bytes_max: int = 64 * 1024 * 1024  # of drafts that wait here while the groups are gathered
     message_bytes_max: int = MESSAGE_BYTES_MAX  # of one message
     names_max: int = 65_536  # of clients whose last session number is remembered
+    groups_max: int = 1_000_000  # that there are; no client of this daemon makes one more
+    groups_per_session_max: int = 1_000_000  # that one session is in or asked to be in

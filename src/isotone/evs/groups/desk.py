@@ -112,10 +112,19 @@ class Desk:
         _check_joinable(group)
         if group in session.wanted:
             raise LocalProtocolError("joined already")
+        self._check_numbers(session, group)
         _check_idle(busy=busy)
         session.wanted[group] = None
         self.joining[client, group] = None
         return [self._control(client, JoinMessage(client.name, client.session, group))]
+
+    def _check_numbers(self, session: _Session, group: str) -> None:
+        """Joins that are on their way count as groups of their own."""
+        settings, groups = self._settings, self._roster.by_name
+        if len(session.wanted) >= settings.groups_per_session_max:
+            raise LocalProtocolError(f"a session is in at most {settings.groups_per_session_max} groups")
+        if group not in groups and len(groups) + len(self.joining) >= settings.groups_max:
+            raise LocalProtocolError(f"there are at most {settings.groups_max} groups")
 
     def _leave(self, client: ClientId, session: _Session, group: str, *, busy: bool) -> list[Draft]:
         _check_joinable(group)

@@ -14,6 +14,7 @@ from isotone.evs.boundary import DeliverDaemonView
 from isotone.evs.membership.events import PeersChanged
 from isotone.evs.membership.gather import Gather
 from isotone.evs.membership.messages import (
+    DAEMONS_MAX,
     Alive,
     Answer,
     Join,
@@ -171,6 +172,9 @@ class Dispatch:
             node.peers.unwanted.add(name)
             if node.peers.remove(name) is not None:
                 node.watch.remove(name, node.at)
+        if event.seeds is not None:
+            node.seeds = event.seeds[:DAEMONS_MAX]
+            node.call_seeds()
         node.stands_elsewhere()
 
     def install_alone(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from isotone.core.contract import Event
+from isotone.core.contract import Address, Event
 from isotone.evs.membership.settings import KnownDaemon
 from isotone.evs.overlay.interest import InterestChanged
 from isotone.evs.transport.events import InterestStated, Submitted
@@ -15,3 +15,5 @@ class PeersChanged(Event, frozen=True, gc=False):
 
     known: tuple[KnownDaemon, ...] = ()
     removed: tuple[str, ...] = ()
+    seeds: tuple[Address, ...] | None = None
+    """In place of those so far; none leaves them."""

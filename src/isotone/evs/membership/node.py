@@ -18,6 +18,7 @@ from isotone.core.ids import DaemonId, DaemonViewId
 from isotone.detector.detector import Detector
 from isotone.evs.membership.floors import Floors
 from isotone.evs.membership.messages import (
+    DAEMONS_MAX,
     Alive,
     Answer,
     Card,
@@ -66,6 +67,7 @@ class Node:
         self.floors = Floors(me.incarnation)
         self.record = DaemonRecord(me, enabled=settings.record, units=settings.record_units)
         self.peers = Peers(me, identity, settings, address)
+        self.seeds = settings.seeds[:DAEMONS_MAX]
         detector = Detector(settings.detector, DETECTOR_TIMER)
         self.watch = Watch(self.peers, detector, Penalties(settings), self, self.out)
         self.neighbours = Neighbours(self)
@@ -175,6 +177,14 @@ class Node:
         """To the whole site, also to daemons that nobody named."""
         if self.settings.multicast:
             self.out.append(MulticastDatagrams(self.site, [self.envelope.seal(Alive(self.card()))]))
+        self.call_seeds()
+
+    def call_seeds(self) -> None:
+        """To addresses at which daemons may be whose names nobody told, until somebody there is reached."""
+        for address in self.seeds:
+            peer = self.peers.by_address.get(address)
+            if peer is None or not self.watch.reaches(peer.name):
+                self.send(address, Alive(self.card()))
 
     def refuse(self, address: Address, reason: str, about: DaemonViewId | None = None) -> None:
         """Say why not; about daemon views always, else not too often."""

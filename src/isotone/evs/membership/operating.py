@@ -130,6 +130,8 @@ class Operating:
         self._lookups += 1
         if self._lookups % ANNOUNCE_EVERY == 1:
             node.announce()
+        else:
+            node.call_seeds()
         node.news = True
         node.neighbours.introduce_all()
         node.neighbours.forget_old()

@@ -49,6 +49,8 @@ class MembershipSettings(msgspec.Struct, frozen=True, kw_only=True):
     cluster: str = "isotone"
     """Daemons of other clusters are not heard."""
     known: tuple[KnownDaemon, ...] = ()
+    seeds: tuple[Address, ...] = ()
+    """Where daemons may be whose names nobody told; they are called until somebody there is reached."""
     links: tuple[LinkPlan, ...] = ()
     """Between which sites there are links; without any, every two sites are linked by hop."""
     versions: VersionRange = PROTOCOL_VERSIONS
