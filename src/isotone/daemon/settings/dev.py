@@ -1,0 +1,57 @@
+"""The settings of ``--dev``: one machine, nothing to write, nothing closed. They say so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from isotone.daemon.settings.tables import (
+    ADMIN_PORT,
+    DEFAULT_PORT,
+    Admin,
+    Cluster,
+    Daemon,
+    DaemonSettings,
+    Faults,
+    Security,
+    Spread,
+    Trace,
+)
+
+LOOPBACK = "127.0.0.1"
+
+
+def dev_settings(
+    port: int = DEFAULT_PORT,
+    *,
+    directory: Path,
+    name: str = "dev",
+    admin_port: int = ADMIN_PORT,
+    peers: tuple[Daemon, ...] = (),
+    spread: bool = True,
+    faults: bool = True,
+) -> DaemonSettings:
+    """Loopback only, open to every program of this machine; state and trace lie in ``directory``.
+
+    Port 0 lets the kernel choose. ``peers`` are the other daemons of a cluster on this machine.
+    """
+    me = Daemon(name=name, address=LOOPBACK, port=port, admin_port=admin_port)
+    return DaemonSettings(
+        cluster=Cluster(name="dev", announce=False, state_directory=str(directory / "state")),
+        daemon=(me, *peers),
+        security=Security(mode="open"),
+        trace=Trace(directory=str(directory / "trace")),
+        spread=Spread(enabled=spread, share_port=True),
+        faults=Faults(enabled=faults),
+        admin=Admin(listen=LOOPBACK, port=admin_port),
+        dev=True,
+    )
+
+
+def dev_notice(settings: DaemonSettings) -> str:
+    """What a daemon says when it starts with these settings."""
+    spread = "; Spread's clients use the same port" if settings.spread.enabled else ""
+    return (
+        "development: loopback only and OPEN, without keys or credentials: every program of this machine may connect, "
+        f"join, send and administrate{spread}. State is in {settings.cluster.state_directory}, "
+        f"the trace in {settings.trace.directory}."
+    )
