@@ -80,9 +80,20 @@ def test_a_family_alone_draws_only_its_own_faults(name: str) -> None:
         "kill": {KillClient},
         "move": {Crash, Restart},
         "disk": {SlowDisk, MendDisk},
+        "cascade": {Partition, Heal, Crash, Restart, Cut},
     }
     assert {type(fault) for fault in drawn(3, [name])} <= kinds[name]
     assert injected(drawn(3, [name])) > 0
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_cascade_strikes_again_about_when_sides_merge(seed: int) -> None:
+    first, *rest = drawn(seed, ["cascade"], count=1)
+    healed = next(fault.at for fault in rest if isinstance(fault, Heal))
+    again = [fault.at - healed for fault in rest if isinstance(fault, Partition | Crash | Cut)]
+    assert (isinstance(first, Partition) and 200_000 <= healed - first.at <= 1_000_000) or healed == END
+    assert 1 <= len(again) <= 3 and 0 <= min(again) <= 800_000
+    assert all(later - earlier <= 300_000 for earlier, later in pairwise(again))
 
 
 def test_no_families_draw_no_faults() -> None:

@@ -18,6 +18,7 @@ from isotone.sim.evs_clients import Clients
 from isotone.sim.evs_nodes import CLIENTS, EvsNodes
 from isotone.sim.faults import Fault
 from isotone.sim.full_system import FULL, FULL_FAMILIES, FullRun, full_live_within_us
+from isotone.sim.full_workload import MORE
 from isotone.sim.observer import Observer
 from isotone.sim.plan import Plan, Scale, Step, Topology, draw_topology
 from isotone.sim.process import Boot
@@ -69,7 +70,7 @@ class EvsSystem:
         """Draw what the clients, or the daemons themselves, do."""
         if stack == TRANSPORT:
             return draw_talk(choice, topology, scale)
-        return draw_workload(choice, topology, faults, scale)
+        return draw_workload(choice, topology, faults, scale, MORE if stack == FULL else ())
 
     def faults(self, stack: str) -> tuple[str, ...]:
         """The oracle has no packets to lose: what it bears is what changes components, processes and sessions."""

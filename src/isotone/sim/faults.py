@@ -167,18 +167,22 @@ class Schedule:
 
 
 def _draw_partition(schedule: Schedule, at: int) -> bool:
-    choice, nodes = schedule.choice, list(schedule.nodes)
-    if len(nodes) < 2:
+    if len(schedule.nodes) < 2:
         return False
+    schedule.faults.append(Partition(at=at, sides=_sides(schedule)))
+    if schedule.choice.chance(0.7):
+        schedule.faults.append(Heal(at=schedule.later(at, 20, 1_500)))
+    return True
+
+
+def _sides(schedule: Schedule) -> tuple[tuple[str, ...], ...]:
+    choice, nodes = schedule.choice, list(schedule.nodes)
     choice.shuffle(nodes)
     count = choice.between(2, min(len(nodes), choice.pick((2, 2, 3, 4))))
     sides: list[list[str]] = [[node] for node in nodes[:count]]
     for node in nodes[count:]:
         choice.pick(sides).append(node)
-    schedule.faults.append(Partition(at=at, sides=tuple(sorted(tuple(sorted(side)) for side in sides))))
-    if choice.chance(0.7):
-        schedule.faults.append(Heal(at=schedule.later(at, 20, 1_500)))
-    return True
+    return tuple(sorted(tuple(sorted(side)) for side in sides))
 
 
 def _draw_cut(schedule: Schedule, at: int) -> bool:
@@ -239,6 +243,20 @@ def _draw_disk(schedule: Schedule, at: int) -> bool:
     return True
 
 
+def _draw_cascade(schedule: Schedule, at: int) -> bool:
+    """Two sides that have come apart meet again, and about when they merge the next faults come close together."""
+    if len(schedule.nodes) < 2:
+        return False
+    met = schedule.later(at, 200, 1_000)
+    schedule.faults += [Partition(at=at, sides=_sides(schedule)), Heal(at=met)]
+    again = schedule.later(met, 50, 800)
+    for _ in range(schedule.choice.between(1, 3)):
+        draw = schedule.choice.pick((_draw_partition, _draw_crash, _draw_cut))
+        draw(schedule, again)
+        again = schedule.later(again, 0, 300)
+    return True
+
+
 FAMILIES: Mapping[str, Callable[[Schedule, int], bool]] = {
     "partition": _draw_partition,
     "cut": _draw_cut,
@@ -247,6 +265,7 @@ FAMILIES: Mapping[str, Callable[[Schedule, int], bool]] = {
     "kill": _draw_kill,
     "move": _draw_move,
     "disk": _draw_disk,
+    "cascade": _draw_cascade,
 }
 """By the names that ``--faults`` takes. Each draws one fault with its repair, or says that it cannot."""
 
@@ -258,10 +277,11 @@ WEIGHTS: Mapping[str, float] = {
     "kill": 1.5,
     "move": 1.0,
     "disk": 0.7,
+    "cascade": 1.0,
 }
 
 
-CHANGING = ("partition", "cut", "crash", "move")
+CHANGING = ("partition", "cut", "crash", "move", "cascade")
 DOWN_US = 300_000
 CHANGES_MIN = 5
 """At least so many faults change who reaches whom, where there are twice as many: so that there are views to change."""

@@ -3,7 +3,8 @@
 Everything happens to them: partitions, one-way and non-transitive cuts, crashes, restarts at other addresses, pauses,
 slow disks, broken sessions; and while faults last, packets get lost, late, doubled and out of order as the seed
 draws it. On some seeds clients live in processes of their own and reach their daemons over streams. After the heal one
-daemon view is demanded, and everything delivered.
+daemon view is demanded that stays, and everything delivered; on some seeds single links stay cut before that until
+daemon views rest.
 
 Implements: [Spread 2, 3, 4, 5, 6], the system side of a simulated run.
 """
@@ -30,20 +31,22 @@ from isotone.evs.stack import Stack, StackSettings
 from isotone.evs.transport import TransportSettings
 from isotone.sim.evs_clients import Clients, Session
 from isotone.sim.evs_nodes import CLIENTS, EvsNodes
+from isotone.sim.faults import Cut
 from isotone.sim.links import LinkSettings
 from isotone.sim.plan import Plan, Step
 from isotone.sim.process import SERVICE_LABEL, Boot
 from isotone.sim.remote_clients import RemoteClients
+from isotone.sim.rest import Rest, draw_lasting_cuts
 from isotone.sim.world import World
 from isotone.spec.membership_bounds import MERGE
 
 FULL = "full"
-FULL_FAMILIES = ("partition", "cut", "crash", "pause", "kill", "move", "disk")
+FULL_FAMILIES = ("partition", "cut", "crash", "pause", "kill", "move", "disk", "cascade")
 CALM_NEAR = LinkSettings(latency_us=200, jitter_us=100)
 CALM_FAR = LinkSettings(latency_us=10_000, jitter_us=2_000)
 
 
-def full_live_within_us(plan: Plan) -> int:
+def full_live_within_us(plan: Plan, *, one_way: bool = False) -> int:
     """The bound of a merge, for the worst that the weather taught the detectors before the heal."""
     worst = Conditions(
         peers=max(1, len(plan.topology.nodes) - 1),
@@ -52,7 +55,7 @@ def full_live_within_us(plan: Plan) -> int:
         lost_ppm=300_000,
         lateness_us=1_000,
     )
-    return MERGE.function(times_of(MembershipSettings(), worst))
+    return MERGE.function(times_of(MembershipSettings(), worst, one_way=one_way))
 
 
 class FullRun(EvsNodes):
@@ -69,6 +72,11 @@ class FullRun(EvsNodes):
             world.add_process(node.name, self._program, site=node.site)
         self._remote.settle_in(plan)
         self._draw_weather(choice.derive("weather"))
+        self._rest = Rest(world, self._names)
+        cut = any(isinstance(fault, Cut) for fault in plan.faults)
+        self._lasting_cuts = draw_lasting_cuts(choice.derive("cuts"), self._names) if cut else ()
+        self._rest_within_us = full_live_within_us(plan, one_way=True)
+        self._restless: list[str] = []  # what was wrong while cuts lasted
 
     def _program(self, boot: Boot) -> dict[str, Automaton]:
         secret = boot.choice.derive("sessions").word().to_bytes(8, "big") * 2
@@ -121,7 +129,10 @@ class FullRun(EvsNodes):
 
     def _draw_settings(self, choice: Choice) -> StackSettings:
         waiting = choice.derive("waiting").pick((4_096, 4_096, 4)) * 1024  # clients elsewhere feel it as lack of credit
-        transport = TransportSettings(ring=PATIENT_RING, record_network=True, waiting_bytes_max=waiting)
+        window = choice.derive("window").pick((16_384, 16_384, 64)) * 1024  # of which a large message is a good part
+        transport = TransportSettings(
+            ring=PATIENT_RING, record_network=True, waiting_bytes_max=waiting, site_window_bytes=window
+        )
         links = self._draw_links(choice)
         membership = MembershipSettings(links=links, transport=transport, waiting_bytes_max=waiting)
         pruning = choice.chance(0.5)
@@ -138,12 +149,14 @@ class FullRun(EvsNodes):
     def _draw_weather(self, choice: Choice) -> None:
         """Loss on some runs only: most faults are better seen in clear air."""
         loss = choice.pick((0.0, 0.0, 0.01, 0.05, 0.15))
+        bandwidth = choice.derive("bandwidth").pick((0, 0, 500_000))  # a large message then takes as long as a change
         for source, target in self._pairs():
             latency = self._calm(source, target).latency_us * choice.pick((1, 1, 2, 4))
             self._world.network.link(source, target).change(
                 LinkSettings(
                     latency_us=latency,
                     jitter_us=latency // choice.pick((2, 4, 10)),
+                    bandwidth_bytes_per_second=bandwidth,
                     loss=loss * choice.pick((0.5, 1.0)),
                     burst_begin=choice.pick((0.0, 0.0, 0.005)) if loss else 0.0,
                     reorder=choice.pick((0.0, 0.0, 0.1)),
@@ -161,21 +174,28 @@ class FullRun(EvsNodes):
     # --- the end ---------------------------------------------------------------------------------------------------
 
     def stabilise(self) -> tuple[tuple[str, ...], ...]:
-        """Everything is mended, the weather too."""
+        """Everything is mended, the weather too; on some seeds single links last, until daemon views rest."""
         for source, target in self._pairs():
             self._world.network.link(source, target).change(self._calm(source, target))
         for name in self._names:
             self.slow_disk(name, None)
         self._remote.calm()
-        return super().stabilise()
+        components = super().stabilise()
+        if self._lasting_cuts:
+            for source, target, one_way in self._lasting_cuts:
+                self.cut(source, target, one_way=one_way)
+            self._restless = self._rest.unrest_within(self._rest_within_us)
+            self.heal()
+        return components
 
     def settled(self) -> bool | None:
         """One daemon view of all, nothing under way, and every client where it wants to be."""
         return not self._remote.missing() and not self._unsettled() and not super().live()
 
     def live(self) -> list[str]:
-        """Besides what clients want: one daemon view, and nothing kept from anybody; what is missing is explained."""
-        missing = [*super().live(), *self._remote.missing(), *self._unsettled()]
+        """Besides what clients want: one daemon view that stays, and nothing kept from anybody; all of it explained."""
+        missing = [*super().live(), *self._remote.missing(), *self._unsettled(), *self._restless]
+        missing = missing or self._rest.unrest_from_now()
         return [*missing, *self._explained()] if missing else []
 
     def _explained(self) -> list[str]:

@@ -16,6 +16,7 @@ import msgspec
 
 from isotone.core.bundles import BUNDLE_BYTES_MAX, GROUPS_MAX, MESSAGES_MAX
 from isotone.core.choice import Choice
+from isotone.core.codec.fragment import MESSAGE_BYTES_MAX
 from isotone.core.errors import InputError, LocalProtocolError
 from isotone.core.names import check_client_name, check_daemon_name, check_group_name
 from isotone.sim.faults import AnyFault, Cut, Fault, Partition, injected
@@ -247,8 +248,9 @@ def _step_problems(step: Step) -> Iterator[str]:
         lengths: tuple[int, ...] = step.lengths
         if not 1 <= len(lengths) <= MESSAGES_MAX:
             yield f"the step at {step.at} us has {len(lengths)} messages, not 1 to {MESSAGES_MAX}"
-        if any(length < 0 for length in lengths) or sum(lengths) > BUNDLE_BYTES_MAX:
-            yield f"the messages of the step at {step.at} us are not within 0 and {BUNDLE_BYTES_MAX} bytes together"
+        bytes_max = MESSAGE_BYTES_MAX if len(lengths) == 1 else BUNDLE_BYTES_MAX
+        if any(length < 0 for length in lengths) or sum(lengths) > bytes_max:
+            yield f"the messages of the step at {step.at} us are not within 0 and {bytes_max} bytes together"
 
 
 def _stranger_problems(part: msgspec.Struct, clients: dict[str, tuple[str, ...]]) -> Iterator[str]:

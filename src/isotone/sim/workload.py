@@ -9,7 +9,7 @@ Implements: [DESIGN 4], the simulator's workload for boundary B4.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -104,7 +104,9 @@ def draw_mood(choice: Choice) -> Mood:
 
 
 @dataclass
-class _Drawing:
+class Drawing:
+    """A workload while it is drawn."""
+
     choice: Choice
     mood: Mood
     topology: Topology
@@ -114,14 +116,22 @@ class _Drawing:
     steps: list[Step] = field(default_factory=list)
 
 
-def draw_workload(choice: Choice, topology: Topology, faults: Sequence[Fault], scale: Scale) -> tuple[Step, ...]:
+More = Callable[[Drawing], None]
+"""Adds steps to a workload that is drawn; it draws from a stream of its own."""
+
+
+def draw_workload(
+    choice: Choice, topology: Topology, faults: Sequence[Fault], scale: Scale, more: Sequence[More] = ()
+) -> tuple[Step, ...]:
     """The steps of a run in the order of time, with at least ``scale.sends_min`` sends while faults happen."""
-    drawing = _Drawing(choice, draw_mood(choice.derive("mood")), topology, faults, scale)
+    drawing = Drawing(choice, draw_mood(choice.derive("mood")), topology, faults, scale)
     for node in topology.nodes:
         for client in node.clients:
             _draw_sessions(drawing, node.name, client)
     _draw_sends(drawing)
     _draw_closing(drawing)
+    for add in more:
+        add(drawing)
     drawing.steps.sort(key=lambda step: step.at)
     return tuple(drawing.steps)
 
@@ -129,7 +139,7 @@ def draw_workload(choice: Choice, topology: Topology, faults: Sequence[Fault], s
 # --- sessions ------------------------------------------------------------------------------------------------------
 
 
-def _draw_sessions(drawing: _Drawing, node: str, client: str) -> None:
+def _draw_sessions(drawing: Drawing, node: str, client: str) -> None:
     choice = drawing.choice
     for born, died in _lives(drawing.faults, node, client, drawing.scale.faults_end_us):
         late = 700 if choice.chance(0.15) else 40
@@ -161,7 +171,7 @@ def _lives(faults: Sequence[Fault], node: str, client: str, end: int) -> list[tu
     return [*lives, (born, end + 1)] if up else lives
 
 
-def _draw_session(drawing: _Drawing, node: str, client: str, start: int, end: int, *, breaks_off: bool) -> None:
+def _draw_session(drawing: Drawing, node: str, client: str, start: int, end: int, *, breaks_off: bool) -> None:
     choice, steps = drawing.choice, drawing.steps
     groups = [group for group in drawing.topology.groups if choice.chance(drawing.mood.join)]
     if not groups and choice.chance(0.9):  # few sessions only send and never join
@@ -190,7 +200,7 @@ def _draw_leave(choice: Choice, join: JoinStep, end: int) -> list[Step]:
 # --- sends ---------------------------------------------------------------------------------------------------------
 
 
-def _draw_sends(drawing: _Drawing) -> None:
+def _draw_sends(drawing: Drawing) -> None:
     """A tenth more than needed, since a session may end before what it was to send."""
     choice, end = drawing.choice, drawing.scale.faults_end_us
     faults = [fault.at for fault in drawing.faults] or [end // 2]
@@ -206,12 +216,13 @@ def _draw_sends(drawing: _Drawing) -> None:
         if not online:
             at = session.ready
         for _ in range(choice.pick((1, 1, 1, 2, 5))):
-            drawing.steps.append(_send(drawing, session, at))
+            drawing.steps.append(draw_send(drawing, session, at))
             sent += 1
             at += choice.between(0, 3 * MILLISECOND)
 
 
-def _send(drawing: _Drawing, session: Session, at: int) -> SendStep:
+def draw_send(drawing: Drawing, session: Session, at: int) -> SendStep:
+    """A bundle of this session, of any service, to any groups."""
     choice = drawing.choice
     return SendStep(
         at=at,
@@ -223,7 +234,7 @@ def _send(drawing: _Drawing, session: Session, at: int) -> SendStep:
     )
 
 
-def _destination(drawing: _Drawing, session: Session) -> tuple[str, ...]:
+def _destination(drawing: Drawing, session: Session) -> tuple[str, ...]:
     """Mostly a group of one's own; also foreign ones, several at once, and private groups."""
     choice, topology = drawing.choice, drawing.topology
     kind = choice.weighted((("own", 6.0), ("any", 2.0), ("several", 1.5), ("private", 0.7), ("mixed", 0.4)))
@@ -250,10 +261,10 @@ def _length(choice: Choice) -> int:
     return choice.between(low, high)
 
 
-def _draw_closing(drawing: _Drawing) -> None:
+def _draw_closing(drawing: Drawing) -> None:
     """After everything is healed each client that is there sends a little more: liveness is judged on that too."""
     end = drawing.scale.faults_end_us
     for session in [session for session in drawing.sessions if session.end > end]:
         for _ in range(2):
             at = end + drawing.choice.between(50 * MILLISECOND, 600 * MILLISECOND)
-            drawing.steps.append(_send(drawing, session, at))
+            drawing.steps.append(draw_send(drawing, session, at))

@@ -1,0 +1,96 @@
+"""Daemon views that must come to rest, and stay: the demand on a run that no trace can make.
+
+*At rest*: every daemon has an installed daemon view, none of them has changed for a while, and no two daemons are in
+different ones that reach each other and all of each other's daemon view, both ways. Views that keep changing are never
+at rest, however good each of them is.
+
+Implements: [DESIGN 4], the second phase of a run; docs/protocols/membership.md, "Who is together".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import combinations
+
+from isotone.core.choice import Choice
+from isotone.core.ids import DaemonViewId
+from isotone.evs.stack import Stack
+from isotone.sim.process import SERVICE_LABEL
+from isotone.sim.world import World
+
+LOOK_US = 50_000
+REST_US = 8_000_000
+"""So long nothing may change: longer than any penalty, and than it takes to notice that a link passes one way only."""
+
+
+class Rest:
+    """The daemon views of these nodes, which are all up."""
+
+    def __init__(self, world: World, names: tuple[str, ...]) -> None:
+        self._world = world
+        self._names = names
+
+    def unrest_within(self, bound_us: int) -> list[str]:
+        """Let time pass until views rest; what is wrong when they do not so in time."""
+        world = self._world
+        seen, since = self._views(), world.now
+        end = world.now + bound_us + REST_US
+        while world.now < end:
+            world.run_until(world.now + LOOK_US)
+            views = self._views()
+            if views != seen or len(views) < len(self._names) or self._apart(views):
+                seen, since = views, world.now
+            elif world.now - since >= REST_US:
+                return []
+        return [f"daemon views do not rest within {bound_us} us: {_told(self._views())}", *self._apart(self._views())]
+
+    def unrest_from_now(self) -> list[str]:
+        """Views rest already, and stay as they are."""
+        before = self._views()
+        self._world.run_until(self._world.now + REST_US)
+        after = self._views()
+        return [f"daemon views changed without any cause, from {_told(before)} to {_told(after)}"] * (before != after)
+
+    def _views(self) -> dict[str, DaemonViewId]:
+        """The installed ones."""
+        networks = {name: self._stack(name).membership.node.network for name in self._names}
+        return {name: each.view.id for name, each in networks.items() if each is not None and each.installed}
+
+    def _apart(self, views: Mapping[str, DaemonViewId]) -> list[str]:
+        """Who could be together and is not."""
+        members = {
+            name: [other for other in self._names if views.get(other) == views.get(name)] for name in self._names
+        }
+        return [
+            f"{one} and {other} stay apart"
+            for one, other in combinations(self._names, 2)
+            if views.get(one) != views.get(other)
+            and all(self._reach(one, each) for each in members[other])
+            and all(self._reach(other, each) for each in members[one])
+        ]
+
+    def _reach(self, one: str, other: str) -> bool:
+        network = self._world.network
+        return not network.is_cut(one, other) and not network.is_cut(other, one)
+
+    def _stack(self, name: str) -> Stack:
+        stack = self._world.automaton(name, SERVICE_LABEL)
+        assert isinstance(stack, Stack)
+        return stack
+
+
+def draw_lasting_cuts(choice: Choice, names: tuple[str, ...]) -> tuple[tuple[str, str, bool], ...]:
+    """Links that stay cut for a while when all other faults are over: from, to, and whether one way only."""
+    if len(names) < 2 or not choice.chance(0.3):
+        return ()
+    cuts = []
+    for _ in range(choice.between(1, len(names))):
+        one, other = choice.sample(names, 2)
+        if choice.chance(0.5):
+            one, other = other, one
+        cuts.append((one, other, choice.chance(0.5)))
+    return tuple(cuts)
+
+
+def _told(views: Mapping[str, DaemonViewId]) -> str:
+    return ", ".join(f"{name} in {view}" for name, view in views.items())
