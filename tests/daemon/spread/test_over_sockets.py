@@ -1,0 +1,131 @@
+"""The same over real sockets: one port for all, a port of its own, a Unix socket; next to a native client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import isotone.client
+from isotone.client import Message, View
+from isotone.core.contract import Address
+from isotone.core.services import Service
+from isotone.daemon.composition import Composition, Hooks
+from isotone.daemon.node import Node
+from isotone.daemon.node_settings import Listener, NodeSettings
+from isotone.daemon.spread import GatewaySettings, SpreadGateway
+from tests.spread_client.blocking import SocketClient
+from tests.spread_client.protocol import AGREED, FIFO, SAFE, SpreadClient
+
+DEADLINE_S = 30.0
+
+
+def build(composition: Composition) -> SpreadGateway:
+    settings = GatewaySettings(inbox_bytes_max=64 * 1024, methods=("IP", "NULL"))
+    return SpreadGateway(
+        composition.me, next_id=composition.next_id, name_in_use=composition.name_in_use, settings=settings
+    )
+
+
+@asynccontextmanager
+async def daemon(path: Path, *listeners: Listener) -> AsyncIterator[Node]:
+    settings = NodeSettings(name="d1", spread_shares_port=True, listeners=listeners, state_directory=path / "state")
+    node = Node(settings, Hooks(spread=build))
+    await node.start()
+    try:
+        async with asyncio.timeout(DEADLINE_S):
+            await node.ready()
+            yield node
+    finally:
+        await node.stop("done")
+
+
+def talk(address: str, order: str, version: tuple[int, int, int]) -> list[bytes]:
+    """Connect, join, send much, hear it, leave and part."""
+    with SocketClient(address, SpreadClient("alice", version=version, order=order), DEADLINE_S) as me:
+        client = me.connect().client
+        assert client.state == "open", client.rejection
+        me.write(client.join("chat"))
+        assert client.private_group in me.next_that(lambda each: each.is_view).groups
+        for n in range(200):
+            me.write(client.multicast(FIFO, "chat", bytes((n,)) * 1000, n))
+        me.write(client.multicast(SAFE, "chat", bytes(140_000)))
+        heard = [me.next_that(lambda each: each.is_regular).data for _ in range(201)]
+        me.write(client.leave("chat"))
+        assert me.next_that(lambda each: each.is_membership).is_self_leave
+        me.write(client.disconnect())
+        me.until_ended()
+        return heard
+
+
+def test_one_port_for_all(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with daemon(tmp_path) as node:
+            for order, version in (("little", (5, 0, 1)), ("big", (4, 4, 0)), ("little", (3, 17, 4))):
+                heard = await asyncio.to_thread(talk, node.address, order, version)
+                assert [len(each) for each in heard] == [1000] * 200 + [140_000]
+                assert [each[0] for each in heard[:200]] == list(range(200))
+
+    asyncio.run(main())
+
+
+def test_much_more_than_the_room_goes_through(tmp_path: Path) -> None:
+    """What is counted down is told anew."""
+
+    def flood(address: str) -> int:
+        with SocketClient(address, SpreadClient("flood"), DEADLINE_S) as me:
+            client = me.connect().client
+            me.write(client.join("flood"))
+            me.next()
+            frame = client.multicast(FIFO, "flood", bytes(50_000))
+            for _ in range(30):
+                me.write(frame * 10)
+                for _ in range(10):
+                    me.next()
+            return len(client.received)
+
+    async def main() -> None:
+        async with daemon(tmp_path) as node:
+            assert await asyncio.to_thread(flood, node.address) == 301
+            assert node.stack.room < 301 * 50_000
+
+    asyncio.run(main())
+
+
+def test_a_unix_socket_and_a_port_of_its_own(tmp_path: Path) -> None:
+    path = f"unix:{tmp_path / 's'}"
+
+    async def main() -> None:
+        async with daemon(tmp_path, Listener(address=Address(path), spread=True)):
+            assert len(await asyncio.to_thread(talk, path, "little", (5, 0, 1))) == 201
+
+    asyncio.run(main())
+
+
+def test_next_to_a_native_client(tmp_path: Path) -> None:
+    def spread_side(address: str) -> tuple[str, ...]:
+        with SocketClient(address, SpreadClient("old"), DEADLINE_S) as me:
+            client = me.connect().client
+            me.write(client.join("chat"))
+            view = me.next_that(lambda each: each.is_view and len(each.groups) == 2)
+            me.write(client.multicast(AGREED, "chat", b"from the old one", 7))
+            answer = me.next_that(lambda each: each.is_regular and each.name.startswith("#new#"))
+            assert answer.data == b"from the new one"
+            return view.groups
+
+    async def main() -> None:
+        async with daemon(tmp_path) as node, isotone.client.connect(node.address, name="new") as me:
+            chat = await me.join("chat")
+            other = asyncio.create_task(asyncio.to_thread(spread_side, node.address))
+            seen = []
+            async for event in chat:
+                if isinstance(event, Message):
+                    seen.append(event.body)
+                    await chat.send(b"from the new one", service=Service.AGREED)
+                    break
+                assert isinstance(event, View)
+            assert seen == [b"from the old one"]
+            assert await other == ("#new#d1", "#old#d1")
+
+    asyncio.run(main())
