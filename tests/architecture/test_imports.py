@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 from collections.abc import Iterator
 
@@ -18,7 +19,10 @@ def layering_offences(module: Module) -> Iterator[str]:
         yield f"{module.path}: package {module.package!r} has no place in the order"
         return
     own = PACKAGES.index(module.package) if module.package else -1
+    lazy = set() if module.package else _for_types_only(module)
     for node, name in imports(module):
+        if node in lazy:
+            continue
         parts = name.split(".")
         if parts[0] != "isotone" or len(parts) < 2 or parts[1].startswith("__"):
             continue
@@ -26,6 +30,14 @@ def layering_offences(module: Module) -> Iterator[str]:
             yield f"{module.where(node)}: {name} is in no known package"
         elif PACKAGES.index(parts[1]) > own:
             yield f"{module.where(node)}: {module.package or 'isotone'} imports {name}"
+
+
+def _for_types_only(module: Module) -> set[ast.AST]:
+    """What ``isotone`` itself imports for type checkers alone: its public names are loaded when they are asked for."""
+    tests = [
+        node for node in module.tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    ]
+    return {inner for node in tests for statement in node.body for inner in ast.walk(statement)}
 
 
 def foreign_imports(module: Module) -> Iterator[tuple[str, str]]:
@@ -83,6 +95,7 @@ def test_only_the_commands_know_click_and_rich() -> None:
         ("isotone/spec/x.py", "import isotone.detector"),
         ("isotone/corel/x.py", "import isotone.isis"),
         ("isotone/__init__.py", "import isotone.core"),
+        ("isotone/__init__.py", "if TYPE_CHECKING:\n    pass\nelse:\n    import isotone.core"),
         ("isotone/helpers/x.py", ""),
         ("isotone/cli/x.py", "import isotone.helpers"),
     ],
@@ -99,6 +112,7 @@ def test_the_rule_notices(path: str, text: str) -> None:
         ("isotone/spec/x.py", "from isotone.trace import events\nfrom isotone import core"),
         ("isotone/cli/x.py", "from isotone import __version__\nimport isotone.bench"),
         ("isotone/isis/x.py", "import isotone.corel"),
+        ("isotone/__init__.py", "if TYPE_CHECKING:\n    from isotone.client import connect"),
     ],
 )
 def test_the_rule_allows(path: str, text: str) -> None:
