@@ -76,8 +76,8 @@ class Changes:
         self._remove(client, group, self.era.id(stamp), Cause.LEAVE, out)
 
     def kill(self, client: ClientId, stamp: Stamp, out: list[Action]) -> None:
-        """A disconnect is delivered: the client leaves all its groups."""
-        for name in self._roster.groups_of(client):
+        """A disconnect is delivered: the client leaves all its groups, in the order of their names."""
+        for name in sorted(self._roster.groups_of(client)):
             self._remove(client, self._roster.by_name[name], self.era.id(stamp), Cause.DISCONNECT, out)
 
     def signal(self, out: list[Action]) -> None:
