@@ -1,94 +1,230 @@
-"""How every command ends: 0 fine, 1 a violation, 2 usage or input, 3 the machine, 130 interrupted. No stack traces.
-
-What nobody expected ends with 3 too, never with 1: that code is for violations alone.
-"""
+"""``isotone group``: send, receive, chat, ping and flood, as any client does."""
 
 from __future__ import annotations
 
+import asyncio
 import sys
-import traceback
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from importlib import import_module
-from typing import Any, NoReturn
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
-from isotone.core.errors import InputError, LocalProtocolError, MachineError
+from isotone.cli.admin_client import read_credential
+from isotone.cli.command_group import CommandGroup
+from isotone.cli.group_work import Caller, chat, flood, ping, receive, send
+from isotone.cli.output import json_option, print_json, results
+from isotone.core.errors import InputError, MachineError
+from isotone.core.services import Service
 
-EXIT_VIOLATION = 1
-EXIT_INPUT = 2
-EXIT_MACHINE = 3
-EXIT_INTERRUPTED = 130
+DEFAULT_ADDRESS = "127.0.0.1:4803"
+SERVICES = [service.name.lower() for service in Service]
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-class CommandGroup(click.Group):
-    """A group whose errors become one line on standard error and an exit code.
+@click.group("group", cls=CommandGroup)
+def group_commands() -> None:
+    """Take part in a group from the command line.
 
-    ``lazy`` gives commands as ``module:attribute``; the module is imported when its command is asked for, so that an
-    interrupt in the meantime is one like any other.
+    \b
+    Examples:
+      isotone group send room "hello" --service safe --confirm
+      isotone group recv room --count 1 --timeout 10
+      isotone group chat room --name alice
+      isotone group ping room --count 10
+      isotone group flood room --seconds 5 --size 1000
     """
 
-    def __init__(self, *arguments: Any, lazy: Mapping[str, str] | None = None, **extra: Any) -> None:
-        super().__init__(*arguments, **extra)
-        self._lazy = lazy or {}
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names of all commands."""
-        return sorted({*super().list_commands(ctx), *self._lazy})
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command, imported now if need be."""
-        if cmd_name in self._lazy:
-            module, _, attribute = self._lazy[cmd_name].partition(":")
-            command: click.Command = getattr(import_module(module), attribute)
-            return command
-        return super().get_command(ctx, cmd_name)
-
-    def main(  # type: ignore[override]
-        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
-    ) -> Any:
-        """Run a command and exit."""
-        extra.pop("standalone_mode", None)
-        try:
-            code = super().main(args=args, prog_name=prog_name or "isotone", standalone_mode=False, **extra)
-        except (KeyboardInterrupt, click.Abort):
-            _end("interrupted", EXIT_INTERRUPTED)
-        except click.ClickException as error:
-            with suppress(OSError):
-                error.show()
-            sys.exit(EXIT_INPUT)
-        except (InputError, LocalProtocolError) as error:
-            _end(str(error), EXIT_INPUT)
-        except MachineError as error:
-            _end(str(error), EXIT_MACHINE)
-        except BrokenPipeError:  # of help texts; results have their own way to bear it
-            _drop_output()
-            sys.exit(0)
-        except Exception as error:
-            _drop_output()
-            _end(f"unexpected {_told(error)}", EXIT_MACHINE)
-        sys.exit(code if isinstance(code, int) else 0)
+def client_options(command: Command) -> Command:
+    """How to connect; they become ``caller`` by `_caller`."""
+    for option in (
+        click.option("--tls", metavar="FILE", help="Speak TLS; FILE has the authority of the daemon's certificate."),
+        click.option(
+            "--credential-file",
+            "credential_file",
+            type=click.Path(path_type=Path, dir_okay=False),
+            envvar="ISOTONE_CREDENTIAL_FILE",
+            help="A file with a credential.",
+        ),
+        click.option("--name", default="", help="The client's name; one of our own making when left out."),
+        click.option(
+            "--address",
+            "addresses",
+            multiple=True,
+            metavar="HOST:PORT",
+            envvar="ISOTONE_ADDRESS",
+            help=f"Of the daemon, or unix:/path; several times for several to try (default: {DEFAULT_ADDRESS}).",
+        ),
+    ):
+        command = option(command)
+    return command
 
 
-def _drop_output() -> None:
-    from isotone.cli.output import drop_output
-
-    drop_output()
-
-
-def _told(error: Exception) -> str:
-    """In one line: what, and where it was raised."""
-    frames = traceback.extract_tb(error.__traceback__)
-    place = f" ({frames[-1].name}, {frames[-1].filename.rsplit('/', 1)[-1]}:{frames[-1].lineno})" if frames else ""
-    return " ".join(f"{type(error).__name__}: {error}{place}".split())
+def service_option(command: Command) -> Command:
+    """Which promises."""
+    return click.option(
+        "--service", type=click.Choice(SERVICES), default="agreed", show_default=True, help="Which promises it gets."
+    )(command)
 
 
-def _end(message: str, code: int) -> NoReturn:
+@group_commands.command("send")
+@click.argument("group")
+@click.argument("texts", nargs=-1)
+@service_option
+@click.option("--confirm", is_flag=True, help="Wait until it is safe everywhere; only that is an acknowledgement.")
+@click.option("--type", "kind", type=click.IntRange(0, 65_535), default=0, show_default=True)
+@click.option("--timeout", type=click.FloatRange(0.01), default=30.0, show_default=True, metavar="SECONDS")
+@client_options
+@json_option
+def send_command(
+    *,
+    group: str,
+    texts: tuple[str, ...],
+    service: str,
+    confirm: bool,
+    kind: int,
+    timeout: float,
+    as_json: bool,
+    **who: Any,
+) -> int:
+    """Send TEXTS to GROUP, each as one message; without any, every line of standard input. No membership is needed.
+
+    \b
+    Examples:
+      isotone group send room hello
+      date | isotone group send room --service safe --confirm --json
+    """
+    bodies = [text.encode() for text in texts] or [line.rstrip("\n").encode() for line in sys.stdin]
+    work = send(_caller(who), group, bodies, Service[service.upper()], confirm=confirm, kind=kind)
+    report = _run(work, timeout)
+    if as_json:
+        print_json(report)
+    else:
+        results().print(report.text, markup=False)
+    return 0
+
+
+@group_commands.command("recv")
+@click.argument("groups", nargs=-1, required=True)
+@click.option("--count", type=click.IntRange(1), help="End after so many messages.")
+@click.option("--timeout", type=click.FloatRange(0.01), metavar="SECONDS", help="End after this time.")
+@click.option("--quiet", is_flag=True, help="Only messages, no views or signals.")
+@client_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+def recv_command(
+    *, groups: tuple[str, ...], count: int | None, timeout: float | None, quiet: bool, as_json: bool, **who: Any
+) -> int:
+    """Join GROUPS and print what they hear, in its order.
+
+    \b
+    Examples:
+      isotone group recv room
+      isotone group recv room --count 3 --timeout 10 --json
+
+    Exit codes: 0 fine, 1 the time was over before --count messages came, 2 wrong usage or refused, 3 no daemon answers.
+    """
+    work = receive(_caller(who), groups, count=count, timeout=timeout, quiet=quiet, as_json=as_json)
+    return 0 if _run(work, None) else 1
+
+
+@group_commands.command("chat")
+@click.argument("group")
+@service_option
+@client_options
+def chat_command(*, group: str, service: str, **who: Any) -> int:
+    """Join GROUP, send every line that is typed, and show what all say. The end of input ends it.
+
+    \b
+    Examples:
+      isotone group chat room --name alice
+    """
+    _run(chat(_caller(who), group, Service[service.upper()]), None)
+    return 0
+
+
+@group_commands.command("ping")
+@click.argument("group")
+@click.option("--count", type=click.IntRange(1, 1_000_000), default=4, show_default=True)
+@click.option("--size", type=click.IntRange(0, 1_000_000), default=64, show_default=True, help="Bytes of each message.")
+@click.option("--every", type=click.FloatRange(0, 3600), default=0.2, show_default=True, metavar="SECONDS")
+@click.option(
+    "--timeout", type=click.FloatRange(0.01), default=10.0, show_default=True, metavar="SECONDS", help="Of one."
+)
+@service_option
+@client_options
+@json_option
+def ping_command(
+    *, group: str, count: int, size: int, every: float, timeout: float, service: str, as_json: bool, **who: Any
+) -> int:
+    """How long a message takes from its sender through the order and back to it, as a member of GROUP.
+
+    \b
+    Examples:
+      isotone group ping room --count 10 --service safe --json
+
+    Exit codes: 0 all came back, 1 one did not within --timeout, 2 wrong usage or refused, 3 no daemon answers.
+    """
+    work = ping(_caller(who), group, Service[service.upper()], count=count, size=size, every=every, timeout=timeout)
+    report = _run(work, None)
+    if as_json:
+        print_json(report)
+    else:
+        results().print(report.text, markup=False)
+    return 0 if report.received == report.sent else 1
+
+
+@group_commands.command("flood")
+@click.argument("group")
+@click.option("--seconds", type=click.FloatRange(0.1, 3600), default=5.0, show_default=True, help="How long to send.")
+@click.option(
+    "--size", type=click.IntRange(1, 1_000_000), default=1_000, show_default=True, help="Bytes of each message."
+)
+@service_option
+@client_options
+@json_option
+def flood_command(*, group: str, seconds: float, size: int, service: str, as_json: bool, **who: Any) -> int:
+    """Send as fast as credits allow, as a member of GROUP that hears it all, and say how much that was.
+
+    \b
+    Examples:
+      isotone group flood room --seconds 5 --size 1000 --json
+    """
+    report = _run(flood(_caller(who), group, Service[service.upper()], seconds=seconds, size=size), None)
+    if as_json:
+        print_json(report)
+    else:
+        results().print(report.text, markup=False)
+    return 0 if report.received == report.sent else 1
+
+
+_T = TypeVar("_T")
+
+
+def _caller(who: dict[str, Any]) -> Caller:
+    return Caller(
+        addresses=who["addresses"] or (DEFAULT_ADDRESS,),
+        name=who["name"],
+        credential=read_credential(who["credential_file"]),
+        tls=who["tls"] or "",
+    )
+
+
+def _run(work: Awaitable[_T], timeout: float | None) -> _T:
+    """Do it, with the errors of a client as commands tell them."""
+    from isotone.client.errors import ClientError, ConnectFailed
+
+    async def within() -> _T:
+        async with asyncio.timeout(timeout):
+            return await work
+
     try:
-        click.echo(f"isotone: {message}", err=True)
-    except OSError:  # without a place to say it, the code must do; nor may the interpreter try again when it ends
-        from isotone.cli.output import drop_errors
-
-        drop_errors()
-    sys.exit(code)
+        return asyncio.run(within())
+    except ConnectFailed as error:
+        code = getattr(error.code, "value", error.code)
+        kind = InputError if code in ("refused", "protocol", "version") else MachineError
+        raise kind(str(error)) from error
+    except TimeoutError as error:
+        raise MachineError(f"not done within {timeout:g} seconds") from error
+    except ClientError as error:
+        raise MachineError(str(error)) from error

@@ -9,12 +9,19 @@ from typing import NoReturn
 import click
 
 from isotone import __version__
-from isotone.cli.group import CommandGroup
+from isotone.cli.command_group import CommandGroup
 
 COMMANDS = {
     "check": "isotone.cli.check:check_command",
+    "daemon": "isotone.cli.daemon:daemon_commands",
     "demo": "isotone.cli.demo:demo_command",
+    "explain": "isotone.cli.explain:explain_commands",
+    "faults": "isotone.cli.faults:faults_commands",
+    "group": "isotone.cli.group:group_commands",
     "sim": "isotone.cli.sim:sim_commands",
+    "status": "isotone.cli.status:status_command",
+    "trace": "isotone.cli.trace_level:trace_commands",
+    "up": "isotone.cli.up:up_command",
 }
 
 
@@ -25,13 +32,17 @@ def commands() -> None:
 
     \b
     Examples:
+      isotone up 3                         three daemons on this machine, until Ctrl-C
+      isotone status --watch               how a daemon stands
+      isotone group chat room              talk in a group
+      isotone daemon --dev                 one daemon for development
       isotone demo                         a cluster through a partition, a crash and a merge
       isotone sim swarm --seeds 1..200     200 random clusters against every property
       isotone sim replay 17                one of them again, in detail
       isotone check run.jsonl              every property over a recorded trace
 
-    Exit codes: 0 fine, 1 a property is violated, 2 wrong usage or input, 3 the machine lacks something, 130
-    interrupted.
+    Exit codes: 0 fine, 1 the answer is bad (a property is violated, a daemon is not ready), 2 wrong usage or input,
+    3 the machine lacks something, 130 interrupted.
     """
 
 

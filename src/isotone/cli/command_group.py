@@ -1,0 +1,94 @@
+"""How every command ends: 0 fine, 1 a violation, 2 usage or input, 3 the machine, 130 interrupted. No stack traces.
+
+What nobody expected ends with 3 too, never with 1: that code is for violations alone.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from importlib import import_module
+from typing import Any, NoReturn
+
+import click
+
+from isotone.core.errors import InputError, LocalProtocolError, MachineError
+
+EXIT_VIOLATION = 1
+EXIT_INPUT = 2
+EXIT_MACHINE = 3
+EXIT_INTERRUPTED = 130
+
+
+class CommandGroup(click.Group):
+    """A group whose errors become one line on standard error and an exit code.
+
+    ``lazy`` gives commands as ``module:attribute``; the module is imported when its command is asked for, so that an
+    interrupt in the meantime is one like any other.
+    """
+
+    def __init__(self, *arguments: Any, lazy: Mapping[str, str] | None = None, **extra: Any) -> None:
+        super().__init__(*arguments, **extra)
+        self._lazy = lazy or {}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of all commands."""
+        return sorted({*super().list_commands(ctx), *self._lazy})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, imported now if need be."""
+        if cmd_name in self._lazy:
+            module, _, attribute = self._lazy[cmd_name].partition(":")
+            command: click.Command = getattr(import_module(module), attribute)
+            return command
+        return super().get_command(ctx, cmd_name)
+
+    def main(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
+    ) -> Any:
+        """Run a command and exit."""
+        extra.pop("standalone_mode", None)
+        try:
+            code = super().main(args=args, prog_name=prog_name or "isotone", standalone_mode=False, **extra)
+        except (KeyboardInterrupt, click.Abort):
+            _end("interrupted", EXIT_INTERRUPTED)
+        except click.ClickException as error:
+            with suppress(OSError):
+                error.show()
+            sys.exit(EXIT_INPUT)
+        except (InputError, LocalProtocolError) as error:
+            _end(str(error), EXIT_INPUT)
+        except MachineError as error:
+            _end(str(error), EXIT_MACHINE)
+        except BrokenPipeError:  # of help texts; results have their own way to bear it
+            _drop_output()
+            sys.exit(0)
+        except Exception as error:
+            _drop_output()
+            _end(f"unexpected {_told(error)}", EXIT_MACHINE)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _drop_output() -> None:
+    from isotone.cli.output import drop_output
+
+    drop_output()
+
+
+def _told(error: Exception) -> str:
+    """In one line: what, and where it was raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({frames[-1].name}, {frames[-1].filename.rsplit('/', 1)[-1]}:{frames[-1].lineno})" if frames else ""
+    return " ".join(f"{type(error).__name__}: {error}{place}".split())
+
+
+def _end(message: str, code: int) -> NoReturn:
+    try:
+        click.echo(f"isotone: {message}", err=True)
+    except OSError:  # without a place to say it, the code must do; nor may the interpreter try again when it ends
+        from isotone.cli.output import drop_errors
+
+        drop_errors()
+    sys.exit(code)

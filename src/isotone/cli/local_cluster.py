@@ -1,0 +1,226 @@
+"""A cluster of real daemons on this machine, for development: its settings, its processes, its end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+
+from isotone.cli.admin_client import AdminClient
+from isotone.core.errors import InputError, MachineError
+
+LOOPBACK = "127.0.0.1"
+PORT, ADMIN_PORT, STRIDE = 4803, 4810, 10
+DAEMONS_MAX = 64
+LOOK_EVERY_S = 0.05
+LOG_TAIL_LINES = 8
+STOP_WITHIN_S = 15.0
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """One daemon of the cluster, and where it is."""
+
+    name: str
+    site: str
+    port: int
+    admin_port: int
+
+    @property
+    def address(self) -> str:
+        """For clients."""
+        return f"{LOOPBACK}:{self.port}"
+
+    @property
+    def admin(self) -> str:
+        """For administration."""
+        return f"{LOOPBACK}:{self.admin_port}"
+
+
+def places_of(daemons: int, sites: int, port: int | None) -> list[Place]:
+    """Names d1, d2 …, sites s1, s2 … in turn; without a port those that the kernel has free."""
+    if not 1 <= daemons <= DAEMONS_MAX or not 1 <= sites <= daemons:
+        raise InputError(f"1 to {DAEMONS_MAX} daemons, and no more sites than daemons")
+    ports = (
+        [(port + STRIDE * i, port + STRIDE * i + ADMIN_PORT - PORT) for i in range(daemons)]
+        if port
+        else free_ports(daemons)
+    )
+    per_site = -(-daemons // sites)
+    return [
+        Place(name=f"d{i + 1}", site=f"s{i // per_site + 1}", port=own, admin_port=admin)
+        for i, (own, admin) in enumerate(ports)
+    ]
+
+
+def free_ports(pairs: int) -> list[tuple[int, int]]:
+    """Ports that are free for UDP and TCP alike, all different."""
+    with ExitStack() as held:
+        numbers: list[int] = []
+        while len(numbers) < 2 * pairs:
+            stream = held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+            datagrams = held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+            stream.bind((LOOPBACK, 0))
+            with suppress(OSError):
+                datagrams.bind((LOOPBACK, stream.getsockname()[1]))
+                numbers.append(stream.getsockname()[1])
+        return list(zip(numbers[::2], numbers[1::2]))
+
+
+def settings_text(places: Sequence[Place], directory: Path, *, trace: str = "buffered") -> str:
+    """The settings file of the cluster."""
+    sites = list(dict.fromkeys(place.site for place in places))
+    lines = [
+        "# A cluster for development, to be run with --dev: loopback only, open to every program of this machine.",
+        "[cluster]",
+        'name = "up"',
+        f"state_directory = {quoted(directory / 'state')}",
+        "",
+    ]
+    for site in sites:
+        lines += ["[[site]]", f'name = "{site}"', ""]
+    for place in places:
+        lines += ["[[daemon]]", f'name = "{place.name}"', f'site = "{place.site}"', f'address = "{LOOPBACK}"']
+        lines += [f"port = {place.port}", f"admin_port = {place.admin_port}", ""]
+    for position, site in enumerate(sites):
+        for other in sites[position + 1 :]:
+            lines += ["[[link]]", f'between = ["{site}", "{other}"]', ""]
+    lines += ["[trace]", f'level = "{trace}"', f"directory = {quoted(directory / 'trace')}", ""]
+    lines += ["[spread]", "enabled = true", "share_port = true", "", "[faults]", "enabled = true", ""]
+    return "\n".join(lines)
+
+
+def quoted(path: Path) -> str:
+    """As a string of TOML."""
+    return msgspec.json.encode(str(path)).decode()
+
+
+class LocalDaemon:
+    """One process."""
+
+    def __init__(self, place: Place, settings: Path, log: Path) -> None:
+        self.place, self.settings, self.log = place, settings, log
+        self.admin = AdminClient(place.admin, within_s=5.0)
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def command(self) -> list[str]:
+        """What starts it."""
+        return [
+            sys.executable,
+            "-m",
+            "isotone.cli",
+            "daemon",
+            "run",
+            str(self.settings),
+            "--dev",
+            "--name",
+            self.place.name,
+        ]
+
+    def start(self) -> None:
+        """In a session of its own, so that an interrupt at the terminal reaches only us; it ends when we do."""
+        assert self.process is None or self.process.poll() is not None, "it runs already"
+        command = [*self.command, "--end-with", str(os.getpid())]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+
+    @property
+    def ended(self) -> int | None:
+        """Its exit code, once it ended."""
+        return None if self.process is None else self.process.poll()
+
+    def send_signal(self, number: int) -> None:
+        """Unless it ended."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(number)
+
+    def tail(self) -> str:
+        """The last lines of its log."""
+        with suppress(OSError):
+            lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+            return "\n".join(lines[-LOG_TAIL_LINES:])
+        return ""
+
+
+class LocalCluster:
+    """All of them. As a context manager it ends what it started, whatever happens."""
+
+    def __init__(self, places: Sequence[Place], directory: Path, *, trace: str = "buffered") -> None:
+        self.directory = directory
+        self.settings = directory / "isotone.toml"
+        self.daemons = [LocalDaemon(place, self.settings, directory / f"{place.name}.log") for place in places]
+        self._text = settings_text(places, directory, trace=trace)
+
+    def __enter__(self) -> LocalCluster:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self, within_s: float = 60.0, progress: Callable[[str], None] = lambda note: None) -> None:
+        """Start all and wait until they are in one daemon view."""
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            self.settings.write_text(self._text, encoding="utf-8")
+        except OSError as error:
+            raise MachineError(f"cannot write {self.settings}: {error.strerror}") from error
+        for daemon in self.daemons:
+            daemon.start()
+        self.wait(self.is_together, within_s, progress)
+
+    def is_together(self) -> bool:
+        """Whether all are ready, in one daemon view of all."""
+        views = set()
+        for daemon in self.daemons:
+            try:
+                status = daemon.admin.get("/status")
+            except MachineError:
+                return False
+            if not status["ready"] or len(status["stack"]["view"]["members"]) != len(self.daemons):
+                return False
+            views.add(status["stack"]["view"]["daemon_view"])
+        return len(views) == 1
+
+    def wait(
+        self, reached: Callable[[], bool], within_s: float, progress: Callable[[str], None] = lambda note: None
+    ) -> None:
+        """Until the condition holds; a daemon that ends meanwhile is an error with the end of its log."""
+        deadline = time.monotonic() + within_s
+        while not reached():
+            for daemon in self.daemons:
+                if daemon.ended is not None:
+                    raise MachineError(f"daemon {daemon.place.name} ended with {daemon.ended}:\n{daemon.tail()}")
+            if time.monotonic() > deadline:
+                tails = "\n".join(f"{daemon.place.name}: {daemon.tail()}" for daemon in self.daemons)
+                raise MachineError(f"the cluster is not together after {within_s:g} seconds:\n{tails}")
+            progress("waiting for one daemon view")
+            time.sleep(LOOK_EVERY_S)
+
+    def stop(self, within_s: float = STOP_WITHIN_S) -> dict[str, int | None]:
+        """Ask all to stop, wait, and kill who does not; their exit codes."""
+        for daemon in self.daemons:
+            daemon.send_signal(signal.SIGTERM)
+            daemon.send_signal(signal.SIGCONT)  # one that is stopped could not hear it
+        deadline = time.monotonic() + within_s
+        for daemon in self.daemons:
+            if daemon.process is None:
+                continue
+            try:
+                daemon.process.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                daemon.process.kill()
+                daemon.process.wait()
+        return {daemon.place.name: daemon.ended for daemon in self.daemons}

@@ -1,0 +1,97 @@
+"""``isotone status``: how daemons stand, once or live."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+from rich.console import Group, RenderableType
+
+from isotone.cli.admin_client import AdminClient, admin_options, clients_of
+from isotone.cli.command_group import EXIT_VIOLATION
+from isotone.cli.output import json_option, live_display, print_json, print_text, results
+from isotone.cli.status_tables import cluster_table, status_view
+from isotone.core.errors import MachineError
+
+
+@click.command("status")
+@admin_options
+@click.option("--watch", is_flag=True, help="Show it anew every --every seconds until interrupted.")
+@click.option("--every", type=click.FloatRange(0.1, 3600), default=1.0, show_default=True, metavar="SECONDS")
+@json_option
+def status_command(
+    addresses: tuple[str, ...], credential_file: Path | None, watch: bool, every: float, as_json: bool
+) -> int:
+    """Show daemon view, sites, links, groups, clients, and timeouts with where they come from.
+
+    With one --address everything about that daemon; with several a line for each. With --watch and --json, one JSON
+    object on a line each time.
+
+    \b
+    Examples:
+      isotone status
+      isotone status --watch
+      isotone status --address 127.0.0.1:4810 --address 127.0.0.1:4820 --json
+
+    Exit codes: 0 all ready, 1 one is not, 2 wrong usage or no credential, 3 none answers.
+    """
+    clients = clients_of(addresses, credential_file)
+    if watch:
+        _watch(clients, every, as_json)
+    told = ask_all(clients)
+    if as_json:
+        print_json(_json(told))
+    else:
+        results().print(_shown(told))
+    return exit_code(told)
+
+
+Told = list[tuple[str, dict[str, Any] | None, str]]
+
+
+def ask_all(clients: Sequence[AdminClient], *, needed: bool = True) -> Told:
+    """Address, status or none, and why none; none at all is an error where one is ``needed``."""
+    told: Told = []
+    for client in clients:
+        try:
+            told.append((client.address, client.get("/status"), ""))
+        except MachineError as error:
+            told.append((client.address, None, str(error)))
+    if needed and all(status is None for _, status, _ in told):
+        raise MachineError(told[0][2])
+    return told
+
+
+def exit_code(told: Told) -> int:
+    """0 when all are ready."""
+    return 0 if all(status is not None and status["ready"] for _, status, _ in told) else EXIT_VIOLATION
+
+
+def _json(told: Told) -> object:
+    if len(told) == 1 and told[0][1] is not None:
+        return told[0][1]
+    return {"daemons": [{"address": address, "status": status, "error": why} for address, status, why in told]}
+
+
+def _shown(told: Told) -> RenderableType:
+    if len(told) == 1 and told[0][1] is not None:
+        return status_view(told[0][1])
+    return Group(cluster_table((status["name"] if status else where, status, why) for where, status, why in told))
+
+
+def _watch(clients: Sequence[AdminClient], every: float, as_json: bool) -> NoReturn:
+    """Until interrupted, also while none answers; only the first time one has to."""
+    told = ask_all(clients)
+    with live_display() if not as_json else nullcontext() as live:
+        while True:
+            if live is None:
+                print_text(json.dumps(_json(told)))
+            else:
+                live.update(_shown(told), refresh=True)
+            time.sleep(every)
+            told = ask_all(clients, needed=False)

@@ -1,0 +1,208 @@
+"""A daemon's status for people: daemon view, sites, links, peers with their timeouts, groups, clients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+ROWS_MAX = 12
+
+
+def status_view(status: dict[str, Any]) -> RenderableType:
+    """All of one daemon."""
+    parts: list[RenderableType] = [headline(status)]
+    if status["stack"]["sites"]:
+        parts.append(sites_table(status["stack"]))
+    if status["stack"]["links"]:
+        parts.append(links_table(status["stack"]))
+    if status["stack"]["peers"]:
+        parts += [peers_table(status["stack"]), timeouts_table(status["stack"])]
+    if status["groups"]:
+        parts.append(groups_table(status))
+    if status["clients"]:
+        parts.append(clients_table(status))
+    parts.append(tail(status))
+    return Group(*parts)
+
+
+def headline(status: dict[str, Any]) -> Text:
+    """One daemon in two lines."""
+    view = status["stack"]["view"]
+    text = Text()
+    text.append(status["stack"]["daemon"], style="bold")
+    text.append(f" at {status['stack']['address']} in site {status['stack']['site']}, cluster {status['cluster']}: ")
+    text.append("ready" if status["ready"] else "not ready", style="bold green" if status["ready"] else "bold red")
+    works = "works" if view["is_working"] else "is over"
+    text.append(f"\ndaemon view {view['daemon_view']} {works}: {', '.join(view['members'])}")
+    if not view["is_working"]:
+        text.append(f"\n{view['text']}", style="yellow")
+    if view["groups_state"] != "GOP":
+        missing = ", ".join(view["groups_missing"])
+        text.append(f"\ngroups are {view['groups_state']}" + (f", waiting for {missing}" if missing else ""))
+    return text
+
+
+def sites_table(stack: dict[str, Any]) -> Table:
+    """Sites with their lines."""
+    lines = stack["lines"] or {}
+    slowest = lines["slowest"] if lines.get("agreed_since") is not None else ()
+    rows = (
+        (
+            site["name"],
+            " ".join(site["daemons"]),
+            site["gateway"],
+            f"{site['received']}/{site['known']}",
+            str(site["line"]),
+            str(site["acknowledged"]),
+            "messages wait for it" if site["name"] in slowest else "",
+        )
+        for site in stack["sites"]
+    )
+    return _table("sites", ("site", "daemons", "gateway", "units", "line", "everywhere", ""), rows)
+
+
+def links_table(stack: dict[str, Any]) -> Table:
+    """Links with what they carried, round trips, and what had to be sent again."""
+    rows = []
+    for link in stack["links"]:
+        counters = link["counters"]
+        sent = counters["packets_sent"]
+        again = f"{100 * counters['packets_resent'] / sent:.1f} %" if sent else "-"
+        rows.append(
+            (
+                link["name"],
+                link["protocol"],
+                " ".join(link["to"]) or "-",
+                span(counters["round_trip_us"]),
+                str(sent),
+                str(counters["packets_received"]),
+                again,
+                size(counters["buffered_bytes"] + link["waiting_bytes"]),
+            )
+        )
+    return _table("links", ("link", "protocol", "to", "round trip", "sent", "received", "again", "held"), rows)
+
+
+def peers_table(stack: dict[str, Any]) -> Table:
+    """Other daemons as they are seen from here."""
+    rows = (
+        (
+            peer["name"],
+            peer["site"],
+            peer["address"],
+            "suspected: " + peer["suspected"] if peer["suspected"] else "reached" if peer["reached"] else "not reached",
+            span(peer["round_trip_us"]),
+            span(peer["variation_us"]),
+            f"{peer['lost_ppm'] / 10_000:.1f} %",
+            span(peer["silent_us"]),
+        )
+        for peer in stack["peers"]
+    )
+    return _table("daemons", ("daemon", "site", "address", "", "round trip", "±", "lost", "heard ago"), rows)
+
+
+def timeouts_table(stack: dict[str, Any]) -> Table:
+    """How long each peer may be silent, and where that comes from."""
+    rows = (
+        (peer["name"], name.replace("_", " "), span(timeout["us"]), timeout["text"])
+        for peer in stack["peers"]
+        for name, timeout in peer["timeouts"].items()
+    )
+    return _table("timeouts", ("daemon", "timeout", "now", "where it comes from"), rows)
+
+
+def groups_table(status: dict[str, Any]) -> Table:
+    """Groups, the first of many."""
+    rows = (
+        (
+            group["name"],
+            str(group["members_total"]),
+            str(group["local"]),
+            "in transition" if group["in_transition"] else "",
+            group["view"],
+        )
+        for group in status["groups"][:ROWS_MAX]
+    )
+    title = _some("groups", status["totals"]["groups"])
+    return _table(title, ("group", "members", "here", "", "view"), rows)
+
+
+def clients_table(status: dict[str, Any]) -> Table:
+    """Clients, those who hold most first."""
+    rows = (
+        (
+            client["name"],
+            client["kind"],
+            client["principal"] or "-",
+            str(client["groups"]),
+            size(client["held_bytes"]),
+            "senders wait for it" if client["blocks"] else "" if client["connected"] else "away",
+        )
+        for client in status["clients"][:ROWS_MAX]
+    )
+    title = _some("clients", status["totals"]["clients"])
+    return _table(title, ("client", "kind", "principal", "groups", "held", ""), rows)
+
+
+def tail(status: dict[str, Any]) -> Text:
+    """Trace, faults, refusals."""
+    trace = status["trace"]
+    text = Text(f"trace {trace['level']}: {trace['rows']} rows, {trace['lost']} lost, {size(trace['bytes'])} on disk")
+    if trace["failed"]:
+        text.append(f"; {trace['failed']}", style="bold red")
+    if status["faults"]:
+        text.append(f"\n{len(status['faults'])} faults are injected", style="bold yellow")
+    for refusal in status["stack"]["refusals"]:
+        text.append(f"\n{refusal['daemon']}: {refusal['evidence']}", style="yellow")
+    return text
+
+
+def cluster_table(rows: Iterable[tuple[str, dict[str, Any] | None, str]]) -> Table:
+    """Several daemons, one line each: name, status if it answered, and what else is to be said."""
+    table = _table("", ("daemon", "state", "daemon view", "members", "groups", "clients", "round trips", ""), ())
+    for name, status, note in rows:
+        if status is None:
+            table.add_row(name, Text("no answer", style="red"), "", "", "", "", "", note)
+            continue
+        view, peers = status["stack"]["view"], status["stack"]["peers"]
+        trips = " ".join(f"{peer['name']} {span(peer['round_trip_us'])}" for peer in peers if peer["reached"])
+        state = Text("ready", style="green") if status["ready"] else Text(view["state"], style="yellow")
+        groups, clients = str(status["totals"]["groups"]), str(status["totals"]["clients"])
+        table.add_row(name, state, view["daemon_view"], " ".join(view["members"]), groups, clients, trips, note)
+    return table
+
+
+def _some(title: str, total: int) -> str:
+    return f"{title}: {ROWS_MAX} of {total}" if total > ROWS_MAX else title
+
+
+def _table(title: str, columns: Iterable[str], rows: Iterable[tuple[str, ...]]) -> Table:
+    table = Table(
+        title=title or None, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2)
+    )
+    for column in columns:
+        table.add_column(column, header_style="dim")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def span(us: int) -> str:
+    """A length of time for people."""
+    if us >= 1_000_000:
+        return f"{us / 1_000_000:.3g} s"
+    return f"{us / 1_000:.3g} ms" if us else "-"
+
+
+def size(count: int) -> str:
+    """A number of bytes for people."""
+    value = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{value:.3g} {unit}"
+        value /= 1024
+    return f"{value:.3g} TiB"

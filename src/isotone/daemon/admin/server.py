@@ -1,0 +1,81 @@
+"""The administration port of one daemon: its own HTTP listener, loopback unless the settings say otherwise."""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+
+from isotone.core.errors import InputError, MachineError
+from isotone.daemon.admin.http import HttpLimits, HttpServer
+from isotone.daemon.admin.metrics import Metrics
+from isotone.daemon.admin.operated import Operated
+from isotone.daemon.admin.principals import Audit, Judge, LoggedAudit, check_open, open_judge
+from isotone.daemon.admin.routes import FREE, Routes
+from isotone.evs.sessions.admission import Admitted
+
+log = logging.getLogger("isotone.admin")
+
+
+class AdminSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Where it listens, and its bounds."""
+
+    address: str = "127.0.0.1:4810"
+    """Host and port; port 0 lets the kernel choose."""
+    metrics_open: bool = False
+    """Whether /metrics needs no principal."""
+    limits: HttpLimits = HttpLimits()
+
+
+class AdminServer:
+    """Serves one daemon. A port that asks for no credential is only on loopback; without a judge it asks for none."""
+
+    def __init__(
+        self,
+        node: Operated,
+        settings: AdminSettings | None = None,
+        *,
+        judge: Judge | None = None,
+        audit: Audit | None = None,
+    ) -> None:
+        self.settings = settings or AdminSettings()
+        self.address = ""
+        self.metrics = Metrics(node)
+        self._host, self._port = split_address(self.settings.address)
+        judge = judge or open_judge
+        if isinstance(judge(b"", "stop"), Admitted):
+            check_open(self._host)
+        routes = Routes(
+            node,
+            judge=judge,
+            audit=audit or LoggedAudit(),
+            metrics=self.metrics,
+            free=(*FREE, "/metrics") if self.settings.metrics_open else FREE,
+        )
+        self._server = HttpServer(routes.handle, self.settings.limits)
+        self.metrics.requests = self._server.answers
+
+    async def start(self) -> None:
+        """Listen; `address` says where."""
+        try:
+            host, port = await self._server.start(self._host, self._port)
+        except OSError as error:
+            raise MachineError(
+                f"cannot listen on {self.settings.address} for administration: {error.strerror or error}\
+; [admin] address names another one"
+            ) from error
+        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        log.info("administration listens", extra={"fields": {"address": self.address}})
+
+    async def stop(self) -> None:
+        """Close the listener and every connection."""
+        await self._server.stop()
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of ``host:port`` or ``[host]:port``; raises `InputError`."""
+    host, separator, port = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not (separator and host and port.isascii() and port.isdigit() and int(port) < 2**16):
+        raise InputError(f"not an address: {address!r}; write host:port or [host]:port")
+    return host, int(port)

@@ -1,0 +1,164 @@
+"""A daemon as a service, in this process: administration with credentials, reloading, keys, development."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from isotone.cli.admin_client import AdminClient
+from isotone.cli.local_cluster import Place, places_of, settings_text
+from isotone.core.errors import InputError
+from isotone.daemon.admin.assembly import assembled, opened
+from isotone.daemon.admin.service import Service
+from isotone.daemon.node import Node
+from isotone.daemon.security.credentials import add_credential
+from isotone.daemon.security.keys import generate_key
+from isotone.daemon.settings import DaemonSettings, load, read
+
+ADMIN = """
+[security]
+credentials_file = "{credentials}"
+
+[[security.access]]
+allow = ["connect", "join", "send"]
+
+[[security.access]]
+principals = ["ada"]
+allow = ["admin"]
+"""
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Iterator[None]:
+    logger = logging.getLogger("isotone")
+    level = logger.level
+    yield
+    logger.setLevel(level)
+
+
+def settings_file(home: Path, places: list[Place], more: str = "") -> Path:
+    path = home / "isotone.toml"
+    path.write_text(settings_text(places, home) + more)
+    return path
+
+
+@asynccontextmanager
+async def served(path: Path, name: str = "d1") -> AsyncIterator[tuple[Node, Service]]:
+    """The daemon of a file, ready."""
+
+    def again() -> tuple[DaemonSettings, list[str]]:
+        return load(path), []
+
+    assembly = assembled(load(path), name)
+    node = Node(assembly.node, assembly.hooks)
+    await node.start()
+    service = Service(assembly, again)
+    try:
+        async with service.around(node):
+            async with asyncio.timeout(30):
+                await node.ready()
+            yield node, service
+    finally:
+        await node.stop()
+
+
+def test_administration_needs_a_credential_that_the_access_list_allows(tmp_path: Path) -> None:
+    credentials = tmp_path / "credentials"
+    ada, bob = add_credential(credentials, "ada"), add_credential(credentials, "bob")
+    path = settings_file(tmp_path, places_of(1, 1, None), ADMIN.format(credentials=credentials))
+
+    async def scenario() -> None:
+        async with served(path) as (_, service):
+            assert service.admin is not None
+            where = service.admin.address
+            for credential in ("", "wrong", bob):
+                with pytest.raises(InputError, match="refuses"):
+                    await asyncio.to_thread(AdminClient(where, credential).get, "/status")
+            admin = AdminClient(where, ada)
+            assert (await asyncio.to_thread(admin.get, "/status"))["ready"]
+            assert (await asyncio.to_thread(admin.post, "/trace", {"level": "off"}))["level"] == "off"
+            assert await asyncio.to_thread(AdminClient(where).is_ready)
+            credentials.write_text("")
+            assert await asyncio.to_thread(admin.post, "/reload", {}) is not None
+            with pytest.raises(InputError, match="refuses"):
+                await asyncio.to_thread(admin.get, "/status")
+
+    asyncio.run(scenario())
+    audit = (tmp_path / "state" / "d1" / "audit.jsonl").read_text()
+    assert '"principal": "ada", "act": "trace", "outcome": "done"' in audit
+    assert audit.count('"act": "look", "outcome": "refused"') == 1
+
+
+def test_settings_that_cannot_be_read_again_change_nothing(tmp_path: Path) -> None:
+    path = settings_file(tmp_path, places_of(1, 1, None))
+
+    async def scenario() -> None:
+        async with served(path) as (node, service):
+            before = service.settings
+            path.write_text(path.read_text().replace('level = "buffered"', 'level = "loud"'))
+            with pytest.raises(InputError, match="loud"):
+                await node.reload()
+            assert service.settings is before
+            path.write_text(path.read_text().replace('level = "loud"', 'level = "off"'))
+            assert any("trace" in line for line in await node.reload())
+            assert node.trace_status().level == "off"
+
+    asyncio.run(scenario())
+
+
+def test_daemons_with_keys_come_together_and_a_stranger_does_not(tmp_path: Path) -> None:
+    places = places_of(3, 1, None)
+    keys = {place.name: generate_key(tmp_path / f"{place.name}.key") for place in places}
+    stranger = generate_key(tmp_path / "other.key")
+    text = settings_text(places, tmp_path)
+    for place in places:
+        own = stranger if place.name == "d3" else keys[place.name]
+        text = text.replace(f'name = "{place.name}"\n', f'name = "{place.name}"\npublic_key = "{own.text}"\n')
+    path = tmp_path / "isotone.toml"
+    path.write_text(text + f'\n[security]\nmode = "keys"\nprivate_key_file = "{tmp_path}/{{name}}.key"\n')
+
+    async def scenario() -> None:
+        async with served(path, "d1") as (one, _), served(path, "d2") as (two, _), served(path, "d3") as (three, _):
+            wanted = ["d1", "d2"]
+            async with asyncio.timeout(30):
+                while [each.name for each in two.stack.membership.members] != wanted or not two.is_ready:
+                    await next_look(two)
+                while not one.counts()["guard"] or not any(
+                    count for name, count in one.counts()["guard"].items() if name.startswith("refused")
+                ):
+                    await next_look(one)
+            assert [each.name for each in three.stack.membership.members] == ["d3"]
+            assert [each.name for each in one.stack.membership.members] == wanted
+
+    asyncio.run(scenario())
+
+
+async def next_look(node: Node) -> None:
+    """Until the node woke up once more."""
+    woken = asyncio.Event()
+
+    def look(at: int) -> None:
+        woken.set()
+
+    node.observers.append(look)
+    await woken.wait()
+    node.observers.remove(look)
+
+
+def test_development_is_for_loopback_and_without_secrets(tmp_path: Path) -> None:
+    places = places_of(1, 1, None)
+    text = settings_text(places, tmp_path)
+    assert opened(read(text).settings).dev
+    for wrong in (
+        text.replace('address = "127.0.0.1"', 'address = "10.1.2.3"'),
+        text.replace("port = ", 'listen = "0.0.0.0"\nport = ', 1),
+        text + '\n[admin]\nlisten = "0.0.0.0"\n',
+        text + "\n[security]\nanonymous = false\n",
+    ):
+        with pytest.raises(InputError):
+            opened(read(wrong).settings)
