@@ -167,8 +167,8 @@ class Process:
         self.running = phase is Phase.RUNNING
 
     def player(self, client: str) -> Lane | None:
-        """The automaton that plays the clients of this name."""
-        return self.lanes.get(self.players.get(client, CLIENTS_LABEL))
+        """The automaton that plays the clients of this name; where nobody does, the sessions of the service itself."""
+        return self.lanes.get(self.players.get(client, CLIENTS_LABEL)) or self.lanes.get(SERVICE_LABEL)
 
 
 class Node:

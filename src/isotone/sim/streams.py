@@ -78,6 +78,7 @@ class End:
         "blocked",
         "closing",
         "heard_at",
+        "held",
         "incoming",
         "lane",
         "outgoing",
@@ -99,6 +100,7 @@ class End:
         self.state = State.CONNECTING
         self.closing = False  # our side asked to close
         self.blocked = False  # the writer waits for StreamWritable
+        self.held = False  # the reader does not read: what comes fills the window
         self.heard_at = 0
         self.timer_due = -1
         self.timer_entry = -1
@@ -158,6 +160,26 @@ class Streams:
         else:
             self._pump(end)
 
+    def abort(self, lane: Lane, stream: int) -> None:
+        """Break a stream off at once: the peer hears a reset, this side nothing more."""
+        end = self._ends.get((lane, stream))
+        if end is not None:
+            self._send(end, Kind.RESET)
+            self._forget(end)
+
+    def hold(self, lane: Lane, stream: int) -> None:
+        """The reader stops reading; what is under way still comes, and its place in the window stays taken."""
+        end = self._ends.get((lane, stream))
+        if end is not None:
+            end.held = True
+
+    def release(self, lane: Lane, stream: int) -> None:
+        """The reader has read all that came, and reads on."""
+        end = self._ends.get((lane, stream))
+        if end is not None and end.held:
+            end.held = False
+            self._reopen(end)
+
     # --- life of processes ---------------------------------------------------------------------------------------
 
     def drop(self, process: Process) -> None:
@@ -171,9 +193,13 @@ class Streams:
     def resume(self, process: Process) -> None:
         """A paused process takes what waited; its peers may send on."""
         for (lane, _), end in list(self._ends.items()):
-            if lane.process is process and end.incoming.unread:
-                end.incoming.unread = 0
-                self._send(end, Kind.ACK)
+            if lane.process is process and not end.held:
+                self._reopen(end)
+
+    def _reopen(self, end: End) -> None:
+        if end.incoming.unread:
+            end.incoming.unread = 0
+            self._send(end, Kind.ACK)
 
     # --- sending -------------------------------------------------------------------------------------------------
 
@@ -291,7 +317,7 @@ class Streams:
     def _take(self, end: End, segment: Segment) -> None:
         data = end.incoming.take(segment.cut)
         if data and not end.closing:
-            if end.lane.process.phase is Phase.PAUSED:
+            if end.held or end.lane.process.phase is Phase.PAUSED:
                 end.incoming.unread += len(data)
             self._tell(end, StreamReceived(self._at(end), end.stream, data))
         self._send(end, Kind.ACK)

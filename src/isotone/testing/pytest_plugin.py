@@ -1,0 +1,98 @@
+"""The pytest plug-in: options for the seeds of `isotone.testing.seeds`, progress, and the line that replays a failure.
+
+Without ``seeds`` in a test suite it does nothing and imports nothing of Isotone.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from isotone.testing.seeding import Chosen
+
+PROGRESS_S = 5.0
+REPLAY = "isotone_replay"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """How many seeds, or which one."""
+    group = parser.getgroup("isotone", "tests over many seeds (isotone.testing.seeds)")
+    group.addoption("--isotone-seeds", type=_natural, metavar="N", help="run every such test with the seeds 0 … N-1")
+    group.addoption("--isotone-seed", type=_natural, metavar="K", help="run every such test with seed K only")
+
+
+def _natural(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise ValueError(f"a number from 0, not {text}")
+    return value
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Tell `seeds` what was chosen for this test."""
+    module = sys.modules.get("isotone.testing.seeding")  # imported by whoever uses it
+    if module is None:
+        return (yield)
+    chosen: Chosen = module.chosen
+    before = dict(vars(chosen))
+    teller = _Teller(item)
+    chosen.count = item.config.getoption("--isotone-seeds")
+    chosen.seed = item.config.getoption("--isotone-seed")
+    chosen.progress, chosen.replay, chosen.failed = teller.progress, teller.replay, teller.failed
+    try:
+        return (yield)
+    finally:
+        vars(chosen).update(before)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """The lines that replay what failed."""
+    lines = [
+        value
+        for report in terminalreporter.stats.get("failed", ())
+        for name, value in getattr(report, "user_properties", ())
+        if name == REPLAY
+    ]
+    if lines:
+        terminalreporter.section("isotone: replay the failing seeds")
+        for line in lines:
+            terminalreporter.write_line(line)
+
+
+class _Teller:
+    """What one test tells."""
+
+    def __init__(self, item: pytest.Item) -> None:
+        self._item = item
+        self._told_at = time.monotonic()
+
+    def replay(self, seed: int) -> str:
+        """The command, from where pytest was called."""
+        here = os.path.relpath(self._item.path, self._item.config.invocation_params.dir)
+        _, mark, inner = self._item.nodeid.partition("::")
+        return f"pytest {shlex.quote(here + mark + inner)} --isotone-seed={seed}"
+
+    def failed(self, seed: int, line: str) -> None:
+        """Keep the line for the end, also across processes."""
+        self._item.user_properties.append((REPLAY, line))
+
+    def progress(self, done: int, count: int) -> None:
+        """A line now and then when a test takes long."""
+        now = time.monotonic()
+        if not done or now - self._told_at < PROGRESS_S:
+            return
+        self._told_at = now
+        plugins = self._item.config.pluginmanager
+        reporter, capture = plugins.getplugin("terminalreporter"), plugins.getplugin("capturemanager")
+        if reporter is None or capture is None:
+            return
+        with capture.global_and_fixture_disabled():
+            reporter.write_line(f"\nisotone: {self._item.name}: {done} of {count} seeds")
