@@ -1,3 +1,73 @@
-"""Isotone: group communication and replication, with one order for everyone."""
+"""Isotone: group communication and replication, with one order for everyone.
+
+What a program needs stands here and is loaded when it is first asked for::
+
+    async with isotone.connect("localhost:4803", name="alice") as me:
+        chat = await me.join("chat")
+        await chat.send(b"hello", service=isotone.AGREED)
+        async for event in chat:
+            ...
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0.dev0"
+
+if TYPE_CHECKING:
+    from isotone import testing as testing
+    from isotone.client import Bundle as Bundle
+    from isotone.client import ClientError as ClientError
+    from isotone.client import Group as Group
+    from isotone.client import Message as Message
+    from isotone.client import Reconnected as Reconnected
+    from isotone.client import SelfLeave as SelfLeave
+    from isotone.client import Session as Session
+    from isotone.client import Settings as Settings
+    from isotone.client import Slow as Slow
+    from isotone.client import Transitional as Transitional
+    from isotone.client import Unconfirmed as Unconfirmed
+    from isotone.client import View as View
+    from isotone.client import connect as connect
+    from isotone.core.errors import IsotoneError as IsotoneError
+    from isotone.core.services import Service as Service
+    from isotone.daemon.embedded import node as node
+
+    UNRELIABLE = Service.UNRELIABLE
+    RELIABLE = Service.RELIABLE
+    FIFO = Service.FIFO
+    CAUSAL = Service.CAUSAL
+    AGREED = Service.AGREED
+    SAFE = Service.SAFE
+
+_CLIENT = (
+    *("connect", "Session", "Group", "Settings", "Message", "Bundle", "View", "Transitional", "SelfLeave", "Slow"),
+    *("Reconnected", "ClientError", "Unconfirmed"),
+)
+_SERVICES = ("UNRELIABLE", "RELIABLE", "FIFO", "CAUSAL", "AGREED", "SAFE")
+_WHERE = dict.fromkeys(_CLIENT, "isotone.client") | {
+    "IsotoneError": "isotone.core.errors",
+    "Service": "isotone.core.services",
+    "node": "isotone.daemon.embedded",
+}
+_MODULES = ("client", "testing")
+
+__all__ = ["__version__", *_CLIENT, *_SERVICES, *_MODULES, "IsotoneError", "Service", "node"]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> object:
+    if name in _SERVICES:
+        return __getattr__("Service")[name]  # type: ignore[index]
+    if name in _MODULES:
+        return import_module(f"isotone.{name}")
+    if name in _WHERE:
+        value: object = getattr(import_module(_WHERE[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'isotone' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -90,7 +90,7 @@ def test_a_disconnect_leaves_all_groups_after_what_was_sent() -> None:
     for group in ("g", "h"):
         last = views_of(world, b, group)[-1]
         assert (last.members, last.cause, last.subject) == ((b,), Cause.DISCONNECT, a)
-    assert world.ask(a, b4.Join("g")) == [b4.Refused("join", "not connected")]
+    assert world.ask(a, b4.Join("g")) == [b4.Refused("join", "not connected", "g")]
 
 
 def test_a_bundle_reaches_each_member_once() -> None:
@@ -178,7 +178,7 @@ def test_requests_before_a_connect_are_refused() -> None:
     stranger = ClientId(world.daemons["d1"], "a", 1)
     for request in (b4.Join("g"), b4.Leave("g"), b4.Disconnect(), request_of("a sequence too high", stranger)):
         (answer,) = world.ask(stranger, request)
-        assert answer == b4.Refused(type(request).__name__.lower(), "not connected")
+        assert answer == b4.refusal(request, "not connected")
 
 
 def test_a_name_is_used_once_and_sessions_grow() -> None:

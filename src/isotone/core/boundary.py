@@ -70,10 +70,11 @@ class Connected(msgspec.Struct, frozen=True, gc=False):
 
 
 class Refused(msgspec.Struct, frozen=True, gc=False):
-    """A request was refused; the session stays as it was."""
+    """A request was refused; the session stays as it was. Of a join or leave it says which group's."""
 
     request: str
     reason: str
+    group: str = ""
 
 
 class Disconnected(msgspec.Struct, frozen=True, gc=False):
@@ -123,3 +124,9 @@ class Indicated(Event, frozen=True, gc=False):
 
     receivers: tuple[ClientId, ...]
     indication: Indication
+
+
+def refusal(request: Request, reason: str) -> Refused:
+    """The answer to a request that is not legal."""
+    group = request.group if isinstance(request, Join | Leave) else ""
+    return Refused(type(request).__name__.lower(), reason, group)

@@ -93,7 +93,7 @@ def test_a_refusal_of_the_group_service_ends_the_session() -> None:
     assert house.booth().asked[-1].request == b4.Disconnect()
 
 
-def test_a_join_that_the_group_service_refuses_comes_back_if_there_is_no_doubt_which() -> None:
+def test_a_join_that_the_group_service_refuses_comes_back() -> None:
     house = House(groups=GroupsSettings(groups_max=2))
     (alice,) = house.joined("alice", group="a")
     alice.write(alice.client.join("b"))
@@ -107,14 +107,16 @@ def test_a_join_that_the_group_service_refuses_comes_back_if_there_is_no_doubt_w
     assert alice.expect_view().name == "c"
 
 
-def test_if_there_is_doubt_the_session_ends() -> None:
+def test_of_several_joins_under_way_the_refused_one_comes_back() -> None:
     house = House()
     alice = house.connect("alice")
     client = house.gateway().clients[0]
     out = house.gateway().handle(StreamReceived(0, alice.stream, alice.client.join("a") + alice.client.join("b")))
     assert [each.request for each in out if isinstance(each, b4.Ask)] == [b4.Join("a"), b4.Join("b")]
-    house.tell("d1", b4.Indicated(0, (client,), b4.Refused("join", "the daemon is busy")))
-    assert alice.is_ended
+    house.tell("d1", b4.Indicated(0, (client,), b4.Refused("join", "the daemon is busy", "b")))
+    rejected = alice.expect()
+    assert (rejected.type, rejected.original, rejected.groups) == (REJECT, BY_JOIN, ("b", "#alice#d1"))
+    assert not alice.is_ended
 
 
 def test_a_session_that_the_group_service_ends() -> None:

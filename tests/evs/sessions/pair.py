@@ -70,12 +70,12 @@ class FakeGroups:
                 return [action for group in left for action in self._leave(client, group, Cause.DISCONNECT)]
             case b4.Join(group=group):
                 if client in self.members.setdefault(group, []):
-                    return [b4.Indicate((client,), b4.Refused("join", "joined already"))]
+                    return [b4.Indicate((client,), b4.refusal(request, "joined already"))]
                 self.members[group].append(client)
                 return [self._view(group, Cause.JOIN, client)]
             case b4.Leave(group=group):
                 if client not in self.members.get(group, []):
-                    return [b4.Indicate((client,), b4.Refused("leave", "not a member"))]
+                    return [b4.Indicate((client,), b4.refusal(request, "not a member"))]
                 return [*self._leave(client, group, Cause.LEAVE), b4.Indicate((client,), b4.SelfLeave(group))]
             case b4.Send(bundle=bundle):
                 return self._send(client, bundle)

@@ -440,3 +440,30 @@ def test_parting_waits_for_all_that_was_sent() -> None:
     assert len(pair.groups.bodies("alice")) == 50 and pair.groups.asked[-1][1] == b4.Disconnect()
     assert alice.notices[-1] == Ended(EndCode.ASKED, "asked for", 0)
     assert not any(isinstance(each, b4.Disconnected) for each in alice.heard)
+
+
+def test_what_was_never_written_is_known() -> None:
+    pair = Pair()
+    alice = pair.connect("alice")
+    assert alice.session.unwritten == 1
+    pair.send(alice, b"written")
+    pair.send(alice, b"waits", b"waits too")
+    assert alice.session.unwritten == 2
+    pair.run()
+    assert alice.session.unwritten == 4
+    pair.cut(pair.pipe(alice))
+    pair.refusing = True
+    pair.run()
+    pair.send(alice, b"nobody has this")
+    assert alice.session.unwritten == 4 and alice.session.submitted == 4
+
+
+def test_a_client_may_have_less_patience_than_its_daemon() -> None:
+    pair = Pair(server=ServerSettings(resume_within_us=30_000_000))
+    alice = pair.connect("alice", settings=ClientSettings(resume_within_us=1_000_000))
+    pair.refusing = True
+    pair.cut(pair.pipe(alice))
+    pair.pass_time(900_000)
+    assert alice.session.life is Life.SEEKING
+    pair.pass_time(200_000)
+    assert alice.session.life is Life.ENDED

@@ -1,4 +1,4 @@
-"""Both sides of a session together, streams cut at every byte. Reference: docs/protocols/sessions.md."""
+"""Both sides of a session together, streams cut at every byte. Reference: docs/protocols/session.md."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def test_credentials_are_checked_by_whoever_was_handed_in() -> None:
         pair.send(app, b"from " + app.session.name.encode())
     pair.run()
     assert alice.messages() == [b"from alice"]
-    assert bob.heard == [b4.Connected(), b4.Refused("join", "not for you")]
+    assert bob.heard == [b4.Connected(), b4.Refused("join", "not for you", "g")]
     assert bob.notices == [Dropped(1, 1, "not for you")]
     assert alice.session.tickets.ticket_of(1) == 1 and bob.session.tickets.ticket_of(1) == 2
 
@@ -454,6 +454,23 @@ def test_the_policy_is_that_of_the_group_whose_message_came() -> None:
     pair.pipe(slow).stalled = True
     flood(pair, alice, 100, "strict")
     assert pair.server.counters.ended[EndCode.SLOW] == 1 and pair.server.counters.blocked == 0
+
+
+def test_the_policy_of_a_reader_goes_before_that_of_the_group() -> None:
+    settings = ServerSettings(
+        buffer_bytes_max=10_000,
+        policies={"strict": SlowPolicy.DISCONNECT},
+        client_policies={"patient": SlowPolicy.BLOCK, "hasty": SlowPolicy.DISCONNECT},
+        window_bytes=3_000,
+    )
+    for name, group, ends in (("patient", "strict", 0), ("hasty", "lax", 1), ("other", "lax", 0)):
+        pair = Pair(server=settings)
+        alice, slow = pair.connect("alice"), member(pair, name)
+        pair.ask(slow, b4.Join(group))
+        pair.run()
+        pair.pipe(slow).stalled = True
+        flood(pair, alice, 100, group)
+        assert pair.server.counters.ended[EndCode.SLOW] == ends and pair.server.counters.blocked == 1 - ends
 
 
 def test_a_blocked_reader_of_remote_senders_is_disconnected_at_twice_the_bound() -> None:

@@ -161,7 +161,7 @@ def test_indications_come_back_as_they_were() -> None:
     for indication in (
         b4.Transitional("g", VIEW_ID),
         b4.SelfLeave("g"),
-        b4.Refused("join", "joined already"),
+        b4.Refused("join", "joined already", "g"),
         b4.View(GroupView("g", VIEW_ID, everybody, (ALICE,), Cause.NETWORK, None, ((ALICE, CAROL), (BOB,)))),
         b4.View(GroupView("g", VIEW_ID, (ALICE,), (ALICE,), Cause.LEAVE, BOB)),
         b4.View(GroupView("g", VIEW_ID, (), (), Cause.DISCONNECT, BOB)),

@@ -290,8 +290,8 @@ class SpreadGateway:
                 self._table.welcome(session, out)
             case b4.Refused(reason=reason) | b4.Disconnected(reason=reason) if is_new:
                 self._table.refuse(session, reason, out)
-            case b4.Refused(request=request, reason=reason):
-                self._table.on_refused(session, request, reason, out)
+            case b4.Refused():
+                self._table.on_refused(session, answer, out)
             case b4.Disconnected(reason=reason):
                 self._table.lose(session, reason, out)
 

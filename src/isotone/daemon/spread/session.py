@@ -204,14 +204,12 @@ class SpreadSession:
         """Whether the client's library knows more than one set in a view."""
         return self.version >= VERSION_WITH_SETS
 
-    def refused_join(self) -> Asked | None:
-        """A join was refused: which, if only one was under way. It is as if it had not been asked."""
-        asked = [(group, each) for group, each in self.wanted.items() if each is not None]
-        if len(asked) != 1:
-            return None
-        group, only = asked[0]
-        del self.wanted[group]
-        return only
+    def refused_join(self, group: str) -> Asked | None:
+        """A join was refused. It is as if it had not been asked."""
+        asked = self.wanted.get(group)
+        if asked is not None:
+            del self.wanted[group]
+        return asked
 
     def acceptance(self, version: tuple[int, int, int]) -> bytes:
         """The last answer of the handshake."""

@@ -215,13 +215,13 @@ class SessionTable:
             out.append(b4.Ask(session.client, b4.Disconnect()))
             self._forget(session)
 
-    def on_refused(self, session: SpreadSession, request: str, reason: str, out: list[Action]) -> None:
+    def on_refused(self, session: SpreadSession, refused: b4.Refused, out: list[Action]) -> None:
         """The group service is at a limit. A join is told; else these clients could not know, and end."""
-        join = session.refused_join() if request == "join" else None
+        join = session.refused_join(refused.group) if refused.request == "join" else None
         if join is not None:
-            self.handing.reject(session, join, reason, out)
+            self.handing.reject(session, join, refused.reason, out)
         else:
-            self.end(session, "refused", f"{request}: {reason}", out)
+            self.end(session, "refused", f"{refused.request}: {refused.reason}", out)
 
     def lose(self, session: SpreadSession, reason: str, out: list[Action]) -> None:
         """The group service ended the session."""

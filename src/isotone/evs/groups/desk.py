@@ -17,9 +17,9 @@ from isotone.core.boundary import (
     Indicate,
     Join,
     Leave,
-    Refused,
     Request,
     Send,
+    refusal,
 )
 from isotone.core.bundles import BUNDLE_BYTES_MAX, Bundle
 from isotone.core.codec.bundle import encode_bundle
@@ -58,7 +58,7 @@ class Desk:
         try:
             return self._take(client, request, busy=busy, out=out)
         except LocalProtocolError as error:
-            out.append(Indicate((client,), Refused(type(request).__name__.lower(), str(error))))
+            out.append(Indicate((client,), refusal(request, str(error))))
             return []
 
     def _take(self, client: ClientId, request: Request, *, busy: bool, out: list[Action]) -> list[Draft]:

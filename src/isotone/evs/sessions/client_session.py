@@ -2,7 +2,7 @@
 
 It takes `Requested` and returns `Indicate`, as a group service does, for one client. The id of the client is given by
 the daemon: before `Connected` it is provisional. What the program around it should know beside B4 comes as `Notify`.
-See docs/protocols/sessions.md.
+See docs/protocols/session.md.
 
 Implements: [Spread 3.2, 3.5], the client's end of a connection.
 """
@@ -108,6 +108,11 @@ class ClientSession:
     def settled(self) -> int:
         """Every message up to this ticket was taken by the daemon, or dropped."""
         return self._asking.requests.settled
+
+    @property
+    def unwritten(self) -> int:
+        """No message from this ticket on ever left this process."""
+        return self._asking.requests.unwritten
 
     @property
     def tickets(self) -> Tickets:
@@ -300,7 +305,7 @@ class ClientSession:
         self._notify(notices.Broken(reason), out)
         out.append(CancelTimer(self._beat_key))
         self._connection.attempts.last_reason = reason
-        self._connection.seek(at, self._terms.resume_within_us, out)
+        self._connection.seek(at, min(self._terms.resume_within_us, self.settings.resume_within_us), out)
 
     def _fail(self, reason: str, at: int, out: list[Action], *, hopeless: bool = False) -> None:
         """This attempt came to nothing."""

@@ -1,7 +1,7 @@
 """The first bytes on a stream: which version is spoken on it. They never change.
 
 The client says the range of versions that it speaks, the daemon answers with the highest common one, or with 0 and its
-own range. All that follows belongs to that version. See docs/protocols/sessions.md.
+own range. All that follows belongs to that version. See docs/protocols/session.md.
 """
 
 from __future__ import annotations

@@ -100,7 +100,8 @@ class Handing:
         request, back = session.hand_on()
         self._pool.free += back
         if reason:
-            session.tell(RefusedTold(type(request).__name__.lower(), shortened(reason)))
+            refused = b4.refusal(request, shortened(reason))
+            session.tell(RefusedTold(refused.request, refused.reason, refused.group))
             return
         self._counters.handed_on += 1
         if isinstance(request, b4.Send) and self.room is not None:

@@ -44,8 +44,8 @@ def _told(indication: b4.Indication) -> ControlMessage:
             return TransitionalTold(group, str(view_id))
         case b4.SelfLeave(group=group):
             return SelfLeaveTold(group)
-        case b4.Refused(request=request, reason=reason):
-            return RefusedTold(request, shortened(reason))
+        case b4.Refused(request=request, reason=reason, group=group):
+            return RefusedTold(request, shortened(reason), group)
     raise AssertionError(f"{indication!r} has no frame of its own")
 
 
@@ -86,8 +86,8 @@ def decode_told(told: ControlMessage) -> b4.Indication | None:
             return b4.Transitional(group, parse_group_view_id(view))
         case SelfLeaveTold(group=group):
             return b4.SelfLeave(group)
-        case RefusedTold(request=request, reason=reason):
-            return b4.Refused(request, reason)
+        case RefusedTold(request=request, reason=reason, group=group):
+            return b4.Refused(request, reason, group)
     return None
 
 

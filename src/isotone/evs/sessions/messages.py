@@ -1,4 +1,4 @@
-"""Control messages of a session, and their codecs. What each is for stands on docs/protocols/sessions.md.
+"""Control messages of a session, and their codecs. What each is for stands on docs/protocols/session.md.
 
 Texts and tables are bounded by the frames that carry them.
 """
@@ -163,6 +163,7 @@ class RefusedTold(ControlMessage, frozen=True, tag=0x73):
 
     request: Text
     reason: Reason
+    group: Text = ""
 
 
 class DroppedTold(ControlMessage, frozen=True, tag=0x74):

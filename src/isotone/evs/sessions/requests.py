@@ -105,6 +105,11 @@ class Requests:
         """Messages of which it is not known that they were taken or dropped."""
         return self.submitted - self.settled
 
+    @property
+    def unwritten(self) -> int:
+        """The first ticket that never left this process, on any stream."""
+        return next((each.first for each in self._queue if isinstance(each, Run)), self.submitted + 1)
+
     def open(self, client: ClientId, credit: int, window: int) -> None:
         """The session begins."""
         self._client, self._credit, self.window = client, credit, window

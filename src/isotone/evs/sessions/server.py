@@ -2,7 +2,7 @@
 
 It returns `Ask` and takes `Indicated`, as any client automaton does, so that the shell, the stack and the trace need
 not know that its clients live elsewhere. An indication is encoded once, whoever receives it. What a peer sends wrongly
-ends its own session with a reason, and nothing else. See docs/protocols/sessions.md.
+ends its own session with a reason, and nothing else. See docs/protocols/session.md.
 
 Implements: [Spread 3.2, 3.5], the connections of clients to their daemon.
 """

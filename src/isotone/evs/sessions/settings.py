@@ -57,6 +57,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     policy: SlowPolicy = SlowPolicy.BLOCK
     policies: Mapping[str, SlowPolicy] = {}
     """By group, where it differs: of the group whose message fills the buffer, the stricter of several."""
+    client_policies: Mapping[str, SlowPolicy] = {}
+    """By the private name of the reader; goes before that of the group."""
 
     @property
     def acknowledge_bytes(self) -> int:
@@ -96,6 +98,8 @@ class ClientSettings(msgspec.Struct, frozen=True, kw_only=True):
     connect_within_us: int = 20_000_000
     attempt_us: int = 5_000_000
     """One stream must be open and answered within this time."""
+    resume_within_us: int = 3_600_000_000
+    """How long to look for the daemon after the stream broke, if the daemon does not keep the session for less."""
     retry_first_us: int = 50_000
     retry_max_us: int = 2_000_000
     queue_bytes_max: int = MIB

@@ -1,9 +1,9 @@
 """Slow readers: what becomes of a client that does not take what it is told.
 
-At half of its bound a reader is warned. At the bound the policy says what happens, that of the group whose message
-came: `disconnect` ends the session with a reason; `block` holds, at this daemon, sends to the groups that the reader is
-in, so that their senders run out of credit. Senders at other daemons are not reached by that, so at twice the bound a
-blocked reader is disconnected too.
+At half of its bound a reader is warned. At the bound the policy says what happens, that of the reader or else of the
+group whose message came: `disconnect` ends the session with a reason; `block` holds, at this daemon, sends to the
+groups that the reader is in, so that their senders run out of credit. Senders at other daemons are not reached by that,
+so at twice the bound a blocked reader is disconnected too.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class SlowReaders:
             session.tell(SlowTold(held, bound))
         if held <= bound:
             return ""
-        if self._policy(indication) is SlowPolicy.DISCONNECT:
+        if self._policy(session.client.name, indication) is SlowPolicy.DISCONNECT:
             return f"{held} bytes were not read; the bound is {bound}"
         if held > settings.blocked_bytes_max:
             return f"{held} bytes were not read while senders were blocked; the bound is {settings.blocked_bytes_max}"
@@ -73,8 +73,10 @@ class SlowReaders:
         """Whether all buffers together hold too much."""
         return self._memory.held_bytes > self._settings.buffers_bytes_max
 
-    def _policy(self, indication: b4.Indication | None) -> SlowPolicy:
+    def _policy(self, reader: str, indication: b4.Indication | None) -> SlowPolicy:
         settings = self._settings
+        if settings.client_policies and reader in settings.client_policies:
+            return settings.client_policies[reader]
         if isinstance(indication, b4.Message) and settings.policies:
             named = [settings.policies[group] for group in indication.bundle.groups if group in settings.policies]
             if named:

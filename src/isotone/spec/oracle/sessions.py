@@ -16,9 +16,9 @@ from isotone.core.boundary import (
     Indicate,
     Join,
     Leave,
-    Refused,
     Request,
     Send,
+    refusal,
 )
 from isotone.core.bundles import BUNDLE_BYTES_MAX, GROUPS_MAX, MESSAGES_MAX, Bundle
 from isotone.core.contract import Action
@@ -44,7 +44,7 @@ class Desk:
             reason = self._other(daemon, client, request)
         out: list[Action] = []
         if reason:
-            out.append(Indicate((client,), Refused(type(request).__name__.lower(), reason)))
+            out.append(Indicate((client,), refusal(request, reason)))
         elif type(request) is Connect:
             out.append(Indicate((client,), Connected()))
         elif type(request) is Disconnect:

@@ -1,0 +1,315 @@
+"""The public session of a client: join groups, send, hear. See `isotone.connect`.
+
+It is the owner of a `Link`: what its sessions say becomes events of groups, outcomes of sends and answers of calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Sequence
+from types import TracebackType
+
+from isotone.client.asking import as_bytes, as_groups, sending_service
+from isotone.client.calls import Answers, Calls, check_answers, numbered
+from isotone.client.errors import ClientError, Closed, NoAnswer, NotAMember, NotSent, UnknownFate
+from isotone.client.events import ANSWER, CALL, SELF_DISCARD, Message, SessionEvent
+from isotone.client.group import Events, Group, Membership, receive
+from isotone.client.hearing import Hearing
+from isotone.client.inbox import Inbox, Pressure
+from isotone.client.ledger import Parcel
+from isotone.client.link import Endpoint, Link, State
+from isotone.client.sending import Body, Sending, parcels
+from isotone.client.streams import Loop
+from isotone.core import boundary as b4
+from isotone.core.choice import Choice
+from isotone.core.errors import LocalProtocolError
+from isotone.core.ids import ClientId, Stamp
+from isotone.core.names import check_group_name, is_private_group
+from isotone.core.services import Service
+
+WARN_S = 60.0
+"""So often, at most, a program that does not read is mentioned in the log."""
+
+
+class Session:
+    """A client of a daemon, for as long as the program wants; `isotone.connect` makes one."""
+
+    def __init__(self, endpoint: Endpoint, loop: Loop, choice: Choice) -> None:
+        self._loop = loop
+        self._endpoint = endpoint
+        settings = endpoint.settings
+        self._pressure = Pressure(settings.inbox_bytes_max, settings.overrun_bytes_max, self._on_pause)
+        self._hearing = Hearing(self, Inbox(loop, self._pressure), Calls(choice.word()), settings.private_unread_max)
+        self._link = Link(endpoint, self._hearing, loop, choice)
+        self._sending = Sending(self._link, self._pressure, loop, self._hearing.echoes)
+        self._hearing.bind(self._link, self._sending, self._pressure)
+        self._tasks: dict[asyncio.Task[None], None] = {}  # leaves that nobody waits for
+        self._closing: asyncio.Future[None] | None = None
+        self._warn_at = -math.inf
+
+    # --- to look at ------------------------------------------------------------------------------------------------
+
+    @property
+    def id(self) -> ClientId:
+        """Who we are for others. Another session, after a `Reconnected`, is another id."""
+        return self._hearing.id
+
+    @property
+    def name(self) -> str:
+        """Our private name."""
+        return self._endpoint.name
+
+    @property
+    def private_group(self) -> str:
+        """Where we alone can be reached."""
+        return self.id.private_group
+
+    @property
+    def groups(self) -> dict[str, Group]:
+        """The groups that we are in."""
+        return {name: group for name, group in self._hearing.groups.items() if group.view is not None}
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the daemon can be reached at present."""
+        return self._link.is_connected
+
+    @property
+    def dropped_private(self) -> int:
+        """Private messages and notices that were forgotten because nobody ever looked at `events()`."""
+        return self._hearing.dropped_private
+
+    # --- groups ----------------------------------------------------------------------------------------------------
+
+    async def join(self, group: str) -> Group:
+        """Become a member; returns when the first view with us came, which is also the first event of the group."""
+        if is_private_group(check_group_name(group)):
+            raise LocalProtocolError(f"{group} is private: it has its client alone")
+        groups = self._hearing.groups
+        while (held := groups.get(group)) is not None and held._membership is Membership.LEAVING:
+            await self._out_of(held)
+        if held is not None:
+            raise LocalProtocolError(f"{self.name} joined {group} already")
+        joined = groups[group] = Group(self, group, Inbox(self._loop, self._pressure))
+        try:
+            await self._sending.room()
+            self._hearing.ask_join(joined)
+            self._sending.wake()
+            await self._sending.wait(joined._entered)
+        except BaseException:
+            self._abandon(joined)
+            raise
+        return joined
+
+    def _abandon(self, group: Group) -> None:
+        """Whoever wanted to join does not wait any more."""
+        if group._membership is Membership.OVER:
+            return
+        group._inbox.end()
+        if not group._asked:
+            del self._hearing.groups[group.name]
+            group._end()
+            return
+        group._membership = Membership.LEAVING
+        task = self._loop.create_task(self._ask_leave(group))
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
+
+    async def _ask_leave(self, group: Group) -> None:
+        try:
+            await self._sending.room()
+        except ClientError:
+            return  # with the session, the membership is over too
+        if group._membership is Membership.LEAVING and group._asked:
+            self._sending.ask(b4.Leave(group.name))
+
+    async def _leave(self, group: Group) -> None:
+        if group._membership is Membership.OVER:
+            raise Closed(f"we left {group.name} before")
+        if group._membership is not Membership.LEAVING:
+            await self._sending.room()
+            if group._membership in (Membership.MEMBER, Membership.LOST):
+                group._membership = Membership.LEAVING
+                self._sending.ask(b4.Leave(group.name))
+        await self._out_of(group)
+
+    async def _out_of(self, group: Group) -> None:
+        if group._membership is Membership.LEAVING:
+            waiter: asyncio.Future[None] = self._loop.create_future()
+            group._left.append(waiter)
+            await self._sending.wait(waiter)
+
+    # --- sending ---------------------------------------------------------------------------------------------------
+
+    async def send(
+        self,
+        groups: str | ClientId | Sequence[str | ClientId],
+        body: Body,
+        *,
+        service: Service | None = None,
+        type: int = 0,
+        deadline: float | None = None,
+        confirm: bool = False,
+        self_discard: bool = False,
+    ) -> Stamp | None:
+        """Send one message to one group or several, whether we are in them or not, or to one client.
+
+        Returns when the daemon has *taken* the message. With ``confirm`` it returns the stamp when we heard it
+        ourselves as SAFE and no transitional signal stood before it: all members have it. Only that is an
+        acknowledgement. After ``deadline`` seconds it is not sent any more: `NotSent`. With ``self_discard`` we do not
+        find it among our own events.
+        """
+        flags = SELF_DISCARD if self_discard else 0
+        parcel = self._parcel(
+            as_groups(groups), (as_bytes(body),), service, types=(type,), confirm=confirm, flags=flags
+        )
+        return await self._sending.send_one(parcel, self._due(deadline))
+
+    async def send_many(
+        self,
+        groups: str | ClientId | Sequence[str | ClientId],
+        bodies: Sequence[Body],
+        *,
+        service: Service | None = None,
+        types: Sequence[int] = (),
+        deadline: float | None = None,
+        confirm: bool = False,
+        self_discard: bool = False,
+    ) -> Stamp | None:
+        """Send messages in this order; each bundle that they fit in has a stamp of its own, the last is returned."""
+        if not bodies:
+            return None
+        flags = SELF_DISCARD if self_discard else 0
+        contents = tuple(as_bytes(body) for body in bodies)
+        whole = self._parcel(as_groups(groups), contents, service, types=tuple(types), confirm=confirm, flags=flags)
+        pieces = parcels(whole, self._endpoint.settings.session.bundle_bytes_max)
+        return await self._sending.send(pieces, self._due(deadline))
+
+    def _parcel(
+        self,
+        groups: tuple[str, ...],
+        bodies: tuple[bytes, ...],
+        service: Service | None,
+        *,
+        types: tuple[int, ...],
+        confirm: bool,
+        flags: int,
+    ) -> Parcel:
+        if types and len(types) != len(bodies):
+            raise LocalProtocolError(f"{len(bodies)} messages with {len(types)} types")
+        chosen = sending_service(service, confirm=confirm)
+        joined = self._hearing.groups
+        if confirm:
+            outside = [group for group in groups if group not in joined or not joined[group]._hears]
+            if outside:
+                raise NotAMember(f"we are not in {', '.join(outside)}: what we send there we do not hear ourselves")
+        return Parcel(groups, chosen, bodies, types, flags, confirm)
+
+    def _due(self, deadline: float | None) -> float | None:
+        return None if deadline is None else self._loop.time() + deadline
+
+    # --- calls -----------------------------------------------------------------------------------------------------
+
+    async def call(
+        self,
+        group: str,
+        body: Body,
+        *,
+        deadline: float,
+        answers: Answers = "first",
+        service: Service = Service.AGREED,
+        type: int = 0,
+    ) -> list[Message]:
+        """Ask a group and wait for answers (`Message.reply`): the first, a majority, all, or so many.
+
+        Who counts are the other members of the view in which we hear our own call; "all" are those of them that stay.
+        Outside of the group nobody knows who they are, so only "first" or a number make sense. `NoAnswer` otherwise.
+        """
+        check_answers(answers)
+        is_member = group in self._hearing.groups
+        if not is_member:
+            if answers in ("majority", "all"):
+                raise NotAMember(f"we are not in {group}: nobody knows how many {answers} are")
+            answers = 1 if answers == "first" else answers
+        done: asyncio.Future[None] = self._loop.create_future()
+        call = self._hearing.calls.begin(group, answers, done, open_group=not is_member)
+        timer = self._loop.call_at(self._loop.time() + deadline, call.fail, "deadline")
+        try:
+            content = numbered(call.number, as_bytes(body))
+            parcel = self._parcel((group,), (content,), service, types=(type,), confirm=False, flags=CALL)
+            await self._sending.send_one(parcel, self._due(deadline))
+            await self._sending.wait(done)
+        except (NotSent, UnknownFate) as error:
+            raise NoAnswer(error.reason, call.collected()) from error
+        finally:
+            timer.cancel()
+            self._hearing.calls.end(call)
+            if not done.cancel() and not done.cancelled():
+                done.exception()  # that nobody waits for it is no mistake
+        return call.collected()
+
+    async def _reply(self, to: Message, body: bytes | memoryview, service: Service) -> None:
+        assert to.call_number is not None
+        content = numbered(to.call_number, as_bytes(body))
+        caller = (to.sender.private_group,)
+        parcel = self._parcel(caller, (content,), service, types=(to.type,), confirm=False, flags=ANSWER)
+        await self._sending.send_one(parcel, None)
+
+    # --- hearing ---------------------------------------------------------------------------------------------------
+
+    def events(self) -> AsyncIterator[SessionEvent]:
+        """Private messages, and what the session says about itself. Once asked for, they must be read."""
+        self._hearing.events_wanted = True
+        return Events[SessionEvent](self._hearing.private)
+
+    async def receive(self, timeout: float | None = None) -> SessionEvent:
+        """The next of these events; `TimeoutError` if none comes in so many seconds."""
+        self._hearing.events_wanted = True
+        return await receive(Events[SessionEvent](self._hearing.private), timeout)
+
+    def _on_pause(self, paused: bool) -> None:
+        self._link.pause(paused)
+        if paused and self._loop.time() >= self._warn_at:
+            self._warn_at = self._loop.time() + WARN_S
+            self._hearing.warn_unread()
+
+    # --- the beginning and the end ---------------------------------------------------------------------------------
+
+    async def _open(self) -> None:
+        """Look for the daemon; `ConnectFailed` when there is none."""
+        self._link.begin()
+        try:
+            await self._sending.wait(self._hearing.opened)
+        except BaseException:
+            self._link.shut(Closed("the session was closed"))
+            await self._link.gone()
+            raise
+
+    async def close(self) -> None:
+        """Close the session: what was sent before is still taken, if the daemon is there. Twice is harmless."""
+        if self._closing is None:
+            self._closing = self._loop.create_future()
+            try:
+                if self._link.state is State.OPEN:
+                    self._pressure.release()
+                    await self._link.part()
+            finally:
+                self._link.shut(Closed("the session was closed"))
+                for task in list(self._tasks):
+                    task.cancel()
+                self._closing.set_result(None)
+        elif not self._closing.done():
+            await asyncio.shield(self._closing)
+        await self._link.gone()
+
+    async def __aenter__(self) -> Session:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<session of {self.name}: {self._link.state.value}, {len(self._hearing.groups)} groups>"
