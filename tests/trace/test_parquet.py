@@ -15,7 +15,8 @@ from isotone.trace.columns import COLUMNS
 from isotone.trace.events import Row
 from isotone.trace.layout import PartHeader, Tail
 from isotone.trace.parquet import BATCH_ROWS, ParquetFile, require_pyarrow, schema, write_parquet, write_part
-from isotone.trace.writer import TraceWriter
+from isotone.trace.reader import read
+from isotone.trace.writer import Level, TraceWriter
 from tests.trace.rows import sends
 from tests.trace.strategies import records
 
@@ -134,7 +135,9 @@ def test_what_is_not_a_trace(tmp_path: Path) -> None:
         ParquetFile(tmp_path / "nowhere.parquet")
 
 
-def test_without_pyarrow_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pyarrow_it_says_what_to_install_and_spools_remain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ordinary = builtins.__import__
 
     def without(name: str, *rest: Any) -> Any:
@@ -147,12 +150,15 @@ def test_without_pyarrow_it_says_what_to_install(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(MachineError, match=r"install isotone\[trace\]"):
         require_pyarrow()
-    with pytest.raises(MachineError, match=r"install isotone\[trace\]"):
-        TraceWriter(tmp_path, "r", "d1", 1)
-    writer = TraceWriter(tmp_path, "r", "d1", 1, rotate_bytes=None)
-    writer.append(sends(1)[0])
+    rows = sends(3)
+    writer = TraceWriter(tmp_path, "r", "d1", 1, level=Level.FULL, rotate_bytes=1)
+    for row in rows:
+        writer.append(row)
+        writer.flush()
     writer.close()
-    assert [path.name for path in (tmp_path / "r").iterdir()] == ["d1-1-000000.spool"]
+    assert not writer.problem
+    assert sorted(path.name for path in (tmp_path / "r").iterdir())[0] == "d1-1-000000.spool"
+    assert list(read([tmp_path])) == rows
 
 
 def changed(path: Path, count: int = 2, metadata: dict[bytes, bytes] | None = None, **columns: Any) -> Path:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from isotone.cli.group import CommandGroup
+from isotone.cli.command_group import CommandGroup
 from isotone.cli.output import json_option, print_json, print_text, progress_bar, results
 from isotone.cli.tables import print_summary
 from isotone.core.errors import InputError, MachineError
@@ -20,6 +20,7 @@ from isotone.sim.registry import SYSTEMS, system_named
 from isotone.sim.replay import is_seed, plan_of, replay, write_plan
 from isotone.sim.run import RunResult
 from isotone.sim.shrink import RUNS_MAX, ShrinkState, shrink
+from isotone.sim.stack_journal import JournalReplay, is_journal, replay_journal
 from isotone.sim.summary import Summary, summarise
 from isotone.sim.swarm import default_workers, parse_seeds, replay_command, run_swarm, summarise_swarm
 from isotone.sim.system import Setting, draw_plan
@@ -209,17 +210,21 @@ def replay_run(
     as_json: bool,
     **chosen: Any,
 ) -> int:
-    """Run one seed, or the plan in a file, and show what was found.
+    """Run one seed, or the plan in a file, and show what was found; or replay the journal of a daemon.
 
-    A seed needs the same options as in the swarm; a file holds everything.
+    A seed needs the same options as in the swarm; a file holds everything. A journal is handed to the daemon's stack
+    again, and what that does is compared with what it did, byte for byte.
 
     \b
     Examples:
       isotone sim replay 17
       isotone sim replay 17 --size small --trace run17.jsonl
       isotone sim replay shrunk/evs-oracle-17-EVS-2.7.json
+      isotone sim replay /var/lib/isotone/journal/d1-7.journal
     """
     setting = setting_from(chosen)
+    if is_journal(Path(target)):
+        return show_journal(replay_journal(Path(target)), as_json=as_json)
     write = None if trace is None else trace_writer(trace)
     plan = plan_of(target, setting)
     if not is_seed(target) and any(value is not None for value in chosen.values()):
@@ -236,6 +241,19 @@ def replay_run(
     if plan.violates and not as_json:
         print_text(f"the plan was shrunk for {plan.violates}\n")
     return show_summary(summary, as_json=as_json, rows=rows)
+
+
+def show_journal(found: JournalReplay, *, as_json: bool) -> int:
+    """What the replay of a journal found."""
+    if as_json:
+        print_json(found)
+    else:
+        same = f"the same actions as far as {found.compared} events were compared"
+        verdict = same if found.differs_at is None else f"OTHER actions by event {found.differs_at}"
+        print_text(f"{found.daemon}: {found.events} events, {verdict}; digest {found.digest}\n")
+        if found.torn:
+            print_text(f"the journal is not whole: {found.torn}\n")
+    return found.exit_code
 
 
 def trace_writer(path: Path) -> Callable[[str, Sequence[Row]], None]:

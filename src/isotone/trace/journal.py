@@ -53,7 +53,7 @@ class JournalWriter:
         self.problem = ""
         self._buffer = bytearray(preamble(MAGIC, JOURNAL_VERSION))
         try:
-            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
         except OSError as error:
             raise MachineError(f"{path}: cannot write the journal: {error.strerror}") from None
 
@@ -78,6 +78,11 @@ class JournalWriter:
         except OSError as error:
             self.problem = str(error)
             self._buffer.clear()
+
+    def abandon(self) -> None:
+        """Give the file back without the mark of its end."""
+        self.flush()
+        os.close(self._descriptor)
 
     def close(self) -> None:
         """Mark the clean end."""

@@ -41,6 +41,15 @@ def require_pyarrow() -> Any:
     return pyarrow
 
 
+def has_pyarrow() -> bool:
+    """Whether it is installed."""
+    try:
+        require_pyarrow()
+    except MachineError:
+        return False
+    return True
+
+
 @lru_cache(maxsize=1)
 def schema() -> Any:
     """The Arrow schema, from the same table as the documentation."""

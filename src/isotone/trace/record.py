@@ -53,7 +53,7 @@ def _record_rows(parts: list[Part], later: PartHeader | None, skip_unreadable: O
             skip_unreadable(part.path, error)
             tail = Tail(closed=False, problem=str(error))
         tail = Tail(tail.closed and not damage, tail.problem or damage)
-    header = _header(parts[0])
+    header = _weakest(parts)
     end = _missing_end(header, tail, last, later)
     if end is not None:
         index, at = (0, 0) if last is None else (index_after(last), last.at)
@@ -81,6 +81,12 @@ def _missing_end(header: PartHeader, tail: Tail, last: Row | None, later: PartHe
     if died_alone and header.level == Level.FULL.value and not tail.problem:
         return Crashed(f"{header.node}#{header.incarnation}")
     return Truncated(f"{NOT_CLOSED}: {tail.problem}" if tail.problem else NOT_CLOSED)
+
+
+def _weakest(parts: list[Part]) -> PartHeader:
+    """The header with the least promise: a record is as good as its worst part."""
+    headers = [_header(part) for part in parts]
+    return next((header for header in headers if header.level != Level.FULL.value), headers[0])
 
 
 def _header(part: Part) -> PartHeader:

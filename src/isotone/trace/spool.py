@@ -71,9 +71,9 @@ class SpoolFile:
             self._mark(lossy=not written)
         return written
 
-    def next_part(self) -> SpoolFile:
-        """A new file that continues the record."""
-        header = msgspec.structs.replace(self._header, part=self._header.part + 1)
+    def next_part(self, level: str | None = None) -> SpoolFile:
+        """A new file that continues the record, under another promise if one is given."""
+        header = msgspec.structs.replace(self._header, part=self._header.part + 1, level=level or self._header.level)
         return SpoolFile(self._directory, header, lossy=self._lossy)
 
     def close(self) -> None:

@@ -1,5 +1,7 @@
 """The trace writer of one incarnation: rows in, spool and Parquet files out. Never raises into the protocol.
 
+Without `pyarrow` there are only spools, which readers take as well.
+
 Levels: *off* records nothing; *buffered* queues rows until `flush`, which a shell calls off its loop, and loses what
 the queue cannot hold or a kill takes; *full* hands each row to the kernel before `append` returns. What is lost is
 counted, and the record says where: before the next row that is written stands a `Gap`. Its index is that of the first
@@ -15,7 +17,7 @@ from threading import Lock
 from isotone.core.errors import IsotoneError, LocalProtocolError, MachineError
 from isotone.trace.events import Gap, Row
 from isotone.trace.layout import SPOOL_SUFFIX, PartHeader, part_path, parts_of, stale_files
-from isotone.trace.parquet import require_pyarrow
+from isotone.trace.parquet import has_pyarrow
 from isotone.trace.records import END, frame
 from isotone.trace.rotation import rotate
 from isotone.trace.spool import SpoolFile, encode_row
@@ -54,6 +56,7 @@ class TraceWriter:
         self.problem = ""
         self._level = level
         self._rotate_bytes = rotate_bytes
+        self._converts = rotate_bytes is not None and has_pyarrow()  # else complete spools stay what they are
         self._queue_max = queue_max
         self._queue: list[Row] = []  # invariant: at most queue_max rows
         self._queueing = Lock()  # guards _queue
@@ -95,6 +98,27 @@ class TraceWriter:
         self._drain()
         self._rotate()
 
+    def set_level(self, level: Level) -> bool:
+        """Promise otherwise from now on, in a new part; False when that cannot be begun and the promise stays."""
+        assert level is not Level.OFF and not self._closed
+        if level is self._level:
+            return True
+        self._drain()
+        with self._writing:
+            assert self._spool is not None
+            if not self._next_part(self._spool, level):
+                return False
+            self._level = level
+        return True
+
+    def abandon(self) -> None:
+        """Give the file back as it is, as a kill would: nothing that waits is written, and no end is marked."""
+        self._closed = True
+        with self._writing:
+            if self._spool is not None:
+                self._spool.close()
+                self._spool = None
+
     def close(self) -> None:
         """Write all that is left and the mark of a clean end; without it a reader takes the record for truncated."""
         if self._closed:
@@ -107,14 +131,12 @@ class TraceWriter:
             self._write_block(rest + frame(END))
             assert self._spool is not None
             self._spool.close()
-            if self._rotate_bytes is not None:
+            if self._converts:
                 self._full_parts.append(self._spool.path)
             self._spool = None
         self._rotate()
 
     def _begin(self, directory: Path, header: PartHeader) -> None:
-        if self._rotate_bytes is not None:
-            require_pyarrow()
         if parts_of(directory, header.run, header.node, header.incarnation):
             raise LocalProtocolError(f"{directory}: incarnation {header.incarnation} of {header.node!r} has a record")
         try:
@@ -168,16 +190,17 @@ class TraceWriter:
         self.problem = self._spool.problem or self.problem
         return written
 
-    def _next_part(self, spool: SpoolFile) -> None:
+    def _next_part(self, spool: SpoolFile, level: Level | None = None) -> bool:
         """Begin a new file; where that fails, the old one grows on."""
         try:
-            self._spool = spool.next_part()
+            self._spool = spool.next_part(None if level is None else level.value)
         except OSError as error:
             self.problem = str(error)
-            return
+            return False
         spool.close()
-        if self._rotate_bytes is not None:
+        if self._converts:
             self._full_parts.append(spool.path)
+        return True
 
     def _rotate(self) -> None:
         """A spool that cannot be rotated now stays; it is as good to read, and the next flush tries again."""

@@ -1,0 +1,1 @@
+"""The asyncio server: one daemon in a real process."""

@@ -1,0 +1,74 @@
+"""A daemon inside of the application's own process: ``async with isotone.node() as daemon``."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+
+from isotone.core.contract import Address
+from isotone.daemon.addresses import split_address
+from isotone.daemon.composition import Hooks
+from isotone.daemon.node import Node
+from isotone.daemon.node_settings import NodeSettings, TraceSettings
+from isotone.evs.membership import KnownDaemon
+from isotone.evs.stack import StackSettings
+from isotone.trace.writer import Level
+
+SITE = "lan"
+
+
+@asynccontextmanager
+async def node(
+    settings: NodeSettings | None = None,
+    *,
+    name: str = "local",
+    address: str = "127.0.0.1:0",
+    peers: Sequence[tuple[str, str]] = (),
+    state: Path | str | None = None,
+    trace: Path | str | None = None,
+    hooks: Hooks | None = None,
+) -> AsyncIterator[Node]:
+    """Run a daemon on this loop while the block lasts; clients connect to its ``address``.
+
+    Without arguments: one machine, loopback, a port that the kernel chooses, nothing kept on disk. ``peers`` are the
+    names and addresses of others; ``state`` makes it the same daemon at the next start; ``trace`` records everything.
+    Full settings take the place of all of these.
+    """
+    daemon = Node(settings or _settings(name, address, peers, state, trace), hooks)
+    await daemon.start()
+    try:
+        await daemon.ready()
+        yield daemon
+    finally:
+        await daemon.stop("the program is done with it")
+
+
+def _settings(
+    name: str,
+    address: str,
+    peers: Sequence[tuple[str, str]],
+    state: Path | str | None,
+    trace: Path | str | None,
+) -> NodeSettings:
+    host, port = split_address(address)
+    known = tuple(KnownDaemon(other, SITE, _checked(where)) for other, where in peers)
+    stack = StackSettings()
+    return NodeSettings(
+        name=name,
+        site=SITE,
+        host=host,
+        port=port,
+        stack=msgspec.structs.replace(stack, membership=msgspec.structs.replace(stack.membership, known=known)),
+        state_directory=None if state is None else Path(state),
+        trace=TraceSettings(level=Level.OFF)
+        if trace is None
+        else TraceSettings(level=Level.BUFFERED, directory=Path(trace)),
+    )
+
+
+def _checked(address: str) -> Address:
+    split_address(address)
+    return Address(address)

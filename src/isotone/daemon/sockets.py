@@ -1,0 +1,293 @@
+"""The datagrams of one daemon: one UDP socket for all peers, and one more that hears the multicast group.
+
+Several buffers are read in one wake-up, each becomes one event with its segment size. What the kernel does not take at
+once waits in a bounded queue and is then dropped, as a network would. Answers that nobody listens at an address come
+by the socket's error queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import struct
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from isotone.core.contract import Address
+from isotone.core.errors import MachineError
+from isotone.daemon import offload
+from isotone.daemon.addresses import AddressBook, SocketAddress, family_of, split_address
+from isotone.daemon.offload import Control, Parts
+
+READS_MAX = 16
+BUFFER_BYTES = 65_536
+WAITING_BYTES_MAX = 4 * 1024 * 1024
+REFUSALS_MAX = 64
+IP_RECVERR, IPV6_RECVERR = 11, 25
+_ERROR = struct.Struct("=I")
+
+Received = Callable[[Address, bytes, int], None]
+Refused = Callable[[Address], None]
+
+
+class DatagramCounters(msgspec.Struct):
+    """What went through the sockets; everything only grows."""
+
+    datagrams_sent: int = 0
+    datagrams_received: int = 0
+    datagram_bytes_sent: int = 0
+    datagram_bytes_received: int = 0
+    datagram_writes: int = 0
+    datagram_reads: int = 0
+    datagrams_dropped: int = 0  # the kernel took no more, and the queue was full
+    datagrams_unsent: int = 0  # the kernel refused them
+    datagrams_unreachable: int = 0  # to what is no address, or a name that is not known yet
+    refusals: int = 0  # answers that nobody listens
+
+
+class Datagrams:
+    """The sockets, once bound. ``received`` gets each buffer, which is never used again."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        sock: socket.socket,
+        *,
+        received: Received,
+        refused: Refused,
+        use_offload: bool = True,
+    ) -> None:
+        self.counters = DatagramCounters()
+        self.sends_trains = use_offload and offload.can_segment(sock)
+        self.receives_trains = use_offload and offload.join_received(sock)
+        self.book = AddressBook(loop, socket.AddressFamily(sock.family))
+        self._loop, self._socket = loop, sock
+        self._received, self._refused = received, refused
+        self._buffer = bytearray(BUFFER_BYTES)
+        self._view = memoryview(self._buffer)
+        self._waiting: deque[tuple[SocketAddress, list[Any], Control, int]] = deque()
+        self._waiting_bytes = 0
+        self._group_socket: socket.socket | None = None
+        self._group: SocketAddress | None = None
+        self._closed = False
+        is_ipv6 = sock.family == socket.AF_INET6
+        hears_errors = (socket.IPPROTO_IPV6, IPV6_RECVERR) if is_ipv6 else (socket.IPPROTO_IP, IP_RECVERR)
+        with suppress(OSError):  # then nobody tells of closed ports, and silence has to
+            sock.setsockopt(*hears_errors, 1)
+        loop.add_reader(sock.fileno(), self._on_readable)
+
+    def join(self, group: str, interface: str) -> None:
+        """Hear and use a multicast group."""
+        self._group_socket = hearing = group_socket(group, interface)
+        if self.receives_trains:
+            offload.join_received(hearing)
+        where = (socket.inet_aton(interface),)
+        self._socket.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, *where)
+        self._socket.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 1)
+        self._socket.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
+        self._group = split_address(group)
+        self._loop.add_reader(hearing.fileno(), self._on_group_readable)
+
+    @property
+    def has_group(self) -> bool:
+        """Whether one packet reaches the whole LAN."""
+        return self._group is not None
+
+    def close(self) -> None:
+        """Nothing is sent or heard any more."""
+        if self._closed:
+            return
+        self._closed = True
+        for each in (self._socket, self._group_socket):
+            if each is not None:
+                self._loop.remove_reader(each.fileno())
+                self._loop.remove_writer(each.fileno())
+                each.close()
+        self._waiting.clear()
+
+    # --- sending ---------------------------------------------------------------------------------------------------
+
+    def send(self, destination: Address, datagrams: Sequence[Parts]) -> None:
+        """To one address."""
+        where = self.book.where(destination)
+        if where is None:
+            self.counters.datagrams_unreachable += len(datagrams)
+        else:
+            self._send(where, datagrams)
+
+    def send_to_group(self, datagrams: Sequence[Parts]) -> None:
+        """To all on the LAN."""
+        assert self._group is not None
+        self._send(self._group, datagrams)
+
+    def _send(self, where: SocketAddress, datagrams: Sequence[Parts]) -> None:
+        if self._closed:
+            return
+        if len(datagrams) == 1 or not self.sends_trains:
+            for datagram in datagrams:
+                parts = list(datagram) if len(datagram) <= offload.PARTS_MAX else [b"".join(datagram)]
+                self._write(where, parts, [], 1)
+            return
+        for parts, size, count in offload.trains(datagrams):
+            self._write(where, parts, offload.segment_control(size) if count > 1 else [], count)
+
+    def _write(self, where: SocketAddress, parts: list[Any], control: Control, count: int) -> None:
+        if self._waiting:
+            self._wait(where, parts, control, count)
+            return
+        for _ in range(2):  # the first answer may be an error of an earlier packet
+            try:
+                sent = self._socket.sendmsg(parts, control, 0, where)
+            except BlockingIOError:
+                self._wait(where, parts, control, count)
+                return
+            except OSError as error:
+                if self._is_of_another(error):
+                    continue
+                self._unsent(where, parts, control, count, error)
+                return
+            counters = self.counters
+            counters.datagram_writes += 1
+            counters.datagrams_sent += count
+            counters.datagram_bytes_sent += sent
+            return
+        self.counters.datagrams_unsent += count
+
+    def _is_of_another(self, error: OSError) -> bool:
+        if error.errno not in (errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH):
+            return False
+        self._loop.call_soon(self._rearm)  # nobody reads this error any more, but the loop may have seen it
+        return True
+
+    def _unsent(self, where: SocketAddress, parts: list[Any], control: Control, count: int, error: OSError) -> None:
+        """What the kernel does not want as a train goes packet by packet, now and from now on."""
+        if control and error.errno in (errno.EINVAL, errno.EIO, errno.EMSGSIZE, errno.EOPNOTSUPP):
+            self.sends_trains = False
+            (size,) = struct.unpack("H", control[0][2])
+            whole = b"".join(parts)
+            for begin in range(0, len(whole), size):
+                self._write(where, [whole[begin : begin + size]], [], 1)
+            return
+        self.counters.datagrams_unsent += count
+
+    def _wait(self, where: SocketAddress, parts: list[Any], control: Control, count: int) -> None:
+        size = sum(map(len, parts))
+        if self._waiting_bytes + size > WAITING_BYTES_MAX:
+            self.counters.datagrams_dropped += count
+            return
+        if not self._waiting:
+            self._loop.add_writer(self._socket.fileno(), self._on_writable)
+        self._waiting.append((where, parts, control, count))
+        self._waiting_bytes += size
+
+    def _on_writable(self) -> None:
+        waiting, self._waiting, self._waiting_bytes = self._waiting, deque(), 0
+        self._loop.remove_writer(self._socket.fileno())
+        for each in waiting:
+            self._write(*each)
+
+    # --- receiving -------------------------------------------------------------------------------------------------
+
+    def _on_readable(self) -> None:
+        for turn in range(READS_MAX):
+            if self._closed:
+                return
+            try:
+                if not self._read(self._socket):
+                    if not turn:
+                        self._rearm()  # woken by an error that somebody else has read
+                    return
+            except OSError:
+                self._rearm()
+                return
+
+    def _on_group_readable(self) -> None:
+        assert self._group_socket is not None
+        for _ in range(READS_MAX):
+            try:
+                if self._closed or not self._read(self._group_socket):
+                    return
+            except OSError:
+                return
+
+    def _read(self, sock: socket.socket) -> bool:
+        try:
+            size, control, _, source = sock.recvmsg_into([self._view], offload.RECEIVE_CONTROL_BYTES)
+        except BlockingIOError:
+            return False
+        segment = offload.segment_size(control, size) if control else size
+        counters = self.counters
+        counters.datagram_reads += 1
+        counters.datagrams_received += -(-size // segment) if segment else 1
+        counters.datagram_bytes_received += size
+        if size:
+            self._received(self.book.text(source), bytes(self._view[:size]), segment)
+        return True
+
+    def _rearm(self) -> None:
+        """Read what went wrong. Some loops stop watching a socket that had an error, so it is watched anew."""
+        self._read_errors()
+        if not self._closed:
+            self._loop.remove_reader(self._socket.fileno())
+            self._loop.add_reader(self._socket.fileno(), self._on_readable)
+
+    def _read_errors(self) -> None:
+        for _ in range(REFUSALS_MAX):
+            if self._closed:
+                return
+            try:
+                _, control, _, destination = self._socket.recvmsg(64, 512, socket.MSG_ERRQUEUE)
+            except OSError:
+                return
+            for _, kind, data in control:
+                if kind in (IP_RECVERR, IPV6_RECVERR) and _ERROR.unpack_from(data)[0] == errno.ECONNREFUSED:
+                    self.counters.refusals += 1
+                    self._refused(self.book.text(destination))
+
+
+# --- sockets -------------------------------------------------------------------------------------------------------
+
+
+def bind_datagrams(host: str, port: int, *, receive_bytes: int, send_bytes: int) -> socket.socket:
+    """A bound socket with buffers as large as the machine allows."""
+    sock = socket.socket(family_of(host), socket.SOCK_DGRAM)
+    sock.setblocking(False)
+    try:
+        enlarge(sock, socket.SO_RCVBUF, receive_bytes)
+        enlarge(sock, socket.SO_SNDBUF, send_bytes)
+        sock.bind((host, port))
+    except OSError as error:
+        sock.close()
+        raise MachineError(f"cannot use UDP {host}:{port}: {error.strerror}") from error
+    return sock
+
+
+def enlarge(sock: socket.socket, option: int, size: int) -> None:
+    """Ask for a buffer of this size; the kernel gives what it allows."""
+    forced = {socket.SO_RCVBUF: 33, socket.SO_SNDBUF: 32}[option]  # without the limit, for those who may
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, forced, size)
+    except OSError:
+        sock.setsockopt(socket.SOL_SOCKET, option, size)
+
+
+def group_socket(group: str, interface: str) -> socket.socket:
+    """A socket that hears a multicast group."""
+    host, port = split_address(group)
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.setblocking(False)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, port))
+        both = socket.inet_aton(host) + socket.inet_aton(interface)
+        sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, both)
+        sock.setsockopt(socket.IPPROTO_IP, 49, 0)  # IP_MULTICAST_ALL: only what this socket joined
+    except OSError as error:
+        sock.close()
+        raise MachineError(f"cannot hear the multicast group {group} on {interface}: {error.strerror}") from error
+    return sock

@@ -1,0 +1,297 @@
+"""All byte streams of one daemon: listeners, streams that others opened (numbers below 0) and that we opened (from 0).
+
+Every write is answered by `StreamWritable` once the kernel has taken it; bytes that wait are bounded by what writers
+may write without that answer. There is a bound on accepted streams; the next caller is turned away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import ssl
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from isotone.core.contract import Address, Event, StreamClosed, StreamOpened, StreamReceived, StreamWritable
+from isotone.core.errors import LocalProtocolError, MachineError
+from isotone.daemon.addresses import UNIX, AddressBook, SocketAddress, family_of, join_address
+from isotone.daemon.stream import AnyStream, Stream, StreamOwner
+from isotone.daemon.tls import Certificate, TlsStream, serve_tls
+
+ACCEPTS_MAX = 64  # in one wake-up
+BACKLOG = 1024
+CONNECT_SECONDS = 10.0
+SILENCE_MS = 30_000
+WRITTEN_BYTES_MAX = 64 * 1024 * 1024
+"""An automaton that writes so much without waiting for `StreamWritable` is wrong."""
+ACCEPT_AGAIN_SECONDS = 0.5
+
+Tell = Callable[[Event], None]
+
+
+class StreamCounters(msgspec.Struct):
+    """What happened to streams; everything only grows."""
+
+    streams_accepted: int = 0
+    streams_opened: int = 0
+    streams_closed: int = 0
+    streams_turned_away: int = 0
+    stream_bytes_received: int = 0
+    stream_bytes_written: int = 0
+
+
+class Streams(StreamOwner):
+    """``tell`` gets every event; ``now`` reads the daemon's clock."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        book: AddressBook,
+        *,
+        tell: Tell,
+        now: Callable[[], int],
+        streams_max: int,
+    ) -> None:
+        self.counters = StreamCounters()
+        self.by_number: dict[int, AnyStream] = {}
+        self.is_cut: Callable[[Address], bool] | None = None  # by the faults that somebody set
+        self.on_certificate: Callable[[Address, Certificate], object] | None = None
+        self.on_gone: Callable[[Address], object] | None = None
+        self._loop, self._book, self._tell, self._now = loop, book, tell, now
+        self._streams_max = streams_max
+        self._connecting: dict[int, tuple[socket.socket, asyncio.TimerHandle | None]] = {}
+        self._listeners: list[tuple[socket.socket, Address, str]] = []
+        self._servers: list[asyncio.Server] = []
+        self._last_accepted = 0
+
+    # --- listening -------------------------------------------------------------------------------------------------
+
+    def listen(self, sock: socket.socket, address: Address, door: str) -> None:
+        """Accept who calls there; ``door`` says for whom that is."""
+        self._listeners.append((sock, address, door))
+        self._loop.add_reader(sock.fileno(), self._on_call, sock, address, door)
+
+    async def listen_tls(self, sock: socket.socket, address: Address, door: str, context: ssl.SSLContext) -> None:
+        """The same for clients that speak TLS."""
+        make = partial(TlsStream, self._loop, self, self._entered, door)
+        self._servers.append(await serve_tls(self._loop, sock, context, make))
+
+    def _entered(self, stream: TlsStream, source: tuple[object, ...] | str, certificate: Certificate) -> bool:
+        if len(self.by_number) >= self._streams_max or not self._servers:
+            self.counters.streams_turned_away += 1
+            return False
+        self._last_accepted -= 1
+        self.counters.streams_accepted += 1
+        stream.number = self._last_accepted
+        stream.peer = self._book.text(source) if isinstance(source, tuple) else Address(f"{UNIX}{source}")
+        if certificate and self.on_certificate is not None:
+            self.on_certificate(stream.peer, certificate)
+        self.by_number[stream.number] = stream
+        self._tell(StreamOpened(self._now(), stream.number, stream.peer, accepted=True))
+        return True
+
+    def stop_listening(self) -> None:
+        """Nobody new."""
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
+        for sock, address, _ in self._listeners:
+            self._loop.remove_reader(sock.fileno())
+            sock.close()
+            if address.startswith(UNIX):
+                Path(address.removeprefix(UNIX)).unlink(missing_ok=True)
+        self._listeners.clear()
+
+    def close(self) -> None:
+        """All at once, without a word."""
+        self.stop_listening()
+        for sock, handle in self._connecting.values():
+            self._give_up(sock, handle)
+        self._connecting.clear()
+        for stream in list(self.by_number.values()):
+            stream.abort()
+        self.by_number.clear()
+
+    def _on_call(self, listener: socket.socket, address: Address, door: str) -> None:
+        for _ in range(ACCEPTS_MAX):
+            try:
+                sock, source = listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError:  # no descriptors, no memory: look again a little later
+                self._loop.remove_reader(listener.fileno())
+                self._loop.call_later(ACCEPT_AGAIN_SECONDS, self._accept_again, listener, address, door)
+                return
+            if len(self.by_number) >= self._streams_max:
+                self.counters.streams_turned_away += 1
+                sock.close()
+                continue
+            peer = address if address.startswith(UNIX) else self._book.text(source)
+            self._last_accepted -= 1
+            self.counters.streams_accepted += 1
+            self._begin(sock, self._last_accepted, peer, door)
+
+    def _accept_again(self, listener: socket.socket, address: Address, door: str) -> None:
+        if (listener, address, door) in self._listeners:
+            self._loop.add_reader(listener.fileno(), self._on_call, listener, address, door)
+
+    def _begin(self, sock: socket.socket, number: int, peer: Address, door: str) -> None:
+        tune(sock)
+        stream = self.by_number[number] = Stream(self._loop, sock, number, peer, self)
+        stream.door = door
+        self._tell(StreamOpened(self._now(), number, peer, number < 0))
+        if self.is_cut is not None and self.is_cut(peer):
+            stream.pause()
+        if self.by_number.get(number) is stream:
+            stream.begin()
+
+    # --- what automata ask -----------------------------------------------------------------------------------------
+
+    def open(self, number: int, destination: Address) -> None:
+        """Connect to an address."""
+        if number < 0 or number in self.by_number or number in self._connecting:
+            raise LocalProtocolError(f"stream {number} is in use, or not for automata to choose")
+        where = self._book.where(destination)
+        if where is None or (self.is_cut is not None and self.is_cut(destination)):
+            self._loop.call_soon(self._refused, number, "no such address" if where is None else "cut by a fault")
+            self._connecting[number] = (socket.socket(), None)
+            return
+        sock = socket.socket(self._book.family, socket.SOCK_STREAM)
+        sock.setblocking(False)
+        handle = self._loop.call_later(CONNECT_SECONDS, self._refused, number, "connect timed out")
+        self._connecting[number] = (sock, handle)
+        self._connect(sock, number, destination, where)
+
+    def _connect(self, sock: socket.socket, number: int, destination: Address, where: SocketAddress) -> None:
+        try:
+            sock.connect(where)
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            self._loop.call_soon(self._refused, number, error.strerror or str(error))
+            return
+        self._loop.add_writer(sock.fileno(), self._on_connected, number, destination)
+
+    def _on_connected(self, number: int, destination: Address) -> None:
+        sock, handle = self._connecting.pop(number)
+        self._loop.remove_writer(sock.fileno())
+        if handle is not None:
+            handle.cancel()
+        problem = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if problem:
+            sock.close()
+            self._tell(StreamClosed(self._now(), number, os.strerror(problem)))
+            return
+        self.counters.streams_opened += 1
+        self._begin(sock, number, destination, "")
+
+    def _refused(self, number: int, reason: str) -> None:
+        if number in self._connecting:
+            self._give_up(*self._connecting.pop(number))
+            self._tell(StreamClosed(self._now(), number, reason))
+
+    def _give_up(self, sock: socket.socket, handle: asyncio.TimerHandle | None) -> None:
+        if handle is not None:
+            handle.cancel()
+        self._loop.remove_writer(sock.fileno())
+        sock.close()
+
+    def write(self, number: int, data: Sequence[bytes | memoryview]) -> None:
+        """Write; a stream that is gone swallows it, since its end may not have been heard yet."""
+        stream = self.by_number.get(number)
+        if stream is None:
+            return
+        self.counters.stream_bytes_written += sum(map(len, data))
+        if stream.write(data):
+            self._tell(StreamWritable(self._now(), number))
+        elif stream.waiting_bytes > WRITTEN_BYTES_MAX:
+            raise LocalProtocolError(f"stream {number}: {WRITTEN_BYTES_MAX} bytes written without waiting")
+
+    def close_stream(self, number: int) -> None:
+        """Close after what was written arrived."""
+        stream = self.by_number.get(number)
+        if stream is not None:
+            stream.close()
+        elif number in self._connecting:
+            self._loop.call_soon(self._refused, number, "closed")
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Written, and not taken by the kernel yet."""
+        return sum(stream.waiting_bytes for stream in self.by_number.values())
+
+    # --- what streams tell -----------------------------------------------------------------------------------------
+
+    def received(self, stream: AnyStream, data: bytes) -> None:
+        """Bytes came."""
+        self.counters.stream_bytes_received += len(data)
+        self._tell(StreamReceived(self._now(), stream.number, data))
+
+    def writable(self, stream: AnyStream) -> None:
+        """All was taken."""
+        self._tell(StreamWritable(self._now(), stream.number))
+
+    def ended(self, stream: AnyStream, reason: str) -> None:
+        """It is gone."""
+        if self.by_number.pop(stream.number, None) is not None:
+            self.counters.streams_closed += 1
+            self._tell(StreamClosed(self._now(), stream.number, reason))
+            if self.on_gone is not None:
+                self.on_gone(stream.peer)
+
+
+# --- sockets -------------------------------------------------------------------------------------------------------
+
+
+def tune(sock: socket.socket) -> None:
+    """No delay for small writes; a peer that answers nothing at all is given up."""
+    sock.setblocking(False)
+    if sock.family == socket.AF_UNIX:
+        return
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENCE_MS)
+
+
+def bind_tcp(host: str, port: int) -> tuple[socket.socket, Address]:
+    """A listener, and the address that it got."""
+    sock = socket.socket(family_of(host), socket.SOCK_STREAM)
+    sock.setblocking(False)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, port))
+        sock.listen(BACKLOG)
+    except OSError as error:
+        sock.close()
+        raise MachineError(f"cannot listen on {host}:{port}: {error.strerror}") from error
+    return sock, join_address(host, sock.getsockname()[1])
+
+
+def bind_unix(path: Path) -> tuple[socket.socket, Address]:
+    """A listener at a path; what an earlier process left there is removed, what a living one has is not."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock.setblocking(False)
+    try:
+        if path.is_socket() and not _is_answered(path):
+            path.unlink(missing_ok=True)
+        sock.bind(str(path))
+        sock.listen(BACKLOG)
+    except OSError as error:
+        sock.close()
+        raise MachineError(f"cannot listen on {path}: {error.strerror}") from error
+    return sock, Address(f"{UNIX}{path}")
+
+
+def _is_answered(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(0.5)
+        try:
+            probe.connect(str(path))
+        except OSError:
+            return False
+    return True

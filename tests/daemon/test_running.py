@@ -1,0 +1,162 @@
+"""Daemons as processes: signals, exit codes, a kill, a merge, and journals that replay byte for byte."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from isotone.cli.main import commands
+from isotone.client import View, connect
+from isotone.core.contract import Address
+from isotone.daemon.node_settings import NodeSettings
+from isotone.daemon.running import run
+from isotone.daemon.storage import StateDirectory
+from isotone.daemon.streams import bind_tcp
+from isotone.evs.membership import KnownDaemon
+from tests.daemon.daemon_process import Wanted
+from tests.daemon.test_cluster import judge
+
+DEADLINE_S = 30.0
+PROGRAM = Path(__file__).with_name("daemon_process.py")
+
+
+def free_port() -> int:
+    with socket.socket() as tcp, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+        tcp.bind(("127.0.0.1", 0))
+        port = tcp.getsockname()[1]
+        udp.bind(("127.0.0.1", port))
+        return int(port)
+
+
+class Processes:
+    """Daemons in processes of their own, with ends that cannot be missed."""
+
+    def __init__(self, directory: Path, names: tuple[str, ...]) -> None:
+        self.directory = directory
+        self.ports = {name: free_port() for name in names}
+        self.running: dict[str, subprocess.Popen[str]] = {}
+        self.said: dict[str, list[str]] = {name: [] for name in names}
+        self.write_known(*names)
+
+    def write_known(self, *names: str) -> None:
+        known = [KnownDaemon(name, "lan", Address(f"127.0.0.1:{self.ports[name]}")) for name in names]
+        (self.directory / "known.json").write_bytes(msgspec.json.encode(known))
+
+    def start(self, name: str) -> None:
+        wanted = Wanted(name, str(self.directory), self.ports[name], str(self.directory / "known.json"))
+        command = [sys.executable, str(PROGRAM), msgspec.json.encode(wanted).decode()]
+        self.running[name] = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+    def until_said(self, name: str, words: str) -> str:
+        stream = self.running[name].stderr
+        assert stream is not None
+        for line in stream:
+            self.said[name].append(line.rstrip())
+            if words in line:
+                return line
+        raise AssertionError(f"{name} ended without saying {words!r}: {self.said[name]}")
+
+    def end(self, name: str, how: signal.Signals) -> int:
+        process = self.running.pop(name)
+        process.send_signal(how)
+        code = process.wait(DEADLINE_S)
+        assert process.stderr is not None
+        self.said[name] += process.stderr.read().splitlines()
+        process.stderr.close()
+        return code
+
+
+@contextmanager
+def processes(directory: Path, *names: str) -> Iterator[Processes]:
+    found = Processes(directory, names)
+    try:
+        yield found
+    finally:
+        for name in list(found.running):
+            found.end(name, signal.SIGKILL)
+
+
+def test_a_kill_and_a_merge_replay_byte_for_byte(tmp_path: Path) -> None:
+    with processes(tmp_path, "d1", "d2", "d3") as daemons:
+        for name in daemons.ports:
+            daemons.start(name)
+        for name in daemons.ports:
+            daemons.until_said(name, "is ready")
+
+        async def talk() -> None:
+            alice = await connect(f"127.0.0.1:{daemons.ports['d1']}", name="alice")
+            bob = await connect(f"127.0.0.1:{daemons.ports['d3']}", name="bob")
+            chat, _ = await alice.join("chat"), await bob.join("chat")
+            await seen(chat, 2)
+            await chat.send(b"before")
+            assert await asyncio.to_thread(daemons.end, "d3", signal.SIGKILL) == -signal.SIGKILL
+            await seen(chat, 1)
+            await bob.close()
+            daemons.start("d3")
+            await asyncio.to_thread(daemons.until_said, "d3", "is ready")
+            carol = await connect(f"127.0.0.1:{daemons.ports['d3']}", name="carol")
+            await carol.join("chat")
+            await seen(chat, 2)
+            await carol.close()
+            await alice.close()
+
+        asyncio.run(asyncio.wait_for(talk(), 2 * DEADLINE_S))
+        assert [daemons.end(name, signal.SIGTERM) for name in ("d1", "d2", "d3")] == [0, 0, 0]
+    assert not judge(tmp_path).get("not_judged")
+    for path in sorted((tmp_path / "journal").iterdir()):
+        result = CliRunner().invoke(commands, ["sim", "replay", str(path), "--json"])
+        found = msgspec.json.decode(result.stdout)
+        assert result.exit_code == 0 and found["compared"] == found["events"] > 20
+        assert bool(found["torn"]) == (path.name == "d3-1.journal")
+
+
+async def seen(chat: object, members: int) -> None:
+    async for event in chat:  # type: ignore[attr-defined]
+        if isinstance(event, View) and len(event.members) == members:
+            return
+
+
+def test_sighup_reads_the_known_daemons_again(tmp_path: Path) -> None:
+    with processes(tmp_path, "d1", "d2") as daemons:
+        daemons.write_known("d1")
+        daemons.start("d1")
+        daemons.until_said("d1", "is ready")
+        daemons.write_known("d1", "d2")
+        daemons.running["d1"].send_signal(signal.SIGHUP)
+        assert "d2 known or moved" in daemons.until_said("d1", "settings read again")
+        (tmp_path / "known.json").write_text("soup")
+        daemons.running["d1"].send_signal(signal.SIGHUP)
+        assert daemons.end("d1", signal.SIGINT) == 0
+
+
+@pytest.mark.parametrize(
+    ("problem", "said", "code"),
+    [("port", "cannot listen on", 3), ("state", "in use by another daemon", 3), ("name", "of daemon 'd1'", 2)],
+)
+def test_what_is_wrong_is_said_and_has_its_exit_code(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, problem: str, said: str, code: int
+) -> None:
+    state = StateDirectory(tmp_path / "state")
+    state.open("d1")
+    sock, address = bind_tcp("127.0.0.1", 0)
+    if problem != "state":
+        state.close()
+    settings = NodeSettings(
+        name="d2" if problem == "name" else "d1",
+        port=int(address.rpartition(":")[2]) if problem == "port" else 0,
+        state_directory=tmp_path / "state",
+    )
+    assert run(settings) == code
+    assert said in caplog.text
+    state.close()
+    sock.close()
