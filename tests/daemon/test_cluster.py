@@ -10,6 +10,8 @@ import pytest
 
 from isotone.client import Group, Message, View, connect
 from isotone.core.services import Service
+from isotone.core.views import Cause
+from isotone.daemon.embedded import node
 from isotone.sim.run import verdicts_and_violations
 from isotone.sim.stack_journal import replay_journal
 from isotone.spec.check import check
@@ -177,5 +179,35 @@ def test_all_start_at_once_and_find_each_other(tmp_path: Path) -> None:
                 await cluster.nodes[name].stop()
             await asyncio.gather(*(cluster.start(name) for name in cluster.names))
             await cluster.together()
+
+    run(main())
+
+
+def test_a_daemon_that_stops_lets_its_clients_leave_in_order(tmp_path: Path) -> None:
+    """Others hear a disconnect in the order of messages, not that the network changed."""
+
+    async def main() -> None:
+        async with local_cluster(tmp_path, ("d1", "d2")) as cluster:
+            stays = await connect(cluster.nodes["d1"].address, name="stays")
+            goes = await connect(cluster.nodes["d2"].address, name="goes")
+            chat = await stays.join("chat")
+            await goes.join("chat")
+            await view_of(chat, 2)
+            await cluster.nodes["d2"].stop()
+            alone = await view_of(chat, 1)
+            assert (alone.cause, alone.subject) == (Cause.DISCONNECT, goes.id)
+            await asyncio.gather(stays.close(), goes.close())
+
+    run(main())
+    assert "not_judged" not in judge(tmp_path)
+
+
+def test_a_daemon_that_keeps_nothing_never_repeats_an_incarnation() -> None:
+    async def main() -> None:
+        incarnations = []
+        for _ in range(2):
+            async with node() as daemon:
+                incarnations.append(daemon.me.incarnation)
+        assert incarnations[0] < incarnations[1]
 
     run(main())

@@ -28,7 +28,6 @@ from isotone.daemon.reports import Reports
 from isotone.daemon.shell import Shell
 from isotone.daemon.storage import Disk, StateDirectory
 from isotone.evs.groups import State as GroupState
-from isotone.evs.membership import State
 from isotone.trace.events import Crashed, Recovered
 
 log = logging.getLogger("isotone.daemon")
@@ -36,6 +35,8 @@ log = logging.getLogger("isotone.daemon")
 EVENT_TEXT_MAX = 400
 EARLY_FLUSH_ROWS = 8_192
 STOP_LOOK_SECONDS = 0.01
+LEAVE_SECONDS_MAX = 1.0
+"""So long at most a stop waits until its own groups have heard that its clients left."""
 
 
 class Phase(Enum):
@@ -83,7 +84,8 @@ class Node(Reports):
         self._closed: asyncio.Future[None] = self._loop.create_future()
         self._state = StateDirectory(self._state_path())
         try:
-            identity, incarnation = await asyncio.to_thread(self._state.open, self.settings.name)
+            first = self._first_incarnation
+            identity, incarnation = await asyncio.to_thread(self._state.open, self.settings.name, first)
             self.me, self.identity = DaemonId(self.settings.name, incarnation), identity.bytes
             storage = self._state.storage()
             places = bind_places(self.settings)
@@ -129,6 +131,11 @@ class Node(Reports):
             failed=self._on_failure,
         )
 
+    @property
+    def _first_incarnation(self) -> int:
+        """Of a state that nothing keeps, the clock: a number that came before would make stamps that came before."""
+        return 1 if self._temporary is None else time.time_ns() // 1_000_000
+
     def _state_path(self) -> Path:
         if self.settings.state_directory is not None:
             return self.settings.state_directory
@@ -170,7 +177,8 @@ class Node(Reports):
             return membership.node.peers.conflict
         if self.shell.stack_lane.held:
             return "the disk has not kept the floors yet"
-        if membership.state is not State.OP:
+        network = membership.node.network
+        if network is None or not network.installed or network.transport.failed:
             return f"no daemon view works: {membership.state.name}"
         return "" if groups.state is GroupState.GOP else f"groups are being gathered: {groups.state.name}"
 
@@ -211,13 +219,21 @@ class Node(Reports):
         if self.phase is Phase.RUNNING:
             log.info("daemon %s stops%s", self.me, f": {reason}" if reason else "")
             self.phase = Phase.STOPPING
-            self.shell.stop()
             deadline = self._loop.time() + self.settings.stop_within_s
-            while self.phase is Phase.STOPPING and not self.shell.is_quiet and self._loop.time() < deadline:
-                await asyncio.sleep(STOP_LOOK_SECONDS)
+            self.shell.dismiss()
+            heard_by = min(deadline, self._loop.time() + LEAVE_SECONDS_MAX)
+            await self._until(lambda: not self.stack.has_local_members, heard_by)
+            if self.phase is Phase.STOPPING:
+                self.shell.stop()
+            await self._until(lambda: self.shell.is_quiet, deadline)
             self._end_once()
         if self.phase is Phase.ENDED:
             await asyncio.shield(self._closed)
+
+    async def _until(self, done: Callable[[], bool], deadline: float) -> None:
+        """While it stops: look now and then, so that no layer below need know that somebody waits."""
+        while self.phase is Phase.STOPPING and not done() and self._loop.time() < deadline:
+            await asyncio.sleep(STOP_LOOK_SECONDS)
 
     def abort(self, reason: str = "aborted") -> None:
         """End at once, as a kill would: no good-bye, and the record is left as it is."""

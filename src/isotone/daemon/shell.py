@@ -51,7 +51,7 @@ from isotone.daemon.storage import Disk
 from isotone.daemon.streams import Streams
 from isotone.daemon.timers import Timers
 from isotone.evs.membership.peers import Peer
-from isotone.evs.sessions.notices import RoomChanged
+from isotone.evs.sessions.notices import ClientsDismissed, RoomChanged
 from isotone.evs.sessions.server import ServerSessions
 from isotone.evs.stack import Stack
 
@@ -228,10 +228,18 @@ class Shell:
         """Begin."""
         self._tell_all(Started(self.now(), storage))
 
-    def stop(self) -> None:
-        """Ask all automata to say good-bye."""
+    def dismiss(self) -> None:
+        """No client comes any more, and those that are here go."""
         self.streams.stop_listening()
-        self._tell_all(Stopping(self.now()))
+        if self.spread_lane is not None:
+            self.engine.post(self.spread_lane, Stopping(self.now()))
+        self.engine.post(self.stack_lane, ClientsDismissed(self.now()))
+        self.engine.drain()
+
+    def stop(self) -> None:
+        """Ask the stack to say good-bye to the other daemons."""
+        self.engine.post(self.stack_lane, Stopping(self.now()))
+        self.engine.drain()
 
     def _tell_all(self, event: Event) -> None:
         for lane in (self.spread_lane, self.stack_lane):

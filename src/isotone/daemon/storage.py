@@ -55,13 +55,13 @@ class StateDirectory:
         self.path = path
         self._lock = -1
 
-    def open(self, name: str) -> tuple[Identity, int]:
+    def open(self, name: str, first_incarnation: int = 1) -> tuple[Identity, int]:
         """Lock it, and begin a new incarnation: its number is on disk when this returns."""
         try:
             (self.path / CELLS).mkdir(parents=True, exist_ok=True)
             self._take_lock()
             identity = self._identity(name)
-            incarnation = self._last_incarnation() + 1
+            incarnation = max(first_incarnation, self._last_incarnation() + 1)
             replace(self.path / INCARNATION, str(incarnation).encode())
             sync_directory(self.path)
         except OSError as error:

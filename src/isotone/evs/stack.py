@@ -42,7 +42,7 @@ from isotone.evs.groups import ChangeInterest, Groups, GroupsSettings, StateInte
 from isotone.evs.membership import Membership, MembershipSettings
 from isotone.evs.overlay.interest import InterestChanged
 from isotone.evs.sessions.greeting import CLIENT_MAGIC, is_greeting
-from isotone.evs.sessions.notices import RoomChanged
+from isotone.evs.sessions.notices import ClientsDismissed, RoomChanged
 from isotone.evs.sessions.server import SWEEP, ServerSessions
 from isotone.evs.sessions.table import DUE
 from isotone.evs.transport.events import InterestStated, Submitted
@@ -85,6 +85,11 @@ class Stack:
         self._told: int | None = None  # the room that the sessions count on, None when they have used of it
 
     @property
+    def has_local_members(self) -> bool:
+        """Whether a client of this daemon is in any group."""
+        return bool(self.groups.roster.clients_at(self.me))
+
+    @property
     def room(self) -> int:
         """Bytes that clients may send now."""
         return max(0, self.membership.room - self.groups.waiting_bytes)
@@ -118,6 +123,8 @@ class Stack:
         match event:
             case Indicated():
                 return self.sessions.handle(event)
+            case ClientsDismissed(at=at):
+                return self.sessions.handle(Stopping(at))
             case StreamOpened() | StreamReceived() | StreamWritable() | StreamClosed() if event.stream < 0:
                 return self._on_accepted(event, self.sessions)
             case TimerFired(key=key) if key in (SWEEP, DUE):

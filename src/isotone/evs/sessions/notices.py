@@ -86,6 +86,10 @@ class Notify(Action, frozen=True, gc=False):
 # --- at the daemon -------------------------------------------------------------------------------------------------
 
 
+class ClientsDismissed(Event, frozen=True, gc=False):
+    """The daemon is about to stop: its sessions end now, so that groups hear of it in order before the daemon goes."""
+
+
 class RoomChanged(Event, frozen=True, gc=False):
     """The layer below takes so many more bytes of sends now; above 0 it takes one of any size."""
 
