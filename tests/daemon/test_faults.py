@@ -127,3 +127,16 @@ def test_without_the_setting_there_are_none(tmp_path: Path) -> None:
                 node.set_fault_rules([])
 
     asyncio.run(asyncio.wait_for(main(), DEADLINE_S))
+
+
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        (FaultRule(daemon="d2", cut=True), "d2: cut"),
+        (FaultRule(daemon="d2", cut=True, receive_only=True), "d2: cut sending"),
+        (FaultRule(daemon="d2", delay_us=5, drop=0.25), "d2: delay 5 us, drop 0.25"),
+        (FaultRule(daemon="d2"), "d2: nothing"),
+    ],
+)
+def test_a_rule_in_words(rule: FaultRule, told: str) -> None:
+    assert rule.told == told

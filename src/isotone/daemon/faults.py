@@ -33,6 +33,13 @@ class FaultRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     drop: float = 0.0
     """The share of batches that we send and that are lost."""
 
+    @property
+    def told(self) -> str:
+        """In words, for logs and traces."""
+        way = " sending" if self.receive_only else " receiving" if self.send_only else ""
+        parts = [f"cut{way}"] * self.cut + [f"delay {self.delay_us} us"] * bool(self.delay_us)
+        return f"{self.daemon}: {', '.join(parts + [f'drop {self.drop:g}'] * bool(self.drop)) or 'nothing'}"
+
 
 class Faults:
     """The rules that stand now."""

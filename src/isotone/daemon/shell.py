@@ -54,6 +54,7 @@ from isotone.evs.membership.peers import Peer
 from isotone.evs.sessions.notices import ClientsDismissed, RoomChanged
 from isotone.evs.sessions.server import ServerSessions
 from isotone.evs.stack import Stack
+from isotone.trace.events import FaultsSet
 
 if TYPE_CHECKING:
     from isotone.daemon.journal import Journal
@@ -303,7 +304,9 @@ class Shell:
 
     def _faults_changed(self) -> None:
         assert self.faults is not None
-        log.warning("daemon %s: faults are %s", self.me, self.faults.rules() or "none")
+        told = "; ".join(rule.told for rule in self.faults.rules())
+        log.warning("daemon %s: faults are %s", self.me, told or "none")
+        self.recording.record(FaultsSet(str(self.me), told))
         for stream in list(self.streams.by_number.values()):
             if self.faults.is_cut(stream.peer):
                 stream.pause()

@@ -215,6 +215,13 @@ class Ended(Entry, frozen=True, gc=False, tag="end"):
     quiet: bool
 
 
+class FaultsSet(Entry, frozen=True, gc=False, tag="faults"):
+    """A daemon was told to treat traffic with others badly from here on, for a test or a drill; nothing: no more."""
+
+    daemon: str
+    reason: str = ""
+
+
 class Gap(Entry, frozen=True, gc=False, tag="gap"):
     """The writer lost this many entries here because it was overloaded."""
 
