@@ -14,8 +14,8 @@ from isotone.core.codec.wire import (
     LAYOUT,
     SERVICES,
     Buffer,
+    are_unique,
     check_stamp,
-    in_order,
     names_section,
     read_names,
     read_stamp,
@@ -72,8 +72,8 @@ def decode_bundle(data: Buffer, *, payload_max: int = BUNDLE_BYTES_MAX) -> tuple
         raise RemoteProtocolError("the lengths of the messages do not add up to the payload")
     names = read_names(view[HEAD.size : table], stamped=lamport > 0)
     groups = tuple(names[3 if lamport else 2 :])
-    if not in_order(groups):
-        raise RemoteProtocolError("the groups are not unique and sorted")
+    if not are_unique(groups):
+        raise RemoteProtocolError("the groups are not unique")
     types = struct.unpack_from(f"<{count}H", view, table + 4 * count)
     sender = ClientId(DaemonId(names[1], incarnation), names[0], session)
     bundle = Bundle(sender, first, SERVICES[service], groups, lengths, types, view[start:], flags)

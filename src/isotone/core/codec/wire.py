@@ -8,6 +8,7 @@ and costs the same few steps for one group and for a hundred.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from isotone.core.bundles import GROUPS_MAX
 from isotone.core.errors import LocalProtocolError, RemoteProtocolError
@@ -43,8 +44,8 @@ def names_section(sender: ClientId, stamp: Stamp | None, groups: tuple[str, ...]
     matches = (_NAMES if stamp is None else _STAMPED_NAMES).fullmatch(text)
     if not matches or text.count(" ") != len(names) - 1:  # a space inside a name would make two of it
         raise LocalProtocolError(f"a name of {sender}, {stamp} or the groups {groups} breaks the rules for names")
-    if not in_order(groups):
-        raise LocalProtocolError(f"groups are unique and sorted, not {groups}")
+    if not are_unique(groups):
+        raise LocalProtocolError(f"groups are unique, not {groups}")
     return text.encode("ascii")
 
 
@@ -56,9 +57,9 @@ def read_names(section: memoryview, *, stamped: bool) -> list[str]:
     return text.split(" ")
 
 
-def in_order(groups: tuple[str, ...]) -> bool:
-    """Whether the groups are unique and sorted."""
-    return len(groups) == 1 or list(groups) == sorted(set(groups))
+def are_unique(groups: Sequence[str]) -> bool:
+    """Whether no group is named twice; their order is the sender's."""
+    return len(groups) == 1 or len(groups) == len(set(groups))
 
 
 def read_stamp(lamport: int, incarnation: int, names: list[str]) -> Stamp | None:

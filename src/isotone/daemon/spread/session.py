@@ -79,14 +79,14 @@ class Asked:
 
 
 def _addressed(slots: bytes) -> tuple[str, ...]:
-    """The groups that may have members, sorted and each once, as in every bundle."""
-    found = set()
+    """The groups that may have members, in their order, each once."""
+    found: dict[str, None] = {}
     for name in slot_names(slots):
         try:
-            found.add(check_group_name(name))
+            found[check_group_name(name)] = None
         except LocalProtocolError:
             continue
-    return tuple(sorted(found))
+    return tuple(found)
 
 
 class Parcel:
