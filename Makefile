@@ -27,7 +27,7 @@ exit 3
 endef
 
 help: ## Show the targets
-	@echo "make demo              a cluster, a partition and a merge, in virtual time"
+	@echo "make demo              three real daemons in two sites: a kill, a cut, a merge, and the verdicts on their record"
 	@echo "make test              lint, format, types, documents and all tests; ARGS=\"-k ring\" goes to pytest"
 	@echo "make soak HOURS=8      seeds and faults for hours; goes on where it stopped; report in soak/"
 	@echo "make mutants           wrong comparisons, guards and constants: which does the net catch? ARGS=\"--count 20\""

@@ -1,33 +1,122 @@
-"""``isotone demo``: the picture, the story and the verdicts, without a terminal."""
+"""``isotone demo``: real daemons, their story, the verdicts, and that nothing is left behind."""
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
-from isotone.cli.demo import NODES, demo_plan
+from isotone.cli.demo import MARK, prepared
+from isotone.cli.demo_screen import Screen, Standing
 from isotone.cli.main import commands
-from isotone.sim.replay import replay
+from isotone.cli.output import results
+from isotone.client import View
+from isotone.core.ids import ClientId, DaemonId, DaemonViewId, GroupViewId
+from isotone.core.views import Cause
+
+WITHIN_S = 120.0
+COMMAND = [sys.executable, "-m", "isotone.cli", "demo", "--directory"]
 
 
-def test_the_demo_shows_lanes_and_a_verdict_table_without_a_violation() -> None:
-    result = CliRunner().invoke(commands, ["demo"])
-    assert result.exit_code == 0
-    assert "\x1b[" not in result.output, "no colours without a terminal"
-    for mark in ("partition", "crash", "restart", "merge", "no violation", "EVS-2.7"):
-        assert mark in result.output
-    for node in NODES:
-        assert re.search(rf"^{node} .*[A-Z]{{5}}", result.output, re.MULTILINE), f"the lane of {node}"
-    assert re.search(r"^carla .*x\.+", result.output, re.MULTILINE), "the crash is in carla's lane"
+def processes_of(directory: Path) -> list[str]:
+    """Command lines of daemons with their settings there."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            line = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            if str(directory / "isotone.toml") in line:
+                found.append(line)
+    return found
 
 
-def test_any_seed_holds() -> None:
-    for seed in range(2, 12):
-        assert replay(demo_plan(seed)).violations == ()
+def test_the_demo_tells_its_story_and_finds_no_violation(tmp_path: Path) -> None:
+    home = tmp_path / "demo"
+    done = subprocess.run([*COMMAND, str(home)], capture_output=True, text=True, check=False, timeout=WITHIN_S)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "\x1b[" not in done.stdout, "no colours without a terminal"
+    for service in ("unreliable", "reliable", "fifo", "causal", "agreed", "safe"):
+        assert f"({service})" in done.stdout
+    for mark in ("SIGKILL", "cut apart", "healed", "started again", "is back with a new session", "no violation"):
+        assert mark in done.stdout
+    told = [re.sub(r"^ *[0-9.]+ s  ", "", line) for line in done.stdout.splitlines()]
+    for name, daemon in (("alice", "d1"), ("carol", "d3")):
+        views = [line.partition("view    ")[2] for line in told if line.startswith(f"{name:<6}at {daemon}  view")]
+        joined = [views.index(f"alice, bob, carol (by {cause})") for cause in ("join",)]
+        assert [view for view in views[joined[0] :] if "network" in view][:3] == [
+            "alice, carol (by network)",
+            f"{name} (by network)",
+            "alice, carol (by network)",
+        ]
+    assert not processes_of(home)
 
 
-def test_the_demo_as_json_is_one_object() -> None:
-    found = json.loads(CliRunner().invoke(commands, ["demo", "--json"]).stdout)
+def test_an_interrupted_demo_leaves_no_daemon(tmp_path: Path) -> None:
+    home = tmp_path / "demo"
+    running = subprocess.Popen([*COMMAND, str(home)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert running.stdout is not None
+    try:
+        heard = next((line for line in running.stdout if "hears" in line), "")
+        assert heard
+        assert len(processes_of(home)) == 3
+        running.send_signal(signal.SIGINT)
+        _, errors = running.communicate(timeout=WITHIN_S)
+        assert running.returncode == 130, errors
+    finally:
+        running.kill()
+        running.wait()
+        running.stdout.close()
+    assert not processes_of(home)
+
+
+def test_a_directory_with_other_things_is_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "identity").write_text("mine")
+    (tmp_path / "isotone.toml").write_text("")
+    result = CliRunner().invoke(commands, ["demo", "--directory", str(tmp_path)])
+    assert result.exit_code == 2
+    assert (tmp_path / "state" / "identity").read_text() == "mine"
+
+
+def test_what_an_earlier_demo_left_is_cleared(tmp_path: Path) -> None:
+    home = prepared(tmp_path / "demo")
+    for name in ("state", "trace"):
+        (home / name).mkdir()
+    (home / "d1.log").write_text("old")
+    assert [path.name for path in prepared(home).iterdir()] == [MARK]
+
+
+class Terminal(io.StringIO):
+    """Somebody looks."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_on_a_terminal_a_table_stands_below_the_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    alice = ClientId(DaemonId("d1", 1), "alice", 1)
+    with Screen(results()) as screen:
+        standing = Standing("alice", "d1", "s1")
+        screen.introduce(standing)
+        screen.say("something happens")
+        screen.tell(standing, View("story", GroupViewId(DaemonViewId(1, alice.daemon)), (alice,), (alice,), Cause.JOIN))
+    shown = terminal.getvalue()
+    assert "something happens" in shown
+    assert "last message" in shown, "the table"
+    assert "view    alice (by join)" in shown
+
+
+@pytest.mark.parametrize("seed", ["1", "7"])
+def test_the_simulated_demo_as_json_is_one_object(seed: str) -> None:
+    found = json.loads(CliRunner().invoke(commands, ["demo", "--simulated", "--seed", seed, "--json"]).stdout)
     assert (found["runs"], found["violations"]) == (1, 0)

@@ -13,11 +13,16 @@ import pytest
 from click.testing import CliRunner
 
 from isotone import __version__
-from isotone.cli.group import CommandGroup
+from isotone.cli.command_group import CommandGroup
 from isotone.cli.main import commands
 from isotone.core.errors import InputError, LocalProtocolError, MachineError
 
-COMMANDS = [[], ["sim"], ["sim", "swarm"], ["sim", "replay"], ["check"], ["demo"]]
+COMMANDS = [[], ["sim"], ["sim", "swarm"], ["sim", "replay"], ["check"], ["demo"], ["daemon"], ["daemon", "run"]]
+COMMANDS += [["daemon", "credential"], ["up"], ["status"]]
+COMMANDS += [["explain"], *(["explain", each] for each in ("view", "message", "exclusion"))]
+COMMANDS += [["group"], *(["group", each] for each in ("send", "recv", "chat", "ping", "flood"))]
+COMMANDS += [["trace"], *(["trace", each] for each in ("on", "off", "status"))]
+COMMANDS += [["faults"], *(["faults", each] for each in ("status", "cut", "delay", "drop", "heal"))]
 
 
 @pytest.mark.parametrize("path", COMMANDS)
@@ -50,6 +55,23 @@ def test_the_version_is_told() -> None:
         ["sim", "replay", "no/such/file.json"],
         ["check"],
         ["check", "no/such/trace.jsonl"],
+        ["up", "0"],
+        ["up", "3", "--sites", "4"],
+        ["up", "x"],
+        ["status", "--every", "0"],
+        ["status", "--address", "127.0.0.1:x"],
+        ["status", "--credential-file", "no/such/file"],
+        ["explain"],
+        ["explain", "message"],
+        ["explain", "view", "--address", "a:1", "--address", "b:1"],
+        ["group", "send"],
+        ["group", "send", "room", "x", "--service", "holy"],
+        ["group", "ping", "room", "--count", "0"],
+        ["trace", "on", "--level", "off"],
+        ["faults", "drop", "d2", "2"],
+        ["daemon", "run"],
+        ["daemon", "--dev", "run", "x.toml"],
+        ["daemon", "nonsense"],
         ["demo", "--seed", "x"],
         ["demo", "--seed", "1_0"],
         ["sim", "swarm", "--seeds", "1_0"],
@@ -127,7 +149,7 @@ def test_no_command_is_imported_before_it_is_asked_for() -> None:
 
 PROGRAM = """
 import sys
-from isotone.cli.group import CommandGroup
+from isotone.cli.command_group import CommandGroup
 from isotone.cli.output import print_json, results
 import click
 

@@ -1,109 +1,105 @@
-"""``isotone demo``: five nodes through a partition, a crash and a merge; their views over time, and the verdicts."""
+"""``isotone demo``: three real daemons in two sites through a kill, a cut and a merge; then the verdicts."""
 
 from __future__ import annotations
 
-from itertools import count
+import asyncio
+import shutil
+import signal
+from pathlib import Path
 
 import click
-from rich.console import Console
 
-from isotone.cli.lanes import Picture, draw, legend, picture_of
-from isotone.cli.output import json_option, print_json, results
-from isotone.cli.tables import print_failures, verdict_table
-from isotone.core.services import Service
-from isotone.sim.faults import Crash, Heal, Partition, Restart
-from isotone.sim.plan import PLAN_VERSION, NodePlan, Plan, Size, Step, Topology, parse_seed
-from isotone.sim.replay import replay
-from isotone.sim.summary import Summary, summarise
-from isotone.sim.workload import ConnectStep, JoinStep, SendStep
-from isotone.trace.events import Row
+from isotone.cli.check import check_traces
+from isotone.cli.command_group import EXIT_VIOLATION
+from isotone.cli.demo_screen import Screen
+from isotone.cli.demo_story import Story, say_that_all_is_over
+from isotone.cli.local_cluster import LocalCluster, places_of
+from isotone.cli.output import json_option, print_json, progress_bar, results
+from isotone.cli.tables import print_summary
+from isotone.core.errors import InputError, MachineError
+from isotone.sim.summary import Summary
 
-SECOND = 1_000_000
-NODES = ("alba", "bruno", "carla", "dario", "elena")
-GROUP = "story"
-FAULTS = (
-    Partition(at=10 * SECOND // 10, sides=(("alba", "bruno", "carla"), ("dario", "elena"))),
-    Crash(at=17 * SECOND // 10, node="carla"),
-    Restart(at=24 * SECOND // 10, node="carla"),
-    Heal(at=31 * SECOND // 10),
-)
-MARKS = tuple(zip((fault.at for fault in FAULTS), ("partition", "crash", "restart", "merge")))
-END = 40 * SECOND // 10
-SENDS_EVERY_US = 150_000
+DAEMONS, SITES = 3, 2
+START_WITHIN_S = 60.0
+MARK = ".isotone-demo"  # in a directory that a demo made, so that the next one may clear it
 
 
 @click.command("demo")
-@click.option("--seed", default="1", show_default=True, metavar="N", help="Another seed, another interleaving.")
+@click.option(
+    "--directory",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("demo"),
+    show_default=True,
+    help="For settings, state, trace and logs; those of an earlier demo are removed.",
+)
+@click.option("--simulated", is_flag=True, help="Five nodes in virtual time instead; nothing is started or written.")
+@click.option("--seed", metavar="N", help="With --simulated: another interleaving (default: 1).")
 @json_option
-def demo_command(seed: str, as_json: bool) -> int:
-    """Show a simulated cluster through a partition, a crash and a merge.
+def demo_command(*, directory: Path, simulated: bool, seed: str | None, as_json: bool) -> int:
+    """Show a cluster through a kill, a cut and a merge, and judge what it recorded.
 
-    Five nodes run on the executable specification, the most adversarial network that the promises allow. The picture
-    shows which view of one group each node was in; the table says whether every promise was kept.
+    Three real daemons run in two sites on loopback, with a client at each. They send through all services; one daemon
+    is killed, the sites are cut apart, healed, and the dead daemon comes back. Then every property is judged.
 
     \b
     Examples:
       isotone demo
-      isotone demo --seed 7
+      isotone demo --directory /tmp/demo --json
+      isotone demo --simulated --seed 7
+
+    Exit codes: 0 no violation and everything judged, 1 otherwise, 2 wrong usage, 3 the story could not be told.
     """
-    rows: list[Row] = []
-    result = replay(demo_plan(parse_seed(seed)), sink=rows.append)
-    summary = summarise([result], {})
+    if simulated:
+        from isotone.cli.demo_simulated import simulated_demo
+
+        return simulated_demo(seed or "1", as_json)
+    if seed is not None:
+        raise InputError("--seed goes with --simulated: real daemons have none")
+    summary = tell(prepared(directory.resolve()), Screen(None if as_json else results()))
     if as_json:
         print_json(summary)
     else:
-        _show(results(), picture_of(rows, GROUP), summary)
-    return summary.exit_code
+        print_summary(results(), summary)
+    return EXIT_VIOLATION if summary.violations or not_judged(summary) else 0
 
 
-def demo_plan(seed: int) -> Plan:
-    """One client per node, all in one group, sending in turn."""
-    topology = Topology(tuple(NodePlan(name, "lan", ("client",)) for name in NODES), (GROUP,))
-    return Plan(
-        version=PLAN_VERSION,
-        seed=seed,
-        system="evs",
-        stack="oracle",
-        size=Size.SMALL,
-        topology=topology,
-        faults_end_us=FAULTS[-1].at + 1,
-        faults=FAULTS,
-        steps=tuple(sorted(_steps(), key=lambda step: step.at)),
-    )
+def prepared(directory: Path) -> Path:
+    """A place of our own: what an earlier demo left there goes, anything else is not touched."""
+    mark = directory / MARK
+    if directory.exists() and any(directory.iterdir()) and not mark.exists():
+        raise InputError(f"{directory} is not empty, and not of an earlier demo; name another one: --directory")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        mark.touch()
+        for name in ("state", "trace"):
+            shutil.rmtree(directory / name, ignore_errors=True)
+        for log in directory.glob("d*.log"):
+            log.unlink()
+    except OSError as error:
+        raise MachineError(f"cannot prepare {directory}: {error.strerror}") from error
+    return directory
 
 
-def _steps() -> list[Step]:
-    steps: list[Step] = []
-    for number, name in enumerate(NODES):
-        steps += _arrival(name, number * 60_000)
-    steps += _arrival("carla", 25 * SECOND // 10)
-    services = (Service.AGREED, Service.SAFE, Service.CAUSAL)
-    for turn, at in zip(count(), range(SECOND // 2, END, SENDS_EVERY_US)):
-        node = NODES[turn * 2 % len(NODES)]
-        steps.append(SendStep(at, node, "client", services[turn % len(services)], (GROUP,), (16,)))
-    return steps
+def tell(directory: Path, screen: Screen) -> Summary:
+    """Run the story in real processes, none of which outlives it, and judge the record."""
+    cluster = LocalCluster(places_of(DAEMONS, SITES, None), directory, trace="full")
+    try:
+        with cluster:
+            with progress_bar("starting", total=None) as advance:
+                cluster.start(START_WITHIN_S, advance)
+            with screen:
+                asyncio.run(Story(cluster, screen).tell())
+                screen.say("all stop")
+            codes = cluster.stop()
+    finally:
+        for daemon in cluster.daemons:  # one that an impatient second interrupt left
+            daemon.send_signal(signal.SIGKILL)
+    if any(codes.values()):
+        raise MachineError(f"daemons ended with {codes}; their logs are in {directory}")
+    say_that_all_is_over(cluster)
+    return check_traces([directory / "trace"])
 
 
-def _arrival(node: str, at: int) -> list[Step]:
-    return [ConnectStep(at, node, "client"), JoinStep(at + 1_000, node, "client", GROUP)]
-
-
-def _show(console: Console, picture: Picture, summary: Summary) -> None:
-    columns = max(40, min(100, console.width - 10))
-    console.print(f"The views of the group {GROUP!r} over {END / SECOND:g} seconds of virtual time:\n")
-    for line in draw(picture, MARKS, end=END, columns=columns):
-        console.print(line)
-    console.print("\nview, members, cause, id (a small letter: after the transitional signal):")
-    for line in legend(picture):
-        console.print(line)
-    console.print("\nThe messages as each node heard them, numbered; a letter is a new view:")
-    for lane in picture.lanes.values():
-        console.print(f"{lane.node:<6}{''.join(lane.heard)}", markup=False)
-    console.print()
-    console.print(verdict_table(summary.properties))
-    console.print()
-    print_failures(console, summary)
-    if summary.violations:
-        console.print(f"[bold red]{summary.violations} violations[/]")
-    else:
-        console.print("[green]no violation[/]")
+def not_judged(summary: Summary) -> int:
+    """Properties for which the record does not suffice."""
+    return sum(counts["not_judged"] for counts in summary.properties.values())

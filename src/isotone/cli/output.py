@@ -11,6 +11,7 @@ from typing import IO, cast
 import click
 import msgspec
 from rich.console import Console
+from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from isotone.core.errors import MachineError
@@ -50,6 +51,11 @@ def results() -> Console:
     terminal = stream.isatty()
     width = None if terminal else PLAIN_WIDTH
     return Console(file=cast("IO[str]", stream), width=width, highlight=False, soft_wrap=not terminal)
+
+
+def live_display() -> Live:
+    """What is shown anew in its place. It must not redirect standard output: that is what it is itself written to."""
+    return Live(console=results(), auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
 
 
 def print_text(text: str) -> None:

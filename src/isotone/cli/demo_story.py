@@ -1,0 +1,187 @@
+"""The story of the demo: a client at each daemon, a kill, a cut, a merge, a return. Every wait has an end."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterable
+
+from isotone.cli.demo_screen import Screen, Standing
+from isotone.cli.local_cluster import LocalCluster, LocalDaemon
+from isotone.client import Group, Message, Session, Settings, View, connect
+from isotone.client.errors import ClientError, Unconfirmed
+from isotone.core.errors import MachineError
+from isotone.core.services import Service
+from isotone.trace.events import Ended, Stabilised
+from isotone.trace.recorder import Recorder
+from isotone.trace.writer import Level, TraceWriter
+
+GROUP = "story"
+RUN = "up"  # as the settings of a local cluster name it
+NAMES = ("alice", "bob", "carol")
+STEP_WITHIN_S = 30.0
+SETTINGS = Settings(reconnect_within_s=60.0, pause_max_s=0.2, close_within_s=2.0)
+
+
+class Actor:
+    """A client that joins the group and keeps what it hears."""
+
+    def __init__(self, name: str, daemon: LocalDaemon, screen: Screen, changed: Callable[[], None]) -> None:
+        self.name, self.daemon = name, daemon
+        self.members: tuple[str, ...] = ()
+        self.heard: list[bytes] = []
+        self._standing = Standing(name, daemon.place.name, daemon.place.site)
+        self._screen, self._changed = screen, changed
+        self._session: Session | None = None
+        self._group: Group | None = None
+        self._reading: asyncio.Task[None] | None = None
+        screen.introduce(self._standing)
+
+    async def enter(self) -> None:
+        """Connect and join."""
+        self._session = await connect(self.daemon.place.address, name=self.name, settings=SETTINGS)
+        self._group = await self._session.join(GROUP)
+        self._reading = asyncio.create_task(self._read(self._group))
+
+    async def send(self, text: str, service: Service | None = None, *, confirm: bool = False) -> None:
+        """To the group."""
+        assert self._group is not None
+        await self._group.send(text.encode(), service=service, confirm=confirm)
+
+    async def leave(self) -> None:
+        """Close the session, whatever became of it."""
+        if self._session is not None:
+            await self._session.close()
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
+
+    async def _read(self, group: Group) -> None:
+        async for event in group:
+            if isinstance(event, View):
+                self.members = tuple(sorted(member.name for member in event.members))
+            elif isinstance(event, Message):
+                self.heard.append(event.body)
+            self._screen.tell(self._standing, event)
+            self._changed()
+
+
+class Story:
+    """What happens, in order."""
+
+    def __init__(self, cluster: LocalCluster, screen: Screen) -> None:
+        self._cluster, self._screen = cluster, screen
+        self._changes = asyncio.Event()
+        self.actors = [
+            Actor(name, daemon, screen, self._changes.set) for name, daemon in zip(NAMES, cluster.daemons, strict=True)
+        ]
+
+    async def tell(self) -> None:
+        """From the first connection to the last goodbye."""
+        try:
+            await self._meet()
+            await self._kill()
+            await self._cut()
+            await self._heal()
+            await self._return()
+        except (ClientError, TimeoutError) as error:
+            reason = f"the demo could not go on: {type(error).__name__}: {error}"
+            raise MachineError(f"{reason}\n{self._logs()}") from error
+        finally:
+            await asyncio.gather(*(actor.leave() for actor in self.actors))
+
+    async def _meet(self) -> None:
+        self._screen.say("a client at each daemon; all join one group and send through every service")
+        for actor in self.actors:
+            await actor.enter()
+        await self._view_of(self.actors)
+        for number, service in enumerate(Service):
+            actor = self.actors[number % len(self.actors)]
+            await actor.send(f"{service.name.lower()} of {actor.name}", service)
+        await self._confirmed(self.actors, "all together")
+
+    async def _kill(self) -> None:
+        alice, bob, carol = self.actors
+        self._screen.say(f"daemon {bob.daemon.place.name} is killed (SIGKILL); {bob.name} loses it")
+        bob.daemon.send_signal(signal.SIGKILL)
+        await self._view_of([alice, carol])
+        await self._confirmed([alice, carol], "without bob")
+
+    async def _cut(self) -> None:
+        alice, _, carol = self.actors
+        self._screen.say("the sites are cut apart; each side goes on alone")
+        await self._set_faults(cut=True)
+        await asyncio.gather(self._view_of([alice]), self._view_of([carol]))
+        await asyncio.gather(self._confirmed([alice], "on this side"), self._confirmed([carol], "on that side"))
+
+    async def _heal(self) -> None:
+        alice, _, carol = self.actors
+        self._screen.say("the cut is healed; the sides merge")
+        await self._set_faults(cut=False)
+        await self._view_of([alice, carol])
+        await self._confirmed([alice, carol], "merged")
+
+    async def _return(self) -> None:
+        bob = self.actors[1]
+        self._screen.say(f"daemon {bob.daemon.place.name} is started again; {bob.name} finds it by itself")
+        assert bob.daemon.process is not None
+        await asyncio.to_thread(bob.daemon.process.wait, STEP_WITHIN_S)
+        bob.daemon.start()
+        await self._view_of(self.actors)
+        await self._confirmed(self.actors, "all again")
+
+    async def _confirmed(self, actors: Iterable[Actor], text: str) -> None:
+        """Each of them sends with an acknowledgement, and each hears all of these."""
+        actors = list(actors)
+        bodies = [f"{text}, says {actor.name}" for actor in actors]
+        async with asyncio.timeout(STEP_WITHIN_S):
+            await asyncio.gather(*(self._acknowledged(actor, body) for actor, body in zip(actors, bodies, strict=True)))
+        wanted = {body.encode() for body in bodies}
+        await self._until(lambda: all(wanted <= set(actor.heard) for actor in actors), "messages")
+
+    async def _acknowledged(self, actor: Actor, body: str) -> None:
+        """Send until there is an acknowledgement: a view may end in between, on a busy machine too."""
+        while True:
+            try:
+                return await actor.send(body, confirm=True)
+            except Unconfirmed as error:
+                self._screen.say(f"{actor.name} sends again, {error}")
+
+    async def _view_of(self, actors: Iterable[Actor]) -> None:
+        """Until the last view of each of them has exactly them."""
+        actors = list(actors)
+        names = tuple(sorted(actor.name for actor in actors))
+        await self._until(lambda: all(actor.members == names for actor in actors), f"a view of {', '.join(names)}")
+
+    async def _until(self, reached: Callable[[], bool], what: str) -> None:
+        try:
+            async with asyncio.timeout(STEP_WITHIN_S):
+                while not reached():
+                    self._changes.clear()
+                    await self._changes.wait()
+        except TimeoutError:
+            raise MachineError(f"{what}: not within {STEP_WITHIN_S:g} seconds\n{self._logs()}") from None
+
+    def _logs(self) -> str:
+        """Of those that ended, or else of all."""
+        daemons = self._cluster.daemons
+        shown = [each for each in daemons if each.ended not in (None, -signal.SIGKILL)] or daemons
+        return "\n".join(f"{each.place.name}: {each.tail()}" for each in shown)
+
+    async def _set_faults(self, *, cut: bool) -> None:
+        """Each living daemon loses what it exchanges with the other site, over its administration port."""
+        places = [daemon.place for daemon in self._cluster.daemons]
+        for daemon in self._cluster.daemons:
+            if daemon.ended is None:
+                others = [place.name for place in places if place.site != daemon.place.site] if cut else []
+                rules = [{"daemon": name, "cut": True} for name in others]
+                await asyncio.to_thread(daemon.admin.post, "/faults", {"rules": rules})
+
+
+def say_that_all_is_over(cluster: LocalCluster) -> None:
+    """Whoever drives the faults records that they are over: all daemons are one component, and nothing is under way."""
+    writer = TraceWriter(cluster.directory / "trace", RUN, "", 0, level=Level.FULL)
+    recorder = Recorder(writer.append)
+    recorder.record("", 0, 0, Stabilised((tuple(daemon.place.name for daemon in cluster.daemons),)))
+    recorder.record("", 0, 1, Ended(quiet=True))
+    writer.close()

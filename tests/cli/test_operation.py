@@ -1,0 +1,284 @@
+"""Every command of operation on a running cluster: three real daemons in two sites, started by ``isotone up``."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import signal
+import sys
+import urllib.request
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from isotone.cli.admin_client import AdminClient
+from isotone.daemon.admin.metric_table import METRICS
+from tests.cli.running import Running, answers, first_object, isotone, process, told, wait_until
+
+# --- looking -------------------------------------------------------------------------------------------------------
+
+
+def test_status_tells_view_sites_links_peers_and_where_timeouts_come_from(cluster: Running) -> None:
+    status = told("status", *cluster.at("d1"))
+    stack = status["stack"]
+    assert (status["name"], status["ready"]) == ("d1", True)
+    assert stack["view"]["members"] == ["d1", "d2", "d3"]
+    assert [(site["name"], site["daemons"]) for site in stack["sites"]] == [("s1", ["d1", "d2"]), ("s2", ["d3"])]
+    assert [link["protocol"] for link in stack["links"]] == ["ring", "hop"]
+    assert all(peer["round_trip_us"] > 0 for peer in stack["peers"])
+    assert "round trip" in stack["peers"][0]["timeouts"]["silence"]["text"]
+
+
+def test_status_of_several_is_a_line_each(cluster: Running) -> None:
+    everywhere = [part for name in cluster.daemons for part in cluster.at(name)]
+    assert [each["status"]["name"] for each in told("status", *everywhere)["daemons"]] == ["d1", "d2", "d3"]
+    shown = isotone("status", *everywhere).stdout.splitlines()
+    assert [line.split()[:2] for line in shown[1:4]] == [["d1", "ready"], ["d2", "ready"], ["d3", "ready"]]
+
+
+def test_status_for_people(cluster: Running) -> None:
+    shown = isotone("status", *cluster.at("d1"))
+    assert shown.exit_code == 0
+    for part in ("d1#", "ready", "works: d1, d2, d3", "sites", "links", "timeouts", "where it comes from"):
+        assert part in shown.stdout
+
+
+def test_status_can_be_watched(cluster: Running, tmp_path: Path) -> None:
+    arguments = ["status", "--watch", "--every", "0.1", "--json", *cluster.at("d2")]
+    with process(*arguments, log=tmp_path / "log") as watching:
+        assert watching.stdout is not None
+        seen = [json.loads(watching.stdout.readline()) for _ in range(3)]
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait(30) == 130
+    assert [each["name"] for each in seen] == ["d2"] * 3
+    assert seen[0]["at"] < seen[1]["at"] < seen[2]["at"]
+
+
+def test_status_is_live_on_a_terminal(cluster: Running) -> None:
+    process_id, terminal = pty.fork()
+    if process_id == 0:
+        command = [sys.executable, "-m", "isotone.cli", "status", "--watch", "--every", "0.1", *cluster.at("d1")]
+        os.execv(sys.executable, command)
+    shown = b""
+    while shown.count(b"works: d1, d2, d3") < 3:
+        assert select.select([terminal], [], [], 30)[0], shown
+        shown += os.read(terminal, 65_536)
+    os.write(terminal, b"\x03")
+    with suppress(OSError):  # the end of the terminal
+        while select.select([terminal], [], [], 30)[0]:
+            shown += os.read(terminal, 65_536)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(process_id, 0)[1]) == 130
+    assert b"Traceback" not in shown
+
+
+def test_a_daemon_that_does_not_answer_is_told_with_3(cluster: Running) -> None:
+    nobody = isotone("status", "--address", "127.0.0.1:1")
+    assert nobody.exit_code == 3 and "127.0.0.1:1" in nobody.stderr
+    some = told("status", *cluster.at("d1"), "--address", "127.0.0.1:1", code=1)
+    assert [each["status"] is None for each in some["daemons"]] == [False, True]
+
+
+def test_a_port_of_clients_is_not_one_of_administration(cluster: Running) -> None:
+    result = isotone("status", "--address", cluster.clients)
+    assert result.exit_code == 3
+
+
+def test_explanations(cluster: Running) -> None:
+    assert told("explain", "view", *cluster.at("d2"))["is_working"] is True
+    assert told("explain", "exclusion", "d3", *cluster.at("d2"))["ruling"] == "member"
+    assert told("explain", "exclusion", "d9", *cluster.at("d2"), code=1)["ruling"] == "unknown"
+    stamp = told("group", "send", "why", "x", "--confirm", "--address", cluster.clients)["stamp"]
+    assert told("explain", "message", stamp, *cluster.at("d1"))["place"] == "delivered"
+    assert isotone("explain", "message", "nonsense", *cluster.at("d1")).exit_code == 2
+    assert "works" in isotone("explain", "view", *cluster.at("d1")).stdout
+
+
+def test_metrics_and_probes_over_http(cluster: Running) -> None:
+    def get(path: str) -> tuple[int, str]:
+        with urllib.request.urlopen(f"http://{cluster.admin('d1')}{path}", timeout=10) as answer:
+            return answer.status, answer.read().decode()
+
+    status, text = get("/metrics")
+    assert status == 200
+    missing = [metric.name for metric in METRICS if f"\n{metric.name}" not in text]
+    assert not missing
+    assert get("/health")[0] == get("/ready")[0] == 200
+
+
+# --- groups --------------------------------------------------------------------------------------------------------
+
+
+def test_send_and_recv(cluster: Running, tmp_path: Path) -> None:
+    arguments = ["group", "recv", "talk", "--count", "3", "--timeout", "60", "--json"]
+    with process(*arguments, "--address", cluster.daemons["d3"]["address"], log=tmp_path / "log") as listening:
+        wait_until(lambda: _members_of(cluster, "talk") == 1, "the listener is a member")
+        sent = told("group", "send", "talk", "one", "two", "--address", cluster.clients)
+        assert (sent["sent"], sent["service"]) == (2, "agreed")
+        piped = isotone("group", "send", "talk", "--service", "safe", "--address", cluster.clients, stdin="three\n")
+        assert piped.exit_code == 0
+        output, _ = listening.communicate(timeout=60)
+        assert listening.returncode == 0, (tmp_path / "log").read_text()
+    events = [json.loads(line) for line in output.splitlines()]
+    assert events[0]["event"] == "view" and len(events[0]["members"]) == 1
+    assert [each["text"] for each in events if each["event"] == "message"] == ["one", "two", "three"]
+    assert (tmp_path / "log").read_text() == ""
+
+
+def _members_of(cluster: Running, group: str) -> int:
+    found = cluster.client("d1").get("/groups", name=group)["groups"]
+    return int(found[0]["members_total"]) if found else 0
+
+
+def test_recv_says_when_the_time_is_over(cluster: Running) -> None:
+    result = isotone("group", "recv", "quiet", "--count", "1", "--timeout", "0.2", "--address", cluster.clients)
+    assert result.exit_code == 1
+
+
+@pytest.mark.parametrize("service", ["agreed", "safe", "fifo"])
+def test_ping(cluster: Running, service: str) -> None:
+    report = told(
+        "group", "ping", "echo", "--count", "3", "--every", "0", "--service", service, "--address", cluster.clients
+    )
+    assert (report["sent"], report["received"]) == (3, 3)
+    assert 0 < report["minimum_ms"] <= report["median_ms"] <= report["maximum_ms"]
+
+
+def test_flood_hears_all_that_it_sent(cluster: Running) -> None:
+    report = told("group", "flood", "much", "--seconds", "0.3", "--size", "500", "--address", cluster.clients)
+    assert report["received"] == report["sent"] > 0
+
+
+def test_chat_sends_what_is_typed_and_shows_it(cluster: Running) -> None:
+    result = isotone("group", "chat", "room", "--name", "ada", "--address", cluster.clients, stdin="hello\nworld\n")
+    assert result.exit_code == 0, result.output
+    said = [line for line in result.stdout.splitlines() if "#ada#d1" in line and "view" not in line]
+    assert said == ["room #ada#d1: hello", "room #ada#d1: world"]
+
+
+def test_names_that_are_refused_end_with_2(cluster: Running) -> None:
+    wrong = isotone("group", "send", "room", "x", "--name", "far too long a name", "--address", cluster.clients)
+    assert wrong.exit_code == 2
+    assert isotone("group", "send", "bad name", "x", "--address", cluster.clients).exit_code == 2
+    assert isotone("group", "send", "room", "x", "--address", "127.0.0.1:1", "--timeout", "1").exit_code == 3
+
+
+# --- acting --------------------------------------------------------------------------------------------------------
+
+
+def test_the_trace_goes_off_and_on(cluster: Running) -> None:
+    assert told("trace", "status", *cluster.at("d2"))["level"] == "buffered"
+    assert told("trace", "off", *cluster.at("d2"))["level"] == "off"
+    assert told("trace", "on", *cluster.at("d2"))["level"] == "buffered"
+    both = told("trace", "status", *cluster.at("d1"), *cluster.at("d2"))
+    assert [each["trace"]["lost"] for each in both["daemons"]] == [0, 0]
+    assert "buffered" in isotone("trace", "status", *cluster.at("d1")).stdout
+
+
+def test_a_drill_cuts_a_daemon_off_and_heals(cluster: Running) -> None:
+    """Faults by the administration port; meanwhile `explain` says who is out, and why."""
+    rules = [{"daemon": name, "cut": True} for name in ("d1", "d2")]
+    assert len(cluster.client("d3").post("/faults", {"rules": rules})["rules"]) == 2
+    wait_until(
+        lambda: cluster.members("d1") == ["d1", "d2"] and cluster.members("d3") == ["d3"], "the cluster is split"
+    )
+    answer = told("explain", "exclusion", "d3", *cluster.at("d1"), code=1)
+    assert answer["ruling"] in ("suspected", "unproven", "unreached", "penalty")
+    assert "d3" in answer["text"]
+    status = told("status", *cluster.at("d3"))
+    assert status["ready"] and len(status["faults"]) == 2
+    cluster.client("d3").post("/faults", {"rules": []})
+    wait_until(lambda: all(cluster.members(name) == ["d1", "d2", "d3"] for name in cluster.daemons), "all are together")
+
+
+def test_settings_are_read_again_on_sighup(cluster: Running) -> None:
+    path = Path(cluster.description["settings"])
+    text = path.read_text()
+    assert 'level = "buffered"' in text
+    try:
+        path.write_text(text.replace('level = "buffered"', 'level = "off"'))
+        os.kill(cluster.daemons["d3"]["process"], signal.SIGHUP)
+        wait_until(lambda: cluster.client("d3").get("/trace")["level"] == "off", "the new level is taken")
+        path.write_text("[nonsense]\n")
+        refused = isotone("status", *cluster.at("d3"))
+        assert refused.exit_code == 0
+        with pytest.raises(Exception, match="nonsense"):
+            cluster.client("d3").post("/reload", {})
+        assert cluster.client("d3").get("/trace")["level"] == "off"
+    finally:
+        path.write_text(text)
+    changes = cluster.client("d3").post("/reload", {})["changes"]
+    assert any("trace" in change for change in changes)
+    assert cluster.client("d3").get("/trace")["level"] == "buffered"
+
+
+def test_acts_are_in_the_audit_log(cluster: Running) -> None:
+    cluster.client("d2").post("/trace", {"level": "buffered"})
+    found = list((Path(cluster.description["directory"]) / "state").rglob("audit.jsonl"))
+    lines = [json.loads(line) for path in found for line in path.read_text().splitlines()]
+    assert any(line["act"] == "trace" and line["outcome"] == "done" for line in lines)
+
+
+# --- one daemon ----------------------------------------------------------------------------------------------------
+
+
+def test_a_daemon_is_not_ready_before_its_first_daemon_view(tmp_path: Path) -> None:
+    from isotone.cli.local_cluster import places_of, settings_text
+
+    places = places_of(1, 1, None)
+    path = tmp_path / "isotone.toml"
+    path.write_text(settings_text(places, tmp_path).replace("[cluster]\n", "[cluster]\nfirst_wait_ms = 600000\n"))
+    with process("daemon", "run", str(path), "--dev", log=tmp_path / "log") as running:
+        wait_until(lambda: running.poll() is not None or answers(places[0].admin), "the daemon answers")
+        assert running.poll() is None, (tmp_path / "log").read_text()
+        assert not AdminClient(places[0].admin).is_ready()
+        status = told("status", "--address", places[0].admin, code=1)
+        assert not status["ready"] and status["why_not_ready"]
+        assert told("explain", "view", "--address", places[0].admin, code=1)["state"] == "SEG"
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(30) == 0, (tmp_path / "log").read_text()
+
+
+def test_a_daemon_for_development_needs_no_file(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    from isotone.cli.local_cluster import free_ports
+
+    port, admin = free_ports(1)[0]
+    options = ["--port", str(port), "--admin-port", str(admin), "--directory", str(tmp_path / "dev")]
+    with process("daemon", "--dev", *options, log=log) as running:
+        address = f"127.0.0.1:{admin}"
+        wait_until(lambda: running.poll() is not None or answers(address), "the daemon answers")
+        wait_until(lambda: running.poll() is not None or AdminClient(address).is_ready(), "the daemon is ready")
+        assert told("group", "ping", "x", "--count", "1", "--address", f"127.0.0.1:{port}")["received"] == 1
+        assert AdminClient(address).post("/stop", {"reason": "the test is over"})["stopping"]
+        assert running.wait(30) == 0, log.read_text()
+    assert "OPEN" in log.read_text()
+
+
+def test_up_says_why_a_daemon_did_not_come_up(cluster: Running, tmp_path: Path) -> None:
+    port = cluster.clients.rpartition(":")[2]
+    result = isotone("up", "1", "--port", port, "--directory", str(tmp_path / "x"), "--within", "30")
+    assert result.exit_code == 3
+    assert "d1 ended with 3" in result.stderr and port in result.stderr
+
+
+def test_daemons_of_up_end_with_it(tmp_path: Path) -> None:
+    arguments = ["up", "1", "--port", "0", "--directory", str(tmp_path / "up"), "--json"]
+    with process(*arguments, log=tmp_path / "log") as running:
+        daemon = first_object(running, tmp_path / "log")["daemons"][0]
+        assert answers(daemon["admin"])
+        running.kill()
+        running.wait(30)
+        wait_until(lambda: not answers(daemon["admin"]), "the daemon ended")
+
+
+def test_daemons_that_cannot_start_say_why(tmp_path: Path) -> None:
+    assert isotone("daemon", "run").exit_code == 2
+    assert isotone("daemon", "run", str(tmp_path / "none.toml")).exit_code in (2, 3)
+    wrong = tmp_path / "wrong.toml"
+    wrong.write_text("[cluster]\nnam = 3\n")
+    result = isotone("daemon", "run", str(wrong))
+    assert result.exit_code == 2 and "nam" in result.stderr

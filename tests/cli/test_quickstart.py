@@ -1,0 +1,68 @@
+"""docs/guide/quickstart.md and services.md: their commands run on a real cluster, their programs run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import Running, isotone, wait_until
+
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide"
+PORTS = {"d1": (4803, 4810), "d2": (4813, 4820), "d3": (4823, 4830)}
+
+
+def blocks(name: str) -> list[tuple[str, str]]:
+    """Language and text of each."""
+    text = (GUIDE / f"{name}.md").read_text(encoding="utf-8")
+    return re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def placed(text: str, cluster: Running) -> str:
+    """With the ports of this cluster instead of those that the page names."""
+    for name, (port, admin) in PORTS.items():
+        text = text.replace(f"127.0.0.1:{admin}", cluster.admin(name))
+        text = text.replace(f"127.0.0.1:{port}", cluster.daemons[name]["address"])
+    return text
+
+
+def is_cut(cluster: Running) -> bool:
+    return cluster.members("d1") == ["d1", "d2"] == cluster.members("d2") and cluster.members("d3") == ["d3"]
+
+
+def test_the_quickstart(cluster: Running, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("ISOTONE_ADMIN", cluster.admin("d1"))
+    monkeypatch.setenv("ISOTONE_ADDRESS", cluster.clients)
+    kinds = [kind for kind, _ in blocks("quickstart")]
+    assert kinds == ["text", "sh", "python", "sh", "sh"], "every block is of a kind that runs here"
+    for kind, text in blocks("quickstart"):
+        if kind == "text":
+            assert text == "isotone up 3 --sites 2\n", "what the fixture runs"
+        elif kind == "python":
+            exec(compile(placed(text, cluster), "quickstart.md", "exec"), {"__name__": "quickstart"})
+            assert "alice: good-bye" in capsys.readouterr().out
+        else:
+            for line in placed(text, cluster).splitlines():
+                words = shlex.split(line)
+                result = isotone(*words[1:])
+                expected = 1 if words[1] == "explain" else 0  # the answer is: it is excluded
+                assert (words[0], result.exit_code) == ("isotone", expected), (line, result.output)
+            if "faults cut" in text:
+                wait_until(lambda: is_cut(cluster), "the sites are apart")
+    wait_until(cluster.is_together, "all are together again")
+
+
+def test_the_program_of_the_services(capsys: pytest.CaptureFixture[str]) -> None:
+    ((kind, text),) = blocks("services")
+    assert kind == "python"
+    exec(compile(text, "services.md", "exec"), {"__name__": "services"})
+    assert "b'pay 10'" in capsys.readouterr().out
+
+
+def test_the_table_of_services_has_each_of_them() -> None:
+    from isotone.core.services import Service
+
+    page = (GUIDE / "services.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `([A-Z]+)` \| [^|]+ \| [^|]+ \| [^|]+ \|", page, re.MULTILINE) == [s.name for s in Service]

@@ -1,0 +1,47 @@
+"""ops/isotone@.service: the unit says what the daemon does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from isotone.cli.main import commands
+
+ROOT = Path(__file__).resolve().parents[2]
+UNIT = (ROOT / "ops" / "isotone@.service").read_text(encoding="utf-8")
+
+
+def value(key: str) -> str:
+    found = re.findall(rf"^{key}=(.*)$", UNIT, re.MULTILINE)
+    assert found, key
+    return str(found[0])
+
+
+def test_readiness_watchdog_reload_and_stop_are_the_daemons_own() -> None:
+    assert value("Type") == "notify"
+    assert int(value("WatchdogSec")) > 0
+    assert "-HUP" in value("ExecReload")
+    assert value("RestartPreventExitStatus") == "2"
+
+
+def test_its_commands_exist() -> None:
+    for key in ("ExecStartPre", "ExecStart"):
+        words = value(key).split()
+        assert words[:3] == ["/usr/bin/env", "isotone", "daemon"]
+        assert CliRunner().invoke(commands, [*words[2:4], "--help"]).exit_code == 0
+
+
+def test_it_is_hardened() -> None:
+    for key in (
+        "NoNewPrivileges",
+        "ProtectSystem",
+        "ProtectHome",
+        "PrivateTmp",
+        "PrivateDevices",
+        "RestrictNamespaces",
+    ):
+        assert value(key) in ("yes", "strict")
+    assert value("User") != "root"
+    assert value("CapabilityBoundingSet") == ""
