@@ -2,9 +2,9 @@
 
 A seeded sample of mutations is applied one by one to a copy of the source. A mutant is killed when a test of the
 package, a scenario or one of the fixed swarm seeds fails, or when any of these takes far too long. What survives is
-listed, to be killed by a better test or explained.
+listed, to be killed by a better test or explained. With ``--state`` a run that was broken off goes on where it was.
 
-    python tools/mutants.py --count 100 --seed 1 --out results/mutants-evs.txt
+    python tools/mutants.py --count 100 --seed 1 --state soak/mutants-evs.txt --out results/mutants-evs.txt
 """
 
 from __future__ import annotations
@@ -49,11 +49,14 @@ class Outcome:
 
 
 def trials_for(path: Path, stack: str) -> list[Trial]:
-    """The nearest tests first: those of the module's own package, then its neighbours, scenarios and swarm."""
+    """The nearest tests first: the module's own, those of its package, then its neighbours, scenarios and swarm."""
     pytest = (sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0")
     below = path.relative_to("src/isotone")
     package = below.parts[0]
     trials = []
+    own = sorted((ROOT / "tests" / package).rglob(f"test_{below.stem}*.py"))
+    if own:
+        trials.append(Trial(f"test_{below.stem}", (*pytest, *map(str, own))))
     for depth in range(len(below.parts) - 1, 0, -1):
         tests = ROOT / "tests" / Path(*below.parts[:depth])
         if tests.is_dir():
@@ -102,10 +105,13 @@ def main() -> int:
     options = _options()
     everything = mutations_below(ROOT, Path("src/isotone") / options.package)
     chosen = random.Random(options.seed).sample(everything, min(options.count, len(everything)))
-    outcomes: list[Outcome] = []
+    known = read_state(options.state)
+    outcomes = [Outcome(each, known[str(each)]) for each in chosen if str(each) in known]
+    left = [each for each in chosen if str(each) not in known]
     with ThreadPoolExecutor(options.workers) as pool:
-        for outcome in pool.map(lambda each: judge(each, options.stack), chosen):
+        for outcome in pool.map(lambda each: judge(each, options.stack), left):
             outcomes.append(outcome)
+            note_state(options.state, outcome)
             print(f"{len(outcomes)}/{len(chosen)} {outcome.line()}", flush=True)
     report = report_text(outcomes, len(everything), options)
     if options.out:
@@ -114,6 +120,21 @@ def main() -> int:
     print(report.splitlines()[0])
     killed = sum(bool(outcome.killer) for outcome in outcomes)
     return 0 if killed >= options.share * len(outcomes) else 1
+
+
+def read_state(path: Path | None) -> dict[str, str]:
+    """What killed which mutant in a run that was broken off."""
+    if path is None or not path.exists():
+        return {}
+    lines = path.read_text().splitlines()
+    return {mutation: killer for killer, _, mutation in (line.partition("\t") for line in lines)}
+
+
+def note_state(path: Path | None, outcome: Outcome) -> None:
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a") as file:
+            file.write(f"{outcome.killer}\t{outcome.mutation}\n")
 
 
 def report_text(outcomes: Sequence[Outcome], population: int, options: argparse.Namespace) -> str:
@@ -134,6 +155,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="of the sample (default: 1)")
     parser.add_argument("--share", type=float, default=0.9, help="the share that must be killed (default: 0.9)")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="mutants at a time")
+    parser.add_argument("--state", type=Path, help="note every outcome here, and pass over what it holds")
     parser.add_argument("--out", type=Path, help="write the report here")
     return parser.parse_args()
 
