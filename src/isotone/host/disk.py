@@ -1,0 +1,120 @@
+"""The thread that writes a store: all that waits when it looks is one group commit, answered in order.
+
+`submit` and the answers belong to the loop's thread. Writes that stand behind a failure are not done: the failure is
+answered to every one that was handed in before it became known, as the contract says.
+"""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable, Sequence
+from functools import partial
+from threading import Thread
+from typing import NamedTuple
+
+from isotone.core.errors import MachineError
+from isotone.host.store import Store
+from isotone.host.writes import StoreWrite, checked_size
+
+COMMIT_BYTES_MAX = 8 * 1024 * 1024
+"""A group commit takes no more once it has so much."""
+WAITING_BYTES_MAX = 256 * 1024 * 1024
+"""What waits for the disk; more is an error, since the caller should have stopped long before."""
+
+Answer = Callable[[str], object]
+"""Called with the reason of a failure, or nothing."""
+Deliver = Callable[[Callable[[], None]], object]
+"""Has something called in the loop's thread."""
+
+
+class Waiting(NamedTuple):
+    """One `Persist`."""
+
+    writes: Sequence[StoreWrite]
+    size: int
+    epoch: int
+    answer: Answer
+
+
+class Disk:
+    """One store and its thread."""
+
+    def __init__(self, store: Store, deliver: Deliver) -> None:
+        self.commits = 0
+        self.waiting_bytes = 0
+        self._store = store
+        self._deliver = deliver
+        self._epoch = 0  # counts failures that were answered
+        self._failed_reason = ""
+        self._failed_epoch = -1  # the thread's: what was submitted in this epoch stands behind a failure
+        self._requests: queue.SimpleQueue[Waiting | None] = queue.SimpleQueue()
+        self._thread = Thread(target=self._work, name="isotone-store", daemon=True)
+        self._thread.start()
+
+    @property
+    def syncs(self) -> int:
+        """How often the disk was asked to sync."""
+        return self._store.files.syncs
+
+    @property
+    def failed(self) -> str:
+        """Why nothing is written any more."""
+        return self._store.failed
+
+    def submit(self, writes: Sequence[StoreWrite], answer: Answer) -> None:
+        """Make these durable, after all before them."""
+        size = checked_size(writes)
+        if self.waiting_bytes + size > WAITING_BYTES_MAX and self.waiting_bytes:
+            raise MachineError(f"the disk is too slow: {self.waiting_bytes} bytes wait for it already")
+        self.waiting_bytes += size
+        self._requests.put(Waiting(writes, size, self._epoch, answer))
+
+    def close(self) -> None:
+        """Finish what was asked for, and end; the store stays open."""
+        self._requests.put(None)
+        self._thread.join()
+
+    # --- the thread's side -----------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        ends = False
+        while not ends:
+            batch: list[Waiting] = []
+            size = 0
+            head = self._requests.get()
+            while head is not None:
+                batch.append(head)
+                size += head.size
+                if size >= COMMIT_BYTES_MAX or self._requests.empty():
+                    break
+                head = self._requests.get()
+            ends = head is None
+            if batch:
+                self._commit(batch)
+            if self._requests.empty():
+                self._store.tell_synced()
+
+    def _commit(self, batch: list[Waiting]) -> None:
+        behind = [each for each in batch if each.epoch == self._failed_epoch]
+        rest = [each for each in batch if each.epoch != self._failed_epoch]
+        reason = ""
+        if rest:
+            try:
+                self._store.commit([write for each in rest for write in each.writes])
+                self.commits += 1
+            except MachineError as error:
+                reason = self._failed_reason = str(error)
+                self._failed_epoch = rest[0].epoch
+        for share, outcome in ((behind, self._failed_reason), (rest, reason)):
+            if share:
+                self._deliver(partial(self._answer, share, outcome))
+
+    # --- the loop's side -------------------------------------------------------------------------------------------
+
+    def _answer(self, batch: list[Waiting], reason: str) -> None:
+        for each in batch:
+            self.waiting_bytes -= each.size
+        if reason and batch and batch[0].epoch == self._epoch:
+            self._epoch += 1
+        for each in batch:
+            each.answer(reason)

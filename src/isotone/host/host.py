@@ -1,0 +1,375 @@
+"""The host: one automaton that stands on boundary B4, in a process of its own or beside an embedded daemon.
+
+It is the shell of the contract, made of the daemon's pieces: one event at a time, effects in one FIFO stream that a
+`Persist` holds back, timers, a store with group commit. What the automaton asks goes to a `Service`; actions of its own
+go to callbacks by their type; events of the application come in by `tell`.
+
+Implements: [DESIGN 2], docs/contracts.md "For shells".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, cast
+
+from isotone.core.boundary import Ask, Indicated, Indication
+from isotone.core.contract import (
+    Action,
+    Automaton,
+    CancelTimer,
+    Event,
+    Record,
+    SetTimer,
+    Started,
+    Stop,
+    Stopping,
+    Storage,
+    TimerFired,
+    TimerKey,
+)
+from isotone.core.errors import LocalProtocolError, MachineError
+from isotone.core.ids import ClientId
+from isotone.daemon.engine import Engine, Lane, Performer
+from isotone.daemon.node import now_us
+from isotone.daemon.node_settings import TraceSettings
+from isotone.host.machinery import Machinery
+from isotone.host.service import Around, Service
+from isotone.host.store import SEGMENT_BYTES, Sync
+from isotone.host.writes import StoreWrite
+from isotone.trace.events import Entry
+
+log = logging.getLogger("isotone.host")
+
+ROOM_BYTES = 16 * 1024 * 1024
+"""Who waits for `room` waits until less than this is on its way to the disk and the daemon."""
+SEED_BYTES = 32
+EVENT_TEXT_MAX = 400
+
+Build = Callable[[Around], Automaton]
+Callbacks = Mapping[type[Action], Callable[[Any], object]]
+
+
+class Phase(Enum):
+    """The life of a host."""
+
+    NEW = "not started"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    ENDED = "ended"
+
+
+class _Performers(dict[type[Action], Performer]):
+    """Says which action nobody takes."""
+
+    def __missing__(self, kind: type[Action]) -> Performer:
+        raise AssertionError(f"the automaton returned {kind.__name__}, and this host has no callback for it")
+
+
+class Host:
+    """One start of one automaton on the running loop. ``build`` makes it from what the store tells."""
+
+    automaton: Automaton
+    storage: Storage  # as it was found
+    incarnation: int
+
+    def __init__(
+        self,
+        build: Build,
+        *,
+        name: str,
+        service: Service,
+        directory: Path | None,
+        on: Callbacks | None = None,
+        sync: Sync = Sync.EVERY_COMMIT,
+        segment_bytes: int = SEGMENT_BYTES,
+        trace: TraceSettings | None = None,
+        stop_within_s: float = 5.0,
+    ) -> None:
+        self.name = name
+        self.service = service
+        self.phase = Phase.NEW
+        self.end_reason = ""  # why it ended by itself; empty after a clean stop
+        self.error: BaseException | None = None  # what the automaton, or what is around it, raised
+        self._build, self._callbacks = build, dict(on or {})
+        self.machinery = Machinery(name, directory, sync=sync, segment_bytes=segment_bytes, trace=trace)
+        self._stop_within_s = stop_within_s
+        self._told: Event | None = None  # what the application tells, until it is handled
+        self._later: deque[Event] = deque()  # what callbacks of the host told: it waits its turn
+        self._misuse: LocalProtocolError | None = None
+        self._scheduled = False
+        self._waiters: list[asyncio.Future[None]] = []  # for room
+        self._released: asyncio.Future[None] | None = None  # for the end of what is held back
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # --- start -----------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Open the store, build the automaton and hand it `Started`."""
+        assert self.phase is Phase.NEW, "a host starts once"
+        self._loop = asyncio.get_running_loop()
+        self._closed: asyncio.Future[None] = self._loop.create_future()
+        opened = await self.machinery.open()
+        self.storage, self.incarnation = opened.storage, opened.incarnation
+        try:
+            seed = os.urandom(SEED_BYTES).hex()
+            daemon, identity = self.service.daemon, opened.identity.bytes
+            self.automaton = self._build(Around(self.name, daemon, identity, opened.incarnation, seed))
+            self.service.begin(self)
+        except BaseException:
+            self.machinery.release()
+            raise
+        self._assemble()
+        self.phase = Phase.RUNNING
+        self.engine.take(self.lane, Started(self.now(), opened.storage))
+        if self.error is not None:
+            raise MachineError(self.end_reason) from self.error
+
+    def _assemble(self) -> None:
+        self.machinery.begin(self._fire, keeps_record=self.service.record is None)
+        self.engine = Engine(self.now, submit=self._submit, failed=self._on_failure)
+        self.engine.when_drained.append(self._look)
+        self.engine.on_refused = self._on_refused
+        self.lane = Lane(self.name, self.automaton)
+        self.lane.handle = self._handle
+        own: dict[type[Action], Performer] = {
+            SetTimer: self._set_timer,
+            CancelTimer: self._cancel_timer,
+            Ask: self._ask,
+            Record: self._record,
+            Stop: self._on_stop,
+        }
+        others = {kind: partial(_call, callback) for kind, callback in self._callbacks.items()}
+        self.lane.performers = _Performers({**own, **others})
+
+    async def __aenter__(self) -> Host:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+        if self.error is not None and error is None:
+            raise MachineError(self.end_reason) from self.error
+
+    # --- from the outside ------------------------------------------------------------------------------------------
+
+    def now(self) -> int:
+        """The time of this process, microseconds: what events of the application carry."""
+        return now_us()
+
+    def tell(self, event: Event) -> None:
+        """An event of the application, handled before this returns. From a callback of the host it waits its turn.
+
+        What the caller did wrongly is raised here as `LocalProtocolError`, or logged if it had to wait; `MachineError`
+        when the host has ended.
+        """
+        if self.phase is not Phase.RUNNING:
+            raise MachineError(f"host {self.name} is not running: {self.end_reason or self.phase.value}")
+        self._told = event
+        self.engine.take(self.lane, event)
+        if self._told is not None:
+            self._later.append(self._told)
+            self._told = None
+        misuse, self._misuse = self._misuse, None
+        if misuse is not None:
+            raise misuse
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What is on its way to the disk and to the daemon."""
+        return self.machinery.disk.waiting_bytes + self.service.waiting_bytes
+
+    async def room(self) -> None:
+        """Wait until there is room for more; who has much to tell waits here first."""
+        while self.phase is Phase.RUNNING and self.waiting_bytes >= ROOM_BYTES:
+            waiter = self._loop.create_future()
+            self._waiters.append(waiter)
+            await waiter
+        if self.phase is not Phase.RUNNING:
+            raise MachineError(f"host {self.name} is not running: {self.end_reason or self.phase.value}")
+
+    async def write(self, writes: Sequence[StoreWrite]) -> None:
+        """Write to the store beside the automaton, such as a `Repair`; `MachineError` when the disk refuses."""
+        done: asyncio.Future[str] = self._loop.create_future()
+        self.machinery.disk.submit(writes, partial(_settle, done))
+        if reason := await done:
+            raise MachineError(reason)
+
+    def on_told(self, receivers: tuple[ClientId, ...], indication: Indication) -> None:
+        """What clients are told; all that comes in one turn of the loop is handled in one."""
+        if self.phase in (Phase.RUNNING, Phase.STOPPING):
+            self.engine.post(self.lane, Indicated(self.now(), receivers, indication))
+            if not self._scheduled:
+                self._scheduled = True
+                self._loop.call_soon(self._drain)
+
+    def on_moved(self) -> None:
+        """The service has room again."""
+        self._look(0)
+
+    def on_broken(self, reason: str, error: BaseException | None) -> None:
+        """The service cannot go on."""
+        self._fail(reason, error or MachineError(reason))
+
+    def _drain(self) -> None:
+        self._scheduled = False
+        if self.phase is not Phase.ENDED:
+            self.engine.drain()
+
+    # --- the automaton ---------------------------------------------------------------------------------------------
+
+    def _handle(self, event: Event) -> list[Action]:
+        told = event is self._told
+        late = bool(self._later) and event is self._later[0]
+        if told:
+            self._told = None
+        elif late:
+            self._later.popleft()
+        try:
+            return self.automaton.handle(event)
+        except LocalProtocolError as error:
+            if told:
+                self._misuse = error
+            elif late:
+                log.error("host %s: a callback told what makes no sense: %s", self.name, error)
+            else:
+                raise
+            return []
+
+    def _on_refused(self, lane: Lane, event: Event, reason: str) -> None:
+        """A peer's fault; all are counted, the first of a kind is said."""
+        del lane, event
+        if self.engine.refused[reason] == 1:
+            log.warning("host %s: dropped an input: %s", self.name, reason)
+
+    def _fire(self, lane: Lane, key: TimerKey) -> None:
+        self.engine.take(lane, TimerFired(self.now(), key))
+
+    def _set_timer(self, lane: Lane, action: SetTimer) -> None:
+        self.machinery.timers.set(lane, action.key, action.after_us)
+
+    def _cancel_timer(self, lane: Lane, action: CancelTimer) -> None:
+        self.machinery.timers.cancel(lane, action.key)
+
+    def _ask(self, lane: Lane, action: Ask) -> None:
+        del lane
+        self.service.ask(action)
+
+    def _record(self, lane: Lane, action: Record) -> None:
+        del lane
+        entry = cast(Entry, action.entry)
+        (self.service.record or self.machinery.record)(entry)
+
+    def _submit(self, lane: Lane, ticket: int, writes: Sequence[StoreWrite]) -> None:
+        self.machinery.disk.submit(writes, partial(self.engine.persisted, lane, lane.failures, ticket))
+
+    def _look(self, at: int) -> None:
+        """The last thing of every wake-up."""
+        del at
+        if self._waiters and self.waiting_bytes < ROOM_BYTES:
+            self._wake(self._waiters)
+        if self._released is not None and not self.lane.held and not self._released.done():
+            self._released.set_result(None)
+
+    @staticmethod
+    def _wake(waiters: list[asyncio.Future[None]]) -> None:
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        waiters.clear()
+
+    # --- the end ---------------------------------------------------------------------------------------------------
+
+    async def stop(self) -> None:
+        """A clean stop: the automaton is told, what it returned is carried out, sessions are closed. Idempotent."""
+        if self.phase is Phase.NEW:
+            self.machinery.release()
+            self.phase = Phase.ENDED
+            return
+        if self.phase is Phase.RUNNING:
+            self.phase = Phase.STOPPING
+            self.engine.take(self.lane, Stopping(self.now()))
+            if not await self._carried_out():
+                log.warning("host %s ends while its disk is busy: what is held back is not done", self.name)
+            self._end(clean=True)
+        await asyncio.shield(self._closed)
+
+    async def closed(self) -> str:
+        """Wait until it ended; why, if nobody asked for it."""
+        await asyncio.shield(self._closed)
+        return self.end_reason
+
+    async def _carried_out(self) -> bool:
+        """Whether nothing is held back any more, in good time."""
+        if not self.lane.held:
+            return True
+        self._released = self._loop.create_future()
+        done, _ = await asyncio.wait([self._released], timeout=self._stop_within_s)
+        return bool(done)
+
+    def _on_stop(self, lane: Lane, action: Stop) -> None:
+        lane.stopped = True
+        lane.held.clear()
+        log.error("host %s ends: %s", self.name, action.reason)
+        self.end_reason = action.reason
+        self._loop.call_soon(partial(self._end, clean=True))
+
+    def _on_failure(self, lane: Lane, event: object, error: BaseException) -> None:
+        """The state can no longer be trusted."""
+        text = repr(event)[:EVENT_TEXT_MAX]
+        log.critical("host %s ends: it failed on %s", self.name, text, exc_info=error)
+        self._fail(f"{lane.label} failed on {type(event).__name__}: {type(error).__name__}: {error}", error)
+
+    def _fail(self, reason: str, error: BaseException) -> None:
+        if self.phase in (Phase.RUNNING, Phase.STOPPING):
+            self.end_reason, self.error = f"host {self.name} ended: {reason}", error
+            self._end(clean=False)
+
+    def abort(self) -> None:
+        """End at once, as a kill would: what is held back is not done, and nobody is told."""
+        if self.phase in (Phase.RUNNING, Phase.STOPPING):
+            self.end_reason = "aborted"
+            self._end(clean=False)
+
+    def _end(self, *, clean: bool) -> None:
+        if self.phase is Phase.ENDED:
+            return
+        self.phase = Phase.ENDED
+        self.engine.end([self.lane])
+        self.machinery.halt()
+        self._wake(self._waiters)
+        if self._released is not None and not self._released.done():
+            self._released.set_result(None)
+        task = self._loop.create_task(self._finish(clean))
+        self._tasks.add(task)
+        task.add_done_callback(self._on_finished)
+
+    async def _finish(self, clean: bool) -> None:
+        await self.service.close(clean=clean)
+        await asyncio.to_thread(partial(self.machinery.close, clean=clean))
+
+    def _on_finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("host %s did not end well", self.name, exc_info=task.exception())
+        if not self._closed.done():
+            self._closed.set_result(None)
+
+
+def _call(callback: Callable[[Any], object], lane: Lane, action: Action) -> None:
+    del lane
+    callback(action)
+
+
+def _settle(done: asyncio.Future[str], reason: str) -> None:
+    if not done.done():
+        done.set_result(reason)

@@ -1,0 +1,120 @@
+"""Look at a store without changing it: is it sound, and what does it hold? It may be in use meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from isotone.core.contract import Storage, StoredLog
+from isotone.core.errors import InputError, IsotoneError
+from isotone.daemon.storage import CELLS, TEMPORARY, read_cell
+from isotone.host.replay import read_log
+from isotone.host.segments import Found, escape, unescape
+from isotone.host.store import LOGS, log_directories
+
+ATTEMPTS = 5
+"""Files of a store that is in use may go while it is read."""
+
+
+class LogReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One log."""
+
+    log: str
+    first: int
+    next: int
+    segments: int
+    bytes: int
+    damaged: tuple[int, ...]
+    torn_bytes: int  # behind the last record; cut at the next start, or written just now
+    problems: tuple[str, ...]
+
+
+class StoreReport(msgspec.Struct, frozen=True, kw_only=True):
+    """All of a store."""
+
+    path: str
+    logs: tuple[LogReport, ...]
+    cells: dict[str, int]  # their sizes
+    problems: tuple[str, ...]  # all of them, with what to do
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing is damaged; a torn tail is no damage."""
+        return not self.problems
+
+
+def verify(path: Path) -> StoreReport:
+    """Read everything and compare all checksums."""
+    _check(path)
+    logs, problems = [], []
+    for directory in log_directories(path):
+        try:
+            found = _read(directory, keep=False)
+        except IsotoneError as error:
+            problems.append(str(error))
+            continue
+        logs.append(_report(found))
+        problems += found.problems
+    cells = {}
+    for cell in _cell_paths(path):
+        try:
+            cells[unescape(cell.name)] = len(read_cell(cell))
+        except IsotoneError as error:
+            problems.append(str(error))
+    return StoreReport(path=str(path), logs=tuple(logs), cells=cells, problems=tuple(problems))
+
+
+def _report(found: Found) -> LogReport:
+    return LogReport(
+        log=found.log,
+        first=found.first,
+        next=found.next,
+        segments=len(found.segments),
+        bytes=sum(segment.size for segment in found.segments),
+        damaged=found.damaged,
+        torn_bytes=found.torn_bytes,
+        problems=tuple(found.problems),
+    )
+
+
+def dump(path: Path, log: str, first: int = 1, last: int | None = None) -> Iterator[tuple[int, bytes | None]]:
+    """The records ``first`` … ``last`` with their numbers, as far as they are kept; None for one that is damaged."""
+    _check(path)
+    directory = path / LOGS / escape(log)
+    if not directory.is_dir():
+        raise InputError(f"{path} has no log {log!r}")
+    found = _read(directory)
+    end = found.next if last is None else min(found.next, last + 1)
+    for number in range(max(first, found.first), end):
+        yield number, found.records.get(number)
+
+
+def read_storage(path: Path) -> Storage:
+    """All that an automaton would find, for a backup."""
+    _check(path)
+    cells = {unescape(cell.name): read_cell(cell) for cell in _cell_paths(path)}
+    logs = {}
+    for found in map(_read, log_directories(path)):
+        records = tuple(found.records.get(number, b"") for number in range(found.first, found.next))
+        logs[found.log] = StoredLog(found.first, records, found.damaged)
+    return Storage(cells, logs)
+
+
+def _read(directory: Path, *, keep: bool = True) -> Found:
+    for _ in range(ATTEMPTS - 1):
+        with suppress(FileNotFoundError):
+            return read_log(directory, keep=keep)
+    return read_log(directory, keep=keep)
+
+
+def _cell_paths(path: Path) -> list[Path]:
+    cells = path / CELLS
+    return sorted(each for each in cells.iterdir() if each.suffix != TEMPORARY) if cells.is_dir() else []
+
+
+def _check(path: Path) -> None:
+    if not (path / LOGS).is_dir():
+        raise InputError(f"{path} is no store: it has no directory {LOGS!r}")
