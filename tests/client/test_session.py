@@ -376,3 +376,41 @@ def test_nothing_is_kept_of_what_was_heard_or_will_not_be() -> None:
             assert len(me._sending.ledger) == 0 and not me._sending.ledger._untaken
 
     run(main)
+
+
+def test_a_turn_that_was_not_used_at_all_is_passed_on() -> None:
+    async def main() -> None:
+        brief = Settings(session=ClientSettings(queue_bytes_max=20_000))
+        async with Daemon() as daemon, isotone.connect(daemon.address, name="alice", settings=brief) as me:
+            chat = await me.join("chat")
+            daemon.room(0)
+            deeds: list[asyncio.Task[object]] = [asyncio.create_task(me.send("g", bytes(5_000))) for _ in range(20)]
+            deeds += [asyncio.create_task(chat.leave()) for _ in range(400)]
+            deeds.append(asyncio.create_task(me.send("g", b"behind them")))
+            await asyncio.sleep(0)
+            daemon.room(1 << 30)
+            came = await within(asyncio.gather(*deeds, return_exceptions=True))
+            assert {type(each) for each in came} == {type(None)} and not me.groups
+            assert daemon.sent("alice")[-1] == b"behind them"
+
+    run(main)
+
+
+def test_a_join_that_is_cancelled_and_then_refused_leaves_nothing_behind() -> None:
+    def permit(principal: str, request: b4.Request) -> str:
+        return "not for you" if isinstance(request, b4.Join) else ""
+
+    async def main() -> None:
+        async with Daemon(permit=permit) as daemon, isotone.connect(daemon.address) as me:
+            joining = asyncio.create_task(me.join("secret"))
+            while "secret" not in me._hearing.groups or not me._hearing.groups["secret"]._asked:
+                await asyncio.sleep(0)
+            joining.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await joining
+            for _ in range(2):
+                with pytest.raises(Refused, match="join secret: not for you"):
+                    await within(me.join("secret"))
+            assert not me._hearing.groups and not me._tasks
+
+    run(main)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -103,3 +105,38 @@ def test_a_port_that_is_taken_is_named() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(Exception, match=f"UDP 127.0.0.1:{port}: Address already in use"):
             bind_datagrams("127.0.0.1", port, receive_bytes=2**16, send_bytes=2**16)
+
+
+class Picky(socket.socket):
+    """Takes no trains to one address."""
+
+    dislikes: Any = None
+
+    def sendmsg(self, buffers: Any, ancdata: Any = (), flags: int = 0, address: Any = None) -> int:
+        if ancdata and address == self.dislikes:
+            raise OSError(errno.EINVAL, "no trains")
+        return super().sendmsg(buffers, ancdata, flags, address)
+
+
+def test_an_address_that_takes_no_trains_gets_single_packets_and_others_their_trains() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        sock = Picky(socket.AF_INET, socket.SOCK_DGRAM)
+        sock.setblocking(False)
+        here = Datagrams(loop, sock, received=lambda *a: None, refused=lambda a: None)
+        if not here.sends_trains:
+            pytest.skip("this kernel cuts no trains")
+        others = [bind_datagrams("127.0.0.1", 0, receive_bytes=2**20, send_bytes=2**16) for _ in range(2)]
+        sock.dislikes = others[0].getsockname()
+        for _ in range(2):
+            for writes, other in zip((10, 1), others):
+                before = here.counters.datagram_writes
+                here.send(here.book.text(other.getsockname()), [[bytes(1_000)]] * 10)
+                assert here.counters.datagram_writes - before == writes
+                assert [len(other.recv(2_000)) for _ in range(10)] == [1_000] * 10
+        assert here.sends_trains and here.counters.datagrams_sent == 40
+        here.close()
+        for other in others:
+            other.close()
+
+    asyncio.run(main())

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -18,7 +19,9 @@ from click.testing import CliRunner
 from isotone.cli.main import commands
 from isotone.client import View, connect
 from isotone.core.contract import Address
-from isotone.daemon.node_settings import NodeSettings
+from isotone.core.errors import MachineError
+from isotone.daemon.node import Node, Phase
+from isotone.daemon.node_settings import NodeSettings, TraceSettings
 from isotone.daemon.running import run
 from isotone.daemon.storage import StateDirectory
 from isotone.daemon.streams import bind_tcp
@@ -160,3 +163,34 @@ def test_what_is_wrong_is_said_and_has_its_exit_code(
     assert said in caplog.text
     state.close()
     sock.close()
+
+
+def test_what_stands_around_a_daemon_and_fails_ends_it_cleanly(tmp_path: Path) -> None:
+    nodes: list[Node] = []
+
+    @asynccontextmanager
+    async def around(node: Node) -> AsyncIterator[None]:
+        nodes.append(node)
+        raise MachineError("the port is taken")
+        yield
+
+    settings = NodeSettings(name="d1", state_directory=tmp_path / "state", trace=TraceSettings(directory=tmp_path))
+    assert run(settings, around=around) == 3
+    assert nodes[0].phase is Phase.ENDED and not nodes[0].end_reason
+    assert StateDirectory(tmp_path / "state").open("d1", 1)[1] == 2
+
+
+def test_a_signal_during_the_start_ends_nothing_in_the_middle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    begin = Node.start
+
+    async def start(node: Node) -> None:
+        os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await begin(node)
+
+    monkeypatch.setattr(Node, "start", start)
+    with caplog.at_level("INFO", "isotone.daemon"):
+        assert run(NodeSettings(name="d1", state_directory=tmp_path)) == 0
+    assert "SIGHUP during the start" in caplog.text and "daemon d1: SIGTERM" in caplog.text

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 
@@ -214,3 +216,17 @@ def test_a_socket_that_a_dead_process_left_is_replaced_and_a_living_one_is_not(t
     first.close()
     second, _ = bind_unix(path)
     second.close()
+
+
+@pytest.mark.parametrize("size", [1, stream_module.READ_BYTES * stream_module.READS_MAX])
+def test_a_stream_that_is_reset_behind_its_last_bytes_ends(play: Callable[..., None], size: int) -> None:
+    async def main() -> None:
+        server = End()
+        host, _, port = server.address.rpartition(":")
+        with socket.create_connection((host, int(port))) as caller:
+            caller.sendall(bytes(size))
+            caller.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        await server.until(lambda: bool(server.of(StreamClosed)))
+        server.streams.close()
+
+    play(main())

@@ -131,7 +131,7 @@ async def _print_events(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Until so many messages came, or a listener ends; its error is raised."""
+    """Until so many messages came, nobody reads any more, or a listener ends; its error is raised."""
     left = count
     while left is None or left > 0:
         getting = asyncio.ensure_future(heard.get())
@@ -146,7 +146,8 @@ async def _print_events(
         is_message = isinstance(event, Message)
         if is_message or not quiet:
             told = described(group, event)
-            print_text(json.dumps(told) if as_json else line_of(told))
+            if not print_text(json.dumps(told) if as_json else line_of(told)):
+                return
         if is_message and left is not None:
             left -= 1
 

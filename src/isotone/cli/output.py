@@ -24,6 +24,9 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 class ResultStream:
     """Standard output. A reader that has gone is no error: the command ends with the code that it would have had."""
 
+    def __init__(self) -> None:
+        self.is_read = True  # until somebody is found to have gone
+
     @property
     def encoding(self) -> str:
         """As rich asks for it."""
@@ -31,18 +34,29 @@ class ResultStream:
 
     def write(self, text: str) -> int:
         """Write, or raise a `MachineError`."""
-        with _output_told():
+        with self._told():
             _stdout().write(text)
         return len(text)
 
     def flush(self) -> None:
         """Flush, or raise a `MachineError`."""
-        with _output_told():
+        with self._told():
             _stdout().flush()
 
     def isatty(self) -> bool:
         """Whether somebody looks at it."""
         return _stdout().isatty()
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            self.is_read = False
+            drop_output()
+        except OSError as error:
+            drop_output()
+            raise MachineError(f"cannot write to standard output: {error.strerror}") from error
 
 
 def results() -> Console:
@@ -58,16 +72,17 @@ def live_display() -> Live:
     return Live(console=results(), auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
 
 
-def print_text(text: str) -> None:
-    """One line or more, as they are."""
+def print_text(text: str) -> bool:
+    """One line or more, as they are; False when the reader has gone, so that what would print for ever can end."""
     stream = ResultStream()
     stream.write(f"{text}\n")
     stream.flush()
+    return stream.is_read
 
 
-def print_json(value: object) -> None:
-    """Exactly one object, indented, with an end of line."""
-    print_text(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+def print_json(value: object) -> bool:
+    """Exactly one object, indented, with an end of line; False when the reader has gone."""
+    return print_text(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
 def drop_output() -> None:
@@ -91,17 +106,6 @@ def _stdout() -> IO[str]:
     if sys.stdout is None or sys.stdout.closed:
         raise MachineError("standard output is closed")
     return sys.stdout
-
-
-@contextmanager
-def _output_told() -> Iterator[None]:
-    try:
-        yield
-    except BrokenPipeError:
-        drop_output()
-    except OSError as error:
-        drop_output()
-        raise MachineError(f"cannot write to standard output: {error.strerror}") from error
 
 
 @contextmanager

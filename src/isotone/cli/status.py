@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 from rich.console import Group, RenderableType
@@ -42,7 +42,7 @@ def status_command(
     """
     clients = clients_of(addresses, credential_file)
     if watch:
-        _watch(clients, every, as_json)
+        return _watch(clients, every, as_json)
     told = ask_all(clients)
     if as_json:
         print_json(_json(told))
@@ -84,13 +84,14 @@ def _shown(told: Told) -> RenderableType:
     return Group(cluster_table((status["name"] if status else where, status, why) for where, status, why in told))
 
 
-def _watch(clients: Sequence[AdminClient], every: float, as_json: bool) -> NoReturn:
-    """Until interrupted, also while none answers; only the first time one has to."""
+def _watch(clients: Sequence[AdminClient], every: float, as_json: bool) -> int:
+    """Until interrupted or nobody reads it, also while none answers; only the first time one has to."""
     told = ask_all(clients)
     with live_display() if not as_json else nullcontext() as live:
         while True:
             if live is None:
-                print_text(json.dumps(_json(told)))
+                if not print_text(json.dumps(_json(told))):
+                    return exit_code(told)
             else:
                 live.update(_shown(told), refresh=True)
             time.sleep(every)

@@ -143,13 +143,14 @@ class Hearing:
     def _on_refused(self, refused: b4.Refused) -> None:
         """A join or leave came to nothing."""
         request = f"{refused.request} {refused.group}".strip()
-        wanted = (Membership.LEAVING,) if refused.request == "leave" else (Membership.JOINING, Membership.LOST)
         group = self.groups.get(refused.group)
+        is_leave = refused.request == "leave"
+        wanted = (Membership.LEAVING,) if is_leave else (Membership.JOINING, Membership.LOST, Membership.LEAVING)
         if group is None or group._membership not in wanted or not group._asked:
             logger.warning("the daemon refused %s: %s", request, refused.reason)
-        elif refused.request == "leave":
+        elif is_leave and group.view is not None:
             group._stay(Refused(request, refused.reason))
-        else:
+        else:  # we are not in it; whoever left meanwhile has what he wants
             del self.groups[group.name]
             group._end(Refused(request, refused.reason))
 

@@ -123,6 +123,8 @@ class Session:
             return  # with the session, the membership is over too
         if group._membership is Membership.LEAVING and group._asked:
             self._sending.ask(b4.Leave(group.name))
+        else:
+            self._sending.wake()  # the turn is the next one's
 
     async def _leave(self, group: Group) -> None:
         if group._membership is Membership.OVER:
@@ -132,6 +134,8 @@ class Session:
             if group._membership in (Membership.MEMBER, Membership.LOST):
                 group._membership = Membership.LEAVING
                 self._sending.ask(b4.Leave(group.name))
+            else:
+                self._sending.wake()  # somebody else did it: the turn is the next one's
         await self._out_of(group)
 
     async def _out_of(self, group: Group) -> None:

@@ -25,13 +25,19 @@ class Complaints:
     def refused(self, lane: Lane, event: Event, reason: str) -> None:
         """An automaton refused an input."""
         peer = event.source if isinstance(event, DatagramsReceived) else f"stream {getattr(event, 'stream', '?')}"
-        key = (peer, reason[:REASON_CHARACTERS])
+        reason = reason[:REASON_CHARACTERS]
+        if self.is_news(peer, reason, event.at):
+            log.warning("daemon %s: %s dropped an input from %s: %s", self._me, lane.label, peer, reason)
+
+    def is_news(self, peer: str, reason: str, at: int) -> bool:
+        """Whether this was not said of late; then it is said now."""
+        key = (peer, reason)
         last = self._said.get(key)
-        if last is not None and event.at - last < AGAIN_US:
-            return
+        if last is not None and at - last < AGAIN_US:
+            return False
         if len(self._said) >= REMEMBERED_MAX:
-            self._said = {each: at for each, at in self._said.items() if event.at - at < AGAIN_US}
+            self._said = {each: said for each, said in self._said.items() if at - said < AGAIN_US}
             if len(self._said) >= REMEMBERED_MAX:
-                return
-        self._said[key] = event.at
-        log.warning("daemon %s: %s dropped an input from %s: %s", self._me, lane.label, peer, key[1])
+                return False
+        self._said[key] = at
+        return True

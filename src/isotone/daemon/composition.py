@@ -45,6 +45,8 @@ class Hooks:
     certified: Callable[[Address, dict[str, object]], object] | None = None
     """Hears the certificate of each client that shows one, before its session is judged."""
     gone: Callable[[Address], object] | None = None
+    tls_refused: Callable[[str, str, Address], object] | None = None
+    """Hears of each client that did not come through the handshake of TLS: the reason, what to say, and who."""
 
 
 def prepared(settings: NodeSettings) -> StackSettings:

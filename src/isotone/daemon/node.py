@@ -89,12 +89,12 @@ class Node(Reports):
             self.me, self.identity = DaemonId(self.settings.name, incarnation), identity.bytes
             storage = self._state.storage()
             places = bind_places(self.settings)
-            await self._begin(places, storage)
+            self._begin(places, storage)
         except Exception:
             self._release_state()
             raise
 
-    async def _begin(self, places: Places, storage: Storage) -> None:
+    def _begin(self, places: Places, storage: Storage) -> None:
         self.address = self.settings.announced or places.address
         self.addresses = (places.address, *(door[1] for door in places.doors))
         self.started_at = self.now()
@@ -110,7 +110,7 @@ class Node(Reports):
         self.shell.recording.record(Recovered(str(self.me)))
         self.shell.start(storage)
         try:
-            await self.shell.listen(places)
+            self.shell.listen(places)
         except Exception as error:
             self.abort(f"cannot listen: {error}")
             places.close()

@@ -61,23 +61,33 @@ def _on_loop(main: Coroutine[Any, Any, int]) -> int:
 async def _serve(settings: NodeSettings, hooks: Hooks | None, around: Around | None, reload: Reload | None) -> int:
     loop, manager = asyncio.get_running_loop(), ServiceManager()
     node = Node(settings, hooks)
-    await node.start()
     signals = _Signals(node, manager, reload)
     collector = IdleCollector(loop)
-    node.observers.append(collector.woken)
+    signals.install(loop)  # first: a signal during the start ends no process in the middle of it
+    try:
+        await node.start()
+        node.observers.append(collector.woken)
+        try:
+            await _until_end(node, manager, signals, collector, around)
+        finally:
+            await node.stop()
+    finally:
+        manager.end_watch()
+        collector.end()
+        signals.remove(loop)
+    return BAD_MACHINE if node.end_reason else GOOD
+
+
+async def _until_end(
+    node: Node, manager: ServiceManager, signals: _Signals, collector: IdleCollector, around: Around | None
+) -> None:
     async with AsyncExitStack() as exit:
         if around is not None:
             await exit.enter_async_context(around(node))
-        signals.install(loop)
         manager.watch(lambda: node.phase is not Phase.ENDED)
-        announcing = loop.create_task(_announce(node, manager, collector))
+        announcing = asyncio.get_running_loop().create_task(_announce(node, manager, collector))
         await signals.wait_for_end()
         announcing.cancel()
-    await node.stop()
-    manager.end_watch()
-    collector.end()
-    signals.remove(loop)
-    return BAD_MACHINE if node.end_reason else GOOD
 
 
 async def _announce(node: Node, manager: ServiceManager, collector: IdleCollector) -> None:
@@ -128,15 +138,17 @@ class _Signals:
 
     def _on_stop(self, name: str) -> None:
         if self._ending.is_set():
-            log.warning("daemon %s: %s again, ends at once", self._node.me, name)
+            log.warning("daemon %s: %s again, ends at once", self._node.name, name)
             self._node.abort(f"{name} twice")
             return
         self._manager.stopping(name)
-        log.info("daemon %s: %s", self._node.me, name)
+        log.info("daemon %s: %s", self._node.name, name)
         self._ending.set()
 
     def _on_hangup(self) -> None:
-        if self._reloading is None or self._reloading.done():
+        if self._node.phase is Phase.NEW:
+            log.info("daemon %s: SIGHUP during the start: the settings were read just now", self._node.name)
+        elif self._reloading is None or self._reloading.done():
             self._reloading = asyncio.get_running_loop().create_task(self._read_again())
 
     async def _read_again(self) -> None:

@@ -46,7 +46,7 @@ from isotone.daemon.recording import Recording
 from isotone.daemon.routing import Router
 from isotone.daemon.security.events import Note, Outgoing, Pass, ViewWatch
 from isotone.daemon.sockets import Datagrams
-from isotone.daemon.spread.actions import PauseReading, Remark, ResumeReading
+from isotone.daemon.spread.actions import GroupsHeld, PauseReading, Remark, ResumeReading
 from isotone.daemon.storage import Disk
 from isotone.daemon.streams import Streams
 from isotone.daemon.timers import Timers
@@ -205,23 +205,26 @@ class Shell:
             spread.performers[Ask] = self._ask_of_gateway
             spread.performers |= {PauseReading: self._pause, ResumeReading: self._resume, Remark: self._remark}
             self._told_room: int | None = None
-            engine.settlers.append(self._tell_room)
+            self._told_held: frozenset[str] = frozenset()
+            engine.settlers += [self._tell_room, self._tell_held]
         if self.faults is not None:
             self.streams.is_cut = self.faults.is_cut
         if self.journal is not None:
             self.journal.attach(engine, self.stack_lane)
-        engine.on_refused = Complaints(self.me).refused
+        self._complaints = Complaints(self.me)
+        engine.on_refused = self._complaints.refused
 
     # --- life ------------------------------------------------------------------------------------------------------
 
-    async def listen(self, places: Places) -> None:
+    def listen(self, places: Places) -> None:
         """Let clients and daemons call."""
         self.streams.on_certificate, self.streams.on_gone = self._hooks.certified, self._hooks.gone
+        self.streams.on_tls_refused = self._hooks.tls_refused
         self.streams.listen(places.main, places.address, MAIN)
         for sock, address, door in places.doors:
             if door == TLS_CLIENTS:
                 assert self._hooks.tls is not None, "a listener with TLS needs a context"
-                await self.streams.listen_tls(sock, address, door, self._hooks.tls)
+                self.streams.listen_tls(sock, address, door, self._hooks.tls)
             else:
                 self.streams.listen(sock, address, door)
 
@@ -341,7 +344,9 @@ class Shell:
 
     def _remark(self, lane: Lane, action: Remark) -> None:
         del lane
-        log.info("daemon %s: client at %s: %s (%s)", self.me, action.peer, action.reason, action.code)
+        host = action.peer.rpartition(":")[0] or action.peer  # the port is another one each time
+        if self._complaints.is_news(host, action.code, self.now()):
+            log.info("daemon %s: client at %s: %s (%s)", self.me, action.peer, action.reason, action.code)
 
     def _ask_of_gateway(self, lane: Lane, action: Ask) -> None:
         self._told_room = None  # it counts down what it was told
@@ -353,3 +358,15 @@ class Shell:
         if room != self._told_room and self.spread_lane is not None:
             self._told_room = room
             self.engine.post(self.spread_lane, RoomChanged(at, room))
+
+    def _tell_held(self, at: int) -> None:
+        """To which groups senders wait for slow readers of ours: Spread's clients wait for them too."""
+        assert self.stack.sessions is not None
+        blocking = self.stack.sessions.blocking
+        if not blocking and not self._told_held:
+            return
+        groups_of = self.stack.groups.roster.groups_of
+        held = frozenset[str]().union(*({*groups_of(each), each.private_group} for each in blocking))
+        if held != self._told_held and self.spread_lane is not None:
+            self._told_held = held
+            self.engine.post(self.spread_lane, GroupsHeld(at, held))

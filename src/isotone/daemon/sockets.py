@@ -28,6 +28,8 @@ READS_MAX = 16
 BUFFER_BYTES = 65_536
 WAITING_BYTES_MAX = 4 * 1024 * 1024
 REFUSALS_MAX = 64
+TRAINLESS_MAX = 256
+"""If there are more addresses that take no trains, none gets any."""
 IP_RECVERR, IPV6_RECVERR = 11, 25
 _ERROR = struct.Struct("=I")
 
@@ -74,6 +76,7 @@ class Datagrams:
         self._waiting_bytes = 0
         self._group_socket: socket.socket | None = None
         self._group: SocketAddress | None = None
+        self._trainless: dict[SocketAddress, None] = {}  # where the kernel takes no trains, be it for the way there
         self._closed = False
         is_ipv6 = sock.family == socket.AF_INET6
         hears_errors = (socket.IPPROTO_IPV6, IPV6_RECVERR) if is_ipv6 else (socket.IPPROTO_IP, IP_RECVERR)
@@ -128,7 +131,7 @@ class Datagrams:
     def _send(self, where: SocketAddress, datagrams: Sequence[Parts]) -> None:
         if self._closed:
             return
-        if len(datagrams) == 1 or not self.sends_trains:
+        if len(datagrams) == 1 or not self.sends_trains or where in self._trainless:
             for datagram in datagrams:
                 parts = list(datagram) if len(datagram) <= offload.PARTS_MAX else [b"".join(datagram)]
                 self._write(where, parts, [], 1)
@@ -165,9 +168,12 @@ class Datagrams:
         return True
 
     def _unsent(self, where: SocketAddress, parts: list[Any], control: Control, count: int, error: OSError) -> None:
-        """What the kernel does not want as a train goes packet by packet, now and from now on."""
+        """What the kernel does not want as a train goes packet by packet, now and from now on, to that address."""
         if control and error.errno in (errno.EINVAL, errno.EIO, errno.EMSGSIZE, errno.EOPNOTSUPP):
-            self.sends_trains = False
+            self._trainless[where] = None
+            if len(self._trainless) > TRAINLESS_MAX:
+                self.sends_trains = False
+                self._trainless.clear()
             (size,) = struct.unpack("H", control[0][2])
             whole = b"".join(parts)
             for begin in range(0, len(whole), size):

@@ -91,6 +91,7 @@ class Stream:
         "_owner",
         "_paused",
         "_reading",
+        "_reads_more",
         "_socket",
         "_waiting_bytes",
         "_writing",
@@ -109,6 +110,7 @@ class Stream:
         self._out: deque[memoryview] = deque()
         self._writing = False  # the loop tells when the socket takes more
         self._reading = False
+        self._reads_more = False  # there was more than one wake-up reads
         self._paused = False
         self._deaf = False  # the owner wants to hear nothing for now
         self._closing = False
@@ -206,6 +208,7 @@ class Stream:
         self._reading = self._writing = False
 
     def _on_readable(self) -> None:
+        """Read until nothing is left: some loops do not tell again of a stream that was reset behind its last bytes."""
         for _ in range(READS_MAX):
             try:
                 data = self._socket.recv(READ_BYTES)
@@ -219,8 +222,16 @@ class Stream:
                 return
             if not self._closing:
                 self._owner.received(self, data)
-            if len(data) < READ_BYTES or not self._reading:
+            if not self._reading:
                 return
+        if not self._reads_more:
+            self._reads_more = True
+            self._loop.call_soon(self._read_more)
+
+    def _read_more(self) -> None:
+        self._reads_more = False
+        if self._reading:
+            self._on_readable()
 
     def _on_writable(self) -> None:
         self._flush()

@@ -11,7 +11,6 @@ import os
 import socket
 import ssl
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -20,7 +19,7 @@ from isotone.core.contract import Address, Event, StreamClosed, StreamOpened, St
 from isotone.core.errors import LocalProtocolError, MachineError
 from isotone.daemon.addresses import UNIX, AddressBook, SocketAddress, family_of, join_address
 from isotone.daemon.stream import AnyStream, Stream, StreamOwner
-from isotone.daemon.tls import Certificate, TlsStream, serve_tls
+from isotone.daemon.tls import Certificate, TlsStream, shake_hands, why_refused
 
 ACCEPTS_MAX = 64  # in one wake-up
 BACKLOG = 1024
@@ -61,11 +60,13 @@ class Streams(StreamOwner):
         self.is_cut: Callable[[Address], bool] | None = None  # by the faults that somebody set
         self.on_certificate: Callable[[Address, Certificate], object] | None = None
         self.on_gone: Callable[[Address], object] | None = None
+        self.on_tls_refused: Callable[[str, str, Address], object] | None = None  # reason, text, who
         self._loop, self._book, self._tell, self._now = loop, book, tell, now
         self._streams_max = streams_max
         self._connecting: dict[int, tuple[socket.socket, asyncio.TimerHandle | None]] = {}
         self._listeners: list[tuple[socket.socket, Address, str]] = []
-        self._servers: list[asyncio.Server] = []
+        self._contexts: dict[str, ssl.SSLContext] = {}  # of doors where TLS is spoken
+        self._handshakes: dict[asyncio.Task[None], Address] = {}
         self._last_accepted = 0
 
     # --- listening -------------------------------------------------------------------------------------------------
@@ -75,13 +76,13 @@ class Streams(StreamOwner):
         self._listeners.append((sock, address, door))
         self._loop.add_reader(sock.fileno(), self._on_call, sock, address, door)
 
-    async def listen_tls(self, sock: socket.socket, address: Address, door: str, context: ssl.SSLContext) -> None:
+    def listen_tls(self, sock: socket.socket, address: Address, door: str, context: ssl.SSLContext) -> None:
         """The same for clients that speak TLS."""
-        make = partial(TlsStream, self._loop, self, self._entered, door)
-        self._servers.append(await serve_tls(self._loop, sock, context, make))
+        self._contexts[door] = context
+        self.listen(sock, address, door)
 
     def _entered(self, stream: TlsStream, source: tuple[object, ...] | str, certificate: Certificate) -> bool:
-        if len(self.by_number) >= self._streams_max or not self._servers:
+        if len(self.by_number) >= self._streams_max or not self._listeners:
             self.counters.streams_turned_away += 1
             return False
         self._last_accepted -= 1
@@ -96,9 +97,8 @@ class Streams(StreamOwner):
 
     def stop_listening(self) -> None:
         """Nobody new."""
-        for server in self._servers:
-            server.close()
-        self._servers.clear()
+        for handshake in self._handshakes:
+            handshake.cancel()
         for sock, address, _ in self._listeners:
             self._loop.remove_reader(sock.fileno())
             sock.close()
@@ -126,14 +126,32 @@ class Streams(StreamOwner):
                 self._loop.remove_reader(listener.fileno())
                 self._loop.call_later(ACCEPT_AGAIN_SECONDS, self._accept_again, listener, address, door)
                 return
-            if len(self.by_number) >= self._streams_max:
+            if len(self.by_number) + len(self._handshakes) >= self._streams_max:
                 self.counters.streams_turned_away += 1
                 sock.close()
                 continue
             peer = address if address.startswith(UNIX) else self._book.text(source)
+            if door in self._contexts:
+                self._shake_hands(sock, peer, door)
+                continue
             self._last_accepted -= 1
             self.counters.streams_accepted += 1
             self._begin(sock, self._last_accepted, peer, door)
+
+    def _shake_hands(self, sock: socket.socket, peer: Address, door: str) -> None:
+        tune(sock)
+        stream = TlsStream(self._loop, self, self._entered, door)
+        handshake = self._loop.create_task(shake_hands(self._loop, sock, self._contexts[door], stream))
+        self._handshakes[handshake] = peer
+        handshake.add_done_callback(self._on_shaken)
+
+    def _on_shaken(self, handshake: asyncio.Task[None]) -> None:
+        peer = self._handshakes.pop(handshake)
+        error = None if handshake.cancelled() else handshake.exception()
+        if error is not None:
+            self.counters.streams_turned_away += 1
+            if self.on_tls_refused is not None:
+                self.on_tls_refused(*why_refused(error), peer)
 
     def _accept_again(self, listener: socket.socket, address: Address, door: str) -> None:
         if (listener, address, door) in self._listeners:

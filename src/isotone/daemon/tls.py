@@ -1,5 +1,7 @@
 """Streams of clients over TLS: asyncio does the cryptography, and everything else is as with other streams.
 
+Who does not come through the handshake is told with his address and the reason; handshakes count as streams, so that
+callers who never finish one are bounded too.
 A certificate that a client shows is told to whoever maps certificates to principals before its session is judged.
 """
 
@@ -107,11 +109,16 @@ class TlsStream(asyncio.Protocol):
         self._owner.ended(self, reason)
 
 
-async def serve_tls(
-    loop: asyncio.AbstractEventLoop,
-    sock: socket.socket,
-    context: ssl.SSLContext,
-    make: Callable[[], TlsStream],
-) -> asyncio.Server:
-    """Accept clients at a bound socket."""
-    return await loop.create_server(make, sock=sock, ssl=context, ssl_handshake_timeout=HANDSHAKE_SECONDS)
+async def shake_hands(
+    loop: asyncio.AbstractEventLoop, sock: socket.socket, context: ssl.SSLContext, stream: TlsStream
+) -> None:
+    """Bring one caller through the handshake; raises what went wrong, and the socket is closed then."""
+    await loop.connect_accepted_socket(lambda: stream, sock, ssl=context, ssl_handshake_timeout=HANDSHAKE_SECONDS)
+
+
+def why_refused(error: BaseException) -> tuple[str, str]:
+    """What went wrong with a handshake: the reason, for counting, and what is said about it."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return "wrong certificate", error.verify_message
+    said = error.reason if isinstance(error, ssl.SSLError) else str(error)
+    return "TLS handshake failed", said or type(error).__name__

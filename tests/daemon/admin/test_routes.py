@@ -212,7 +212,16 @@ def test_an_open_port_takes_nothing_from_web_pages(node: FakeNode) -> None:
 def test_an_open_port_listens_on_loopback_only(node: FakeNode) -> None:
     with pytest.raises(InputError, match=r"0\.0\.0\.0"):
         AdminServer(node, AdminSettings(address="0.0.0.0:0"))
-    AdminServer(node, AdminSettings(address="0.0.0.0:0"), judge=judge)
+    with pytest.raises(InputError, match=r"0\.0\.0\.0"):
+        AdminServer(node, AdminSettings(address="0.0.0.0:0"), judge=judge, is_open=True)
+    asked_for: list[str] = []
+
+    def counting(credential: bytes, act: str) -> Admitted | Denied:
+        asked_for.append(act)
+        return judge(credential, act)
+
+    AdminServer(node, AdminSettings(address="0.0.0.0:0"), judge=counting)
+    assert not asked_for, "a question that nobody put would be counted and logged as a refusal"
 
 
 def test_addresses() -> None:

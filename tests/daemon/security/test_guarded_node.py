@@ -126,9 +126,13 @@ def test_client_certificates_at_a_daemon(tmp_path: Path, shown: str) -> None:
     access = Access(anonymous=False)
 
     async def main() -> None:
-        context = server_context(daemon, daemon, issuer.path, refused=access.tls_refused)
         hooks = Hooks(
-            admit=access.admit, permit=access.permit, tls=context, certified=access.certified, gone=access.gone
+            admit=access.admit,
+            permit=access.permit,
+            tls=server_context(daemon, daemon, issuer.path),
+            certified=access.certified,
+            gone=access.gone,
+            tls_refused=access.tls_refused,
         )
         listener = Listener(address=Address("127.0.0.1:0"), tls=True)
         node = Node(NodeSettings(name="d1", listeners=(listener,)), hooks)
@@ -157,4 +161,5 @@ def test_client_certificates_at_a_daemon(tmp_path: Path, shown: str) -> None:
     elif shown == "none":
         assert access.refused == {"no credential": 1} and len(told) == 1
     else:
-        assert set(access.refused) == {"wrong certificate"} and told == [("TLS", "wrong certificate")], "told once"
+        assert set(access.refused) == {"wrong certificate"}
+        assert told == [("127.0.0.1", "wrong certificate")], "told once"

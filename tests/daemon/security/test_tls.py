@@ -15,7 +15,7 @@ from cryptography.x509.oid import NameOID
 from isotone.core.contract import Address
 from isotone.core.errors import InputError
 from isotone.daemon.security.access import Access
-from isotone.daemon.security.tls import client_context, server_context
+from isotone.daemon.security.tls import client_context, renew, server_context
 from isotone.evs.sessions.admission import Admitted
 
 DAY = timedelta(days=1)
@@ -153,6 +153,24 @@ def test_a_client_that_does_not_trust_the_daemon_is_counted_there(issuer: Issuer
     with pytest.raises(ssl.SSLError):
         server.do_handshake()
     assert access.refused == {"TLS handshake failed": 1}
+
+
+def test_a_certificate_is_renewed_without_a_restart(issuer: Issuer, tmp_path: Path) -> None:
+    first, second = issuer.issue("daemon.test"), issuer.issue("daemon.test", valid=2 * DAY)
+    shown = tmp_path / "shown.pem"
+    shown.write_bytes(first.read_bytes())
+    context = server_context(shown, shown)
+    serials = []
+    for written in (second.read_bytes(), b"nonsense"):
+        client, _ = shake_hands(context, client_context(issuer.path))
+        serials.append((client.getpeercert() or {})["serialNumber"])
+        shown.write_bytes(written)
+        if written != b"nonsense":
+            renew(context, shown, shown)
+    with pytest.raises(InputError, match=r"shown\.pem"):
+        renew(context, shown, shown)
+    client, _ = shake_hands(context, client_context(issuer.path))
+    assert (client.getpeercert() or {})["serialNumber"] == serials[1] != serials[0]
 
 
 def test_files_that_cannot_be_used_are_named(issuer: Issuer, tmp_path: Path) -> None:

@@ -61,7 +61,8 @@ def test_clients_with_tls_and_clients_of_spread_have_their_listeners() -> None:
 
 def test_the_defaults_of_the_gateway_are_its_own() -> None:
     ours, own = msgspec.structs.asdict(gateway_settings(one())), msgspec.structs.asdict(GatewaySettings())
-    assert {key for key in ours if ours[key] != own[key]} <= {"policies"}
+    assert {key for key in ours if ours[key] != own[key]} <= {"policies", "client_policies"}
+    assert not ours["policies"] and not ours["client_policies"]
 
 
 def test_the_gateway_has_what_the_file_says() -> None:
@@ -69,6 +70,8 @@ def test_the_gateway_has_what_the_file_says() -> None:
     found = gateway_settings(one(text + '[[limits.group]]\npattern = "x*"\nslow_policy = "block"\n'))
     assert (found.methods, found.oversize, found.policy) == (("IP",), Oversize.DISCONNECT, SlowPolicy.BLOCK)
     assert found.policies["xy"] is SlowPolicy.BLOCK
+    found = gateway_settings(one(text + '[[limits.client]]\npattern = "log*"\nslow_policy = "disconnect"\n'))
+    assert found.client_policies["logger"] is SlowPolicy.DISCONNECT and "other" not in found.client_policies
 
 
 def test_the_roster_lists_the_keys_of_the_file() -> None:

@@ -158,6 +158,25 @@ def test_groups_may_have_policies_of_their_own() -> None:
     assert not slow.is_ended
 
 
+def test_the_policy_of_a_reader_goes_before_that_of_the_group() -> None:
+    settings = GatewaySettings(
+        buffer_bytes_max=5_000,
+        policy=SlowPolicy.BLOCK,
+        policies={"cold": SlowPolicy.BLOCK, "hot": SlowPolicy.DISCONNECT},
+        client_policies={"weak": SlowPolicy.DISCONNECT, "dear": SlowPolicy.BLOCK},
+    )
+    house = House(settings=settings)
+    weak, dear = house.joined("weak", group="cold")[0], house.joined("dear", group="hot")[0]
+    stick(weak)
+    stick(dear)
+    native = house.native()
+    for group in ("hot", "cold"):
+        for _ in range(7):
+            native.send(Service.AGREED, (group,), bytes(1000))
+    house.until(lambda: weak.is_ended)
+    assert not dear.is_ended
+
+
 # --- room ----------------------------------------------------------------------------------------------------------
 
 

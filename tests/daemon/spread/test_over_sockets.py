@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+
+import pytest
 
 import isotone.client
 from isotone.client import Message, View
@@ -15,6 +18,7 @@ from isotone.daemon.composition import Composition, Hooks
 from isotone.daemon.node import Node
 from isotone.daemon.node_settings import Listener, NodeSettings
 from isotone.daemon.spread import GatewaySettings, SpreadGateway
+from isotone.evs.sessions.settings import ServerSettings, SlowPolicy
 from tests.spread_client.blocking import SocketClient
 from tests.spread_client.protocol import AGREED, FIFO, SAFE, SpreadClient
 
@@ -29,8 +33,14 @@ def build(composition: Composition) -> SpreadGateway:
 
 
 @asynccontextmanager
-async def daemon(path: Path, *listeners: Listener) -> AsyncIterator[Node]:
-    settings = NodeSettings(name="d1", spread_shares_port=True, listeners=listeners, state_directory=path / "state")
+async def daemon(path: Path, *listeners: Listener, sessions: ServerSettings | None = None) -> AsyncIterator[Node]:
+    settings = NodeSettings(
+        name="d1",
+        spread_shares_port=True,
+        listeners=listeners,
+        state_directory=path / "state",
+        sessions=sessions or ServerSettings(),
+    )
     node = Node(settings, Hooks(spread=build))
     await node.start()
     try:
@@ -127,5 +137,63 @@ def test_next_to_a_native_client(tmp_path: Path) -> None:
                 assert isinstance(event, View)
             assert seen == [b"from the old one"]
             assert await other == ("#new#d1", "#old#d1")
+
+    asyncio.run(main())
+
+
+def refused(address: str) -> None:
+    with SocketClient(address, SpreadClient("an#illegal", version=(5, 0, 1), order="little"), DEADLINE_S) as me:
+        me.connect()
+        assert me.client.state != "open"
+
+
+def test_who_is_turned_away_again_and_again_fills_no_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with daemon(tmp_path) as node:
+            for _ in range(5):
+                await asyncio.to_thread(refused, node.address)
+
+    with caplog.at_level("INFO", "isotone.daemon"):
+        asyncio.run(main())
+    assert len([each for each in caplog.messages if "(illegal_name)" in each]) == 1
+
+
+def test_senders_of_spread_wait_for_slow_native_readers(tmp_path: Path) -> None:
+    """With the policy `block`, whoever sends at this daemon."""
+
+    def send(address: str, done: threading.Event) -> int:
+        with SocketClient(address, SpreadClient("sender", version=(5, 0, 1), order="little"), DEADLINE_S) as me:
+            client = me.connect().client
+            for n in range(40):
+                me.write(client.multicast(FIFO, "room", bytes((n,)) * 1000))
+            done.wait(DEADLINE_S)
+            me.write(client.multicast(SAFE, client.private_group, b"end"))
+            me.next_that(lambda each: each.data == b"end")
+            return 40
+
+    async def main() -> None:
+        sessions = ServerSettings(buffer_bytes_max=100_000, policy=SlowPolicy.BLOCK)
+        small = isotone.client.Settings(inbox_bytes_max=10_000)
+        async with (
+            daemon(tmp_path, sessions=sessions) as node,
+            isotone.client.connect(node.address) as sender,
+            isotone.client.connect(node.address, settings=small) as reader,
+        ):
+            room = await reader.join("room")
+            assert node.stack.sessions is not None and node.shell.spread_lane is not None
+            while not node.stack.sessions.blocking:
+                await sender.send("room", bytes(5_000))
+            gateway, done = node.shell.spread_lane.automaton, threading.Event()
+            assert isinstance(gateway, SpreadGateway)
+            talking = asyncio.create_task(asyncio.to_thread(send, node.address, done))
+            while not gateway.counters.frames_received:
+                await asyncio.sleep(0)
+            assert gateway.counters.messages_sent == 0, "they wait"
+            done.set()
+            heard = 0
+            while heard < 40:
+                event = await room.receive()
+                heard += isinstance(event, Message) and len(event.body) == 1000
+            assert await talking == 40 and gateway.counters.messages_sent == 41
 
     asyncio.run(main())

@@ -17,7 +17,7 @@ from isotone.daemon.security.access import Access, AccessRule, open_access
 from isotone.daemon.security.audit import AuditLog
 from isotone.daemon.security.credentials import Credentials, read_credentials
 from isotone.daemon.security.keys import parse_certificate, read_key
-from isotone.daemon.security.tls import server_context
+from isotone.daemon.security.tls import renew, server_context
 from isotone.daemon.settings import Daemon, DaemonSettings, Files, chosen_daemon, files_of
 from isotone.daemon.settings.composition import access_list, gateway_settings, node_settings, roster_of
 from isotone.daemon.settings.tables import Security
@@ -35,6 +35,12 @@ class Assembly:
     hooks: Hooks
     access: Access
     audit: AuditLog
+
+    def renew_certificate(self) -> None:
+        """Read the daemon's own certificate again, if it has one; raises `InputError`."""
+        certificate, key = self.files.tls_certificate, self.files.tls_key
+        if self.hooks.tls is not None and certificate is not None and key is not None:
+            renew(self.hooks.tls, certificate, key)
 
 
 def assembled(settings: DaemonSettings, name: str = "") -> Assembly:
@@ -94,6 +100,7 @@ def _hooks(settings: DaemonSettings, daemon: Daemon, files: Files, access: Acces
         tls=tls,
         certified=access.certified,
         gone=access.gone,
+        tls_refused=access.tls_refused,
     )
 
 

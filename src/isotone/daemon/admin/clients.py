@@ -69,7 +69,7 @@ def groups_of(stack: Stack, pattern: str = "*", limit: int = LISTED_MAX) -> List
 
 def clients_of(stack: Stack, limit: int = LISTED_MAX, spread: Collection[ClientId] = ()) -> Listed:
     """The clients of this daemon: those who hold most first, then by name. ``spread`` are those of Spread."""
-    sessions = [] if stack.sessions is None else list(stack.sessions._table.admission.sessions.values())
+    sessions = () if stack.sessions is None else stack.sessions.all
     limit = min(limit, LISTED_MAX)
     told = sorted(sessions, key=lambda each: (-each.backlog.held_bytes, each.client))[:limit]
     known = {session.client for session in sessions}

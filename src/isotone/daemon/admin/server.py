@@ -12,7 +12,6 @@ from isotone.daemon.admin.metrics import Metrics
 from isotone.daemon.admin.operated import Operated
 from isotone.daemon.admin.principals import Audit, Judge, LoggedAudit, check_open, open_judge
 from isotone.daemon.admin.routes import FREE, Routes
-from isotone.evs.sessions.admission import Admitted
 
 log = logging.getLogger("isotone.admin")
 
@@ -28,7 +27,8 @@ class AdminSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AdminServer:
-    """Serves one daemon. A port that asks for no credential is only on loopback; without a judge it asks for none."""
+    """Serves one daemon. A port that asks for no credential, because it ``is_open`` or there is no judge, is only on
+    loopback."""
 
     def __init__(
         self,
@@ -36,18 +36,18 @@ class AdminServer:
         settings: AdminSettings | None = None,
         *,
         judge: Judge | None = None,
+        is_open: bool = False,
         audit: Audit | None = None,
     ) -> None:
         self.settings = settings or AdminSettings()
         self.address = ""
         self.metrics = Metrics(node)
         self._host, self._port = split_address(self.settings.address)
-        judge = judge or open_judge
-        if isinstance(judge(b"", "stop"), Admitted):
+        if is_open or judge is None or judge is open_judge:
             check_open(self._host)
         routes = Routes(
             node,
-            judge=judge,
+            judge=judge or open_judge,
             audit=audit or LoggedAudit(),
             metrics=self.metrics,
             free=(*FREE, "/metrics") if self.settings.metrics_open else FREE,
@@ -62,7 +62,7 @@ class AdminServer:
         except OSError as error:
             raise MachineError(
                 f"cannot listen on {self.settings.address} for administration: {error.strerror or error}\
-; [admin] address names another one"
+; [admin] listen and port name another one"
             ) from error
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         log.info("administration listens", extra={"fields": {"address": self.address}})

@@ -116,8 +116,8 @@ class Service:
         if where is None:
             return
         settings = AdminSettings(address=where, metrics_open=self.settings.admin.metrics_open)
-        judge = self.assembly.access.judge_admin
-        self.admin = AdminServer(node, settings, judge=judge, audit=self.assembly.audit)
+        access, audit = self.assembly.access, self.assembly.audit
+        self.admin = AdminServer(node, settings, judge=access.judge_admin, is_open=access.is_open, audit=audit)
         await self.admin.start()
 
     async def _look_up(self, node: Node) -> None:
@@ -139,6 +139,7 @@ class Service:
         name = self.assembly.daemon.name
         parts = access_parts(settings, self.assembly.files)
         fresh, roster = node_settings(settings, name), roster_of(settings)
+        self.assembly.renew_certificate()
         for difference in differences(self.settings, settings, name):
             log.info("reload", extra={"fields": {"change": str(difference)}})
         self.assembly.access.replace(*parts)

@@ -23,6 +23,7 @@ from isotone.evs.sessions.admission import Admitted, Denied
 
 ACTIONS = ("connect", "join", "send", "admin")
 ANONYMOUS = "anonymous"
+UNKNOWN_PEER = Address("TLS")
 CACHE_MAX = 16_384
 
 
@@ -59,6 +60,11 @@ class Access:
         self._credentials = credentials or Credentials()
         self._anonymous = anonymous
         self._cache: dict[tuple[str, str, str], bool] = {}
+
+    @property
+    def is_open(self) -> bool:
+        """Whether everybody may do everything, and administer without a credential."""
+        return self._is_open
 
     @property
     def refused(self) -> dict[str, int]:
@@ -114,9 +120,9 @@ class Access:
             return self._denied(peer, "may not connect", f"{principal} may not connect")
         return Admitted(principal)
 
-    def tls_refused(self, reason: str, text: str) -> None:
-        """A client did not come through the handshake of TLS; where it was is not known here."""
-        self._tell("TLS", reason, text)
+    def tls_refused(self, reason: str, text: str, peer: Address = UNKNOWN_PEER) -> None:
+        """A client did not come through the handshake of TLS."""
+        self._tell(_host(peer), reason, text)
 
     # --- what it may -----------------------------------------------------------------------------------------------
 

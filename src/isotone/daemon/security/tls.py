@@ -28,6 +28,12 @@ def server_context(
     return context
 
 
+def renew(context: ssl.SSLContext, certificate: File, key: File) -> None:
+    """Show what is in these files now, from the next handshake on; raises `InputError`, and changes nothing then."""
+    _load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), certificate, key)
+    _load(context, certificate, key)
+
+
 def client_context(
     authority: File | None = None, certificate: File | None = None, key: File | None = None
 ) -> ssl.SSLContext:

@@ -110,6 +110,7 @@ def gateway_settings(settings: DaemonSettings) -> GatewaySettings:
         buffers_bytes_max=limits.buffers_bytes_max,
         policy=SlowPolicy(spread.slow_policy),
         policies=slow_policies(limits.group),
+        client_policies=slow_policies(limits.client),
     )
 
 

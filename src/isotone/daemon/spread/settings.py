@@ -53,6 +53,8 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     policy: SlowPolicy = SlowPolicy.DISCONNECT
     policies: Mapping[str, SlowPolicy] = {}
     """By group, where it differs: of the group whose message fills the buffer, the stricter of several."""
+    client_policies: Mapping[str, SlowPolicy] = {}
+    """By private name, where it differs; it goes before those of groups."""
 
     @property
     def blocked_bytes_max(self) -> int:

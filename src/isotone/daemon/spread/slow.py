@@ -1,4 +1,5 @@
-"""Readers that do not keep up: at half of the bound a warning is counted, above it the policy of the group decides.
+"""Readers that do not keep up: at half of the bound a warning is counted, above it the policy decides, that of the
+reader or else of the group whose message came.
 
 `disconnect` ends the session; `block` holds sends of Spread's clients at this daemon to the groups that the reader is
 in. Senders elsewhere are not reached by that, so at twice the bound a blocked reader is disconnected too.
@@ -46,7 +47,7 @@ class SlowReaders:
             self._counters.warnings += 1
         if held <= bound:
             return ""
-        if self._policy(groups) is SlowPolicy.DISCONNECT:
+        if self._policy(session.client.name, groups) is SlowPolicy.DISCONNECT:
             return f"{held} bytes were not read; the bound is {bound}"
         if held > self._settings.blocked_bytes_max:
             return (
@@ -71,8 +72,10 @@ class SlowReaders:
         self.blocking.pop(session, None)
         return blocked
 
-    def _policy(self, groups: Iterable[str]) -> SlowPolicy:
-        policies = self._settings.policies
+    def _policy(self, reader: str, groups: Iterable[str]) -> SlowPolicy:
+        policies, of_clients = self._settings.policies, self._settings.client_policies
+        if of_clients and reader in of_clients:
+            return of_clients[reader]
         named = [policies[group] for group in groups if group in policies]
         if named:
             return SlowPolicy.DISCONNECT if SlowPolicy.DISCONNECT in named else SlowPolicy.BLOCK

@@ -76,6 +76,11 @@ class ServerSessions:
         return len(self._table.admission.sessions)
 
     @property
+    def all(self) -> tuple[ServerSession, ...]:
+        """The sessions themselves, to look at."""
+        return tuple(self._table.admission.sessions.values())
+
+    @property
     def held_bytes(self) -> int:
         """Bytes kept for clients that did not acknowledge them; what several receive counts once."""
         return self._table.memory.held_bytes
