@@ -35,6 +35,7 @@ class Boundary(Enum):
     DAEMONS = "EVS-S"
     NETWORK = "network"
     RUN = "run"
+    COREL = "COReL"
 
 
 class Form(Enum):

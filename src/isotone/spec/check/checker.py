@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
+from isotone.spec.check.corel import CorelChecker
+from isotone.spec.check.corel.checker import ENTRIES as COREL_ENTRIES
 from isotone.spec.check.engine import Engine
 from isotone.spec.check.network import NetworkChecker
 from isotone.spec.check.rules import CLIENTS, DAEMONS
@@ -31,6 +33,7 @@ class Checker:
         self._clients = Engine(CLIENTS, linger=linger) if Boundary.CLIENTS in boundaries else None
         self._daemons = Engine(DAEMONS, linger=linger) if Boundary.DAEMONS in boundaries else None
         self._network = NetworkChecker() if Boundary.NETWORK in boundaries else None
+        self._corel = CorelChecker()
         self._engines = [engine for engine in (self._clients, self._daemons) if engine is not None]
         self._sequencer = Sequencer(self._take, self._need)
         self._handlers = self._table()
@@ -82,6 +85,8 @@ class Checker:
         found: dict[str, Verdict] = {}
         for tally in tallies:
             found |= tally.verdicts(lossy=self._lossy, liveness=liveness)
+        if len(self._corel):  # a run without replicas is not told that it keeps their promises
+            found |= self._corel.finish(lossy=self._lossy, liveness=liveness, components=self._components or ())
         return found
 
     # --- the order of work -----------------------------------------------------------------------------------------
@@ -144,6 +149,7 @@ class Checker:
             trace.Truncated: self._on_loss,
             trace.Stabilised: self._on_stable,
             trace.Ended: self._on_end,
+            **dict.fromkeys(COREL_ENTRIES, self._on_corel),
         }
         if self._clients is not None:
             table |= {
@@ -256,6 +262,9 @@ class Checker:
         assert self._daemons is not None
         home = self._daemons.home(row.node, row.incarnation)
         self._daemons.signal(home, row.index, (entry.daemon,), "", entry.view)
+
+    def _on_corel(self, row: Row, entry: trace.Entry) -> None:
+        self._corel.feed(row)
 
     # --- about the run ---------------------------------------------------------------------------------------------
 

@@ -1,0 +1,45 @@
+"""Acknowledgements and Order Rule 1, and what all servers are known to have green.
+
+Implements: [COReL 5.2, Order Rule 1], [COReL 3.3, white]. Deviations: D-cumulative an acknowledgement is a place: all
+members of a primary component have the same messages at the same places until the signal, so one number says it all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from isotone.core.errors import RemoteProtocolError
+
+
+@dataclass
+class Acknowledgements:
+    """Of one primary component in its view: up to which place each member has everything yellow on disk."""
+
+    places: dict[str, int]
+
+    def take(self, server: str, place: int) -> None:
+        """It never falls."""
+        known = self.places.get(server)
+        if known is None or place < known:
+            raise RemoteProtocolError(f"{server} acknowledged {place} after {known}")
+        self.places[server] = place
+
+    def by_all(self) -> int:
+        """Order Rule 1: up to here a message may be green."""
+        return min(self.places.values())
+
+
+@dataclass
+class Greens:
+    """Up to which place each server is known to have everything green, on disk."""
+
+    places: dict[str, int] = field(default_factory=dict)  # of all servers, in their order
+
+    def take(self, server: str, place: int) -> None:
+        """What a server, or another about it, says; only the highest counts."""
+        if place > self.places.get(server, place):
+            self.places[server] = place
+
+    def white(self) -> int:
+        """Up to here every server has it."""
+        return min(self.places.values())

@@ -1,0 +1,207 @@
+"""Quorum systems: which sets of servers may become a primary component.
+
+A rule says of a set of servers, and of what is known about earlier primary components, whether it is a quorum. Static
+rules look at the set alone; `DynamicVoting` asks for a part of the last primary, and of each one that was committed to
+and perhaps established. Rules combine with `AllOf` and `AnyOf`. Two disjoint quorums are refused before anything runs.
+
+Implements: [COReL 4.4], [COReL 7.2]. Deviations: D-half a majority is more than half: the thesis' floor(n/2) and
+ceil(n/2) are none for even n. D-static dynamic voting stands alone or under `AllOf`, never under `AnyOf`: whether a
+static quorum meets one that a history allows cannot be checked beforehand.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Protocol
+
+import msgspec
+
+from isotone.core.codec.control import Natural
+from isotone.core.errors import LocalProtocolError
+
+Servers = frozenset[str]
+EXHAUSTIVE_MAX = 14  # so many servers at most are checked set by set
+
+
+class Primary(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
+    """A primary component: its number and its servers, sorted. Number 0 is the set of all servers."""
+
+    number: Natural
+    servers: tuple[str, ...]
+
+
+class History(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
+    """What is known of earlier primaries: the last one established, and those committed to since then."""
+
+    last: Primary
+    pending: tuple[Primary, ...] = ()
+
+    def committed(self, primary: Primary) -> History:
+        """Committed, perhaps established by others."""
+        return History(self.last, (*self.pending, primary))
+
+    def established(self, primary: Primary) -> History:
+        """It is the last one now; what came before it no longer matters."""
+        if primary.number < self.last.number:
+            return self
+        return History(primary, tuple(each for each in self.pending if each.number > primary.number))
+
+
+def merged(histories: list[History]) -> History:
+    """What servers that meet know together [COReL 7.2.2]."""
+    last = max((history.last for history in histories), key=lambda primary: primary.number)
+    pending = {each.number: each for history in histories for each in history.pending if each.number > last.number}
+    return History(last, tuple(pending[number] for number in sorted(pending)))
+
+
+class Quorum(Protocol):
+    """A rule."""
+
+    def holds(self, members: Servers, history: History) -> bool:
+        """Whether these servers, connected, may become a primary component."""
+        ...
+
+    def describe(self) -> str:
+        """The rule in words."""
+        ...
+
+
+class Majority(msgspec.Struct, frozen=True):
+    """More than half of all servers."""
+
+    servers: tuple[str, ...]
+
+    def holds(self, members: Servers, history: History) -> bool:
+        return 2 * len(members & set(self.servers)) > len(self.servers)
+
+    def describe(self) -> str:
+        return f"more than half of {len(self.servers)} servers"
+
+
+class Weighted(msgspec.Struct, frozen=True):
+    """More than half of all votes. A server without an entry has none."""
+
+    votes: dict[str, int]
+
+    def holds(self, members: Servers, history: History) -> bool:
+        return 2 * sum(self.votes.get(each, 0) for each in members) > sum(self.votes.values())
+
+    def describe(self) -> str:
+        return f"more than half of {sum(self.votes.values())} votes"
+
+
+class TieBreaker(msgspec.Struct, frozen=True):
+    """More than half of all servers, or exactly half with this one among them."""
+
+    servers: tuple[str, ...]
+    breaker: str
+
+    def holds(self, members: Servers, history: History) -> bool:
+        present = 2 * len(members & set(self.servers))
+        return present > len(self.servers) or (present == len(self.servers) and self.breaker in members)
+
+    def describe(self) -> str:
+        return f"more than half of {len(self.servers)} servers, or half with {self.breaker}"
+
+
+class Monarch(msgspec.Struct, frozen=True):
+    """This server must be there: the singleton system of [COReL 7.2]."""
+
+    server: str
+
+    def holds(self, members: Servers, history: History) -> bool:
+        return self.server in members
+
+    def describe(self) -> str:
+        return f"{self.server} must be present"
+
+
+class DynamicVoting(msgspec.Struct, frozen=True):
+    """More than half of the last primary and of every pending one, and at least so many servers [COReL 7.2.2]."""
+
+    minimum: int = 1
+
+    def holds(self, members: Servers, history: History) -> bool:
+        if len(members) < self.minimum:
+            return False
+        return all(is_sub_quorum(each.servers, members) for each in (history.last, *history.pending))
+
+    def describe(self) -> str:
+        return f"more than half of the last primary, and at least {self.minimum}"
+
+
+class AllOf(msgspec.Struct, frozen=True):
+    """Every one of these rules."""
+
+    rules: tuple[Quorum, ...]
+
+    def holds(self, members: Servers, history: History) -> bool:
+        return all(rule.holds(members, history) for rule in self.rules)
+
+    def describe(self) -> str:
+        return " and ".join(f"({rule.describe()})" for rule in self.rules)
+
+
+class AnyOf(msgspec.Struct, frozen=True):
+    """At least one of these rules."""
+
+    rules: tuple[Quorum, ...]
+
+    def holds(self, members: Servers, history: History) -> bool:
+        return any(rule.holds(members, history) for rule in self.rules)
+
+    def describe(self) -> str:
+        return " or ".join(f"({rule.describe()})" for rule in self.rules)
+
+
+def is_sub_quorum(previous: tuple[str, ...], members: Servers) -> bool:
+    """More than half of it, or exactly half with its first server: of two disjoint sets at most one is."""
+    present = 2 * sum(each in members for each in previous)
+    return present > len(previous) or (present == len(previous) and min(previous) in members)
+
+
+def is_dynamic(rule: Quorum) -> bool:
+    """Whether it looks at the history."""
+    if isinstance(rule, AllOf | AnyOf):
+        return any(is_dynamic(each) for each in rule.rules)
+    return isinstance(rule, DynamicVoting)
+
+
+def check_quorum(rule: Quorum, servers: tuple[str, ...]) -> None:
+    """Refuse, with two of them by name, a rule that has disjoint quorums; and one that no set fulfils."""
+    _check_parts(rule)
+    history = History(Primary(0, tuple(sorted(servers))))
+    if not rule.holds(frozenset(servers), history):
+        raise LocalProtocolError(f"not even all servers together are a quorum: {rule.describe()}")
+    if is_dynamic(rule):
+        return  # sub-quorums of one set meet, whatever other rules ask besides
+    if len(servers) > EXHAUSTIVE_MAX:
+        raise LocalProtocolError(f"a rule for {len(servers)} servers cannot be checked; at most {EXHAUSTIVE_MAX}")
+    for size in range(1, len(servers) + 1):
+        for part in combinations(sorted(servers), size):
+            rest = frozenset(servers) - set(part)
+            if rule.holds(frozenset(part), history) and rule.holds(rest, history):
+                one, other = ", ".join(part), ", ".join(sorted(rest))
+                raise LocalProtocolError(f"both {one} and {other} would be quorums: {rule.describe()}")
+
+
+def stopping_failures(rule: Quorum, servers: tuple[str, ...], history: History) -> list[tuple[str, ...]]:
+    """The smallest sets of servers whose loss leaves no quorum among the rest, smallest first."""
+    found: list[tuple[str, ...]] = []
+    for size in range(1, len(servers) + 1):
+        for lost in combinations(sorted(servers), size):
+            rest = frozenset(servers) - set(lost)
+            if not any(set(known) <= set(lost) for known in found) and not rule.holds(rest, history):
+                found.append(lost)
+    return found
+
+
+def _check_parts(rule: Quorum) -> None:
+    if isinstance(rule, Weighted) and any(vote < 0 for vote in rule.votes.values()):
+        raise LocalProtocolError("votes are not below 0")
+    if not isinstance(rule, AnyOf | AllOf):
+        return
+    if isinstance(rule, AnyOf) and any(is_dynamic(each) for each in rule.rules):
+        raise LocalProtocolError("dynamic voting is a rule by itself or under all-of, never one of several")
+    for each in rule.rules:
+        _check_parts(each)

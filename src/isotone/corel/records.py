@@ -1,0 +1,143 @@
+"""What a server writes to its one log. Each record is one atomic step of the algorithm.
+
+A log survives a crash as a prefix, so there is no state between two steps to be found. Cells would break that: each
+survives by itself. A checkpoint is a run of records that says again what is still needed; the log is cut before it.
+
+Implements: [COReL 5.5], [COReL 5.6], "on stable storage". Deviations: D-log, one log and no cells.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from isotone.core.codec.control import Natural
+from isotone.core.errors import LocalProtocolError
+from isotone.corel.message import Message, Origin
+from isotone.corel.quorum import History, Primary
+
+
+class Stored(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
+    """Base of all records."""
+
+
+class Lived(Stored, frozen=True, tag=1):
+    """A life began."""
+
+    life: Natural
+
+
+class Received(Stored, frozen=True, tag=2):
+    """Messages at the end of the queue: yellow in a primary component, else red [COReL 5.5]."""
+
+    messages: tuple[Message, ...]
+    yellow: bool
+
+
+class Inserted(Stored, frozen=True, tag=3):
+    """Retransmitted messages among the red ones [COReL 5.6.2, Step 7]."""
+
+    messages: tuple[Message, ...]
+
+
+class Laid(Stored, frozen=True, tag=4):
+    """Retransmitted priority messages, laid aside until their whole stretch is there [COReL 5.6.2, Step 5]."""
+
+    messages: tuple[Message, ...]
+
+
+class Arranged(Stored, frozen=True, tag=5):
+    """Lines and order as the representatives have them, and their last primary adopted [COReL 5.6.2, Steps 3, 6]."""
+
+    committed: Natural
+    green: Natural
+    yellow: Natural
+    order: tuple[tuple[Origin, int], ...]
+    history: History
+
+
+class Greened(Stored, frozen=True, tag=6):
+    """Everything up to this place is green."""
+
+    place: Natural
+
+
+class Attempted(Stored, frozen=True, tag=7):
+    """A primary component with this number is attempted."""
+
+    number: Natural
+
+
+class Committed(Stored, frozen=True, tag=8):
+    """It is committed to, and all messages are yellow: one atomic step [COReL 5.6.1]."""
+
+    primary: Primary
+
+
+class Established(Stored, frozen=True, tag=9):
+    """It is the last primary now, and all messages are green."""
+
+    primary: Primary
+
+
+class Forgotten(Stored, frozen=True, tag=10):
+    """White messages up to this place are no longer held."""
+
+    place: Natural
+
+
+class Checkpoint(Stored, frozen=True, tag=11):
+    """All but the messages, as it stands; `Kept` follow, then `CheckpointEnded`."""
+
+    life: Natural
+    committed: Natural
+    attempted: Natural
+    history: History
+    forgotten: Natural
+    green: Natural
+    yellow: Natural
+    green_records: Natural
+    lamport: Natural
+    counters: tuple[tuple[Origin, int], ...]
+
+
+class Kept(Stored, frozen=True, tag=12):
+    """Messages of the checkpoint, in their order."""
+
+    messages: tuple[Message, ...]
+
+
+class CheckpointEnded(Stored, frozen=True, tag=13):
+    """The checkpoint is whole: what stands before it is not needed any more."""
+
+
+Record = (
+    Lived
+    | Received
+    | Inserted
+    | Laid
+    | Arranged
+    | Greened
+    | Attempted
+    | Committed
+    | Established
+    | Forgotten
+    | Checkpoint
+    | Kept
+    | CheckpointEnded
+)
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Record)
+
+
+def encode_record(record: Record) -> bytes:
+    """As it stands in the log."""
+    return _ENCODER.encode(record)
+
+
+def decode_record(data: bytes) -> Record:
+    """The inverse; what cannot be read was not written by a server of this version."""
+    try:
+        return _DECODER.decode(data)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise LocalProtocolError(f"not a record of a replica's log: {error}") from error

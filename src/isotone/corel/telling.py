@@ -1,0 +1,80 @@
+"""What a server tells: entries of the trace and deliveries to the application, made from its ledger."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from hashlib import blake2b
+
+from isotone.core.contract import Action, Record
+from isotone.corel.events import DeliverGreen, DeliverRed
+from isotone.corel.ledger import Ledger
+from isotone.corel.message import Message
+from isotone.trace import corel as trace
+
+
+def names(messages: list[Message] | tuple[Message, ...]) -> tuple[str, ...]:
+    """As a trace has them."""
+    return tuple(map(str, messages))
+
+
+def digest(message: Message) -> int:
+    """64 bits over the records."""
+    return _digest(message.records)
+
+
+@lru_cache(maxsize=4096)
+def _digest(records: tuple[bytes, ...]) -> int:
+    state = blake2b(digest_size=8)
+    for record in records:
+        state.update(len(record).to_bytes(4, "big"))
+        state.update(record)
+    return int.from_bytes(state.digest(), "big")
+
+
+def started(server: str, ledger: Ledger) -> Record:
+    """What was found on disk."""
+    queue = ledger.queue
+    return Record(
+        trace.ReplicaStarted(
+            server,
+            ledger.life,
+            ledger.committed,
+            ledger.attempted,
+            queue.green,
+            queue.yellow,
+            names(queue.between(queue.green, queue.end)),
+        )
+    )
+
+
+def initiated(server: str, message: Message) -> Record:
+    """A message is sent for the first time."""
+    entry = trace.Initiated(server, str(message), message.lamport, len(message.records), digest(message))
+    return Record(entry)
+
+
+def received(server: str, message: Message, *, yellow: bool) -> list[Action]:
+    """A message is on disk; the application does not tell red from yellow [COReL 5.5]."""
+    kind = trace.Yellowed if yellow else trace.Reddened
+    return [Record(kind(server, (str(message),))), DeliverRed((message,))]
+
+
+def arranged(server: str, ledger: Ledger) -> Record:
+    """Lines and order after a step of the recovery."""
+    queue = ledger.queue
+    return Record(
+        trace.QueueArranged(
+            server, ledger.committed, queue.green, queue.yellow, names(queue.between(queue.green, queue.end))
+        )
+    )
+
+
+def greened(server: str, ledger: Ledger, before: int, records_before: int) -> list[Action]:
+    """What became green since the line stood at ``before``."""
+    queue = ledger.queue
+    if queue.green == before:
+        return []
+    messages = tuple(queue.between(before, queue.green))
+    digests = tuple(map(digest, messages))
+    entry = trace.Greened(server, ledger.committed, before + 1, names(messages), digests)
+    return [Record(entry), DeliverGreen(records_before + 1, messages)]

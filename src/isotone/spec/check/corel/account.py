@@ -1,0 +1,42 @@
+"""Exercised ids and the first witness against each; as `isotone.spec.check.tally`, for COReL's properties."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from isotone.spec.corel_properties import COREL_PROPERTIES
+from isotone.spec.properties import Form
+from isotone.spec.verdicts import EventId, State, Verdict, Violation
+
+
+class Account:
+    """Of one run; ids stand without the ``COR-``."""
+
+    def __init__(self) -> None:
+        self.exercised: set[str] = set()
+        self._first: dict[str, tuple[tuple[EventId, ...], str]] = {}
+
+    def accuse(self, id: str, events: Iterable[EventId], explanation: str) -> None:
+        """A candidate violation; kept if its witness is the first so far."""
+        candidate = (tuple(sorted(set(events))), explanation)
+        self.exercised.add(id)
+        if id not in self._first or candidate < self._first[id]:
+            self._first[id] = candidate
+
+    def verdicts(self, *, lossy: bool, liveness: State | None) -> dict[str, Verdict]:
+        """All verdicts; lost rows leave only what the rows at hand prove, and here that is nothing for certain."""
+        return {
+            each.id: self._verdict(each.id, lossy, liveness if each.form is Form.LIVENESS else None)
+            for each in COREL_PROPERTIES
+        }
+
+    def _verdict(self, full_id: str, lossy: bool, overruled: State | None) -> Verdict:
+        id = full_id.removeprefix("COR-")
+        if lossy or overruled is State.NOT_JUDGED:
+            return Verdict(State.NOT_JUDGED)
+        if overruled is not None:
+            return Verdict(overruled)
+        if id in self._first:
+            witness, explanation = self._first[id]
+            return Verdict(State.VIOLATED, Violation(full_id, witness, explanation))
+        return Verdict(State.HOLDS if id in self.exercised else State.NOT_EXERCISED)

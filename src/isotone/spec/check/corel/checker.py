@@ -1,0 +1,78 @@
+"""Every checker of COReL over one run. Rows are collected and judged at the end: a run is judged by the whole of the
+green order, and no order across servers is assumed.
+
+Implements: [DESIGN 4], [COReL 5.4], [COReL 6]. Deviations: none.
+"""
+
+from __future__ import annotations
+
+from isotone.spec.check.corel.account import Account
+from isotone.spec.check.corel.order import GreenOrder
+from isotone.spec.check.corel.primaries import PrimaryJudge
+from isotone.spec.check.corel.queues import QueueJudge, pasts, rows_of
+from isotone.spec.check.corel.trail import Trail, event_of
+from isotone.spec.verdicts import State, Verdict
+from isotone.trace import corel as trace
+from isotone.trace.events import Row
+
+ENTRIES = (
+    trace.ReplicaStarted,
+    trace.Initiated,
+    trace.Reddened,
+    trace.Yellowed,
+    trace.QueueArranged,
+    trace.Greened,
+    trace.Whitened,
+    trace.PrimaryAttempted,
+    trace.PrimaryCommitted,
+    trace.PrimaryEstablished,
+)
+
+
+class CorelChecker:
+    """Takes rows of `ENTRIES`; all others are none of its business."""
+
+    def __init__(self) -> None:
+        self._rows: list[Row] = []
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def feed(self, row: Row) -> None:
+        """Take one row."""
+        self._rows.append(row)
+
+    def finish(
+        self, *, lossy: bool, liveness: State | None, components: tuple[tuple[str, ...], ...]
+    ) -> dict[str, Verdict]:
+        """The verdicts; ``components`` are who reached whom when the run was stable."""
+        account = Account()
+        trails = rows_of(self._rows)
+        order = GreenOrder(trails, account)
+        past = pasts(trails, order)
+        had = {trail.server: QueueJudge(trail, order, past, account).judge() for trail in trails}
+        PrimaryJudge(trails, account).judge(had)
+        if liveness is None:
+            _judge_liveness(trails, had, order, components, account)
+        return account.verdicts(lossy=lossy, liveness=liveness)
+
+
+def _judge_liveness(
+    trails: list[Trail],
+    had: dict[str, set[str]],
+    order: GreenOrder,
+    components: tuple[tuple[str, ...], ...],
+    account: Account,
+) -> None:
+    """Owed when all servers ended in one component."""
+    nodes = {trail.rows[0].node for trail in trails}
+    if len(components) != 1 or not nodes <= set(components[0]):
+        return
+    account.exercised.add("LIVE")
+    everything = set().union(*had.values())
+    for trail in trails:
+        for _ in trail.walk():
+            pass
+        lacking = sorted(name for name in everything if order.places.get(name, trail.green + 1) > trail.green)
+        if lacking:
+            account.accuse("LIVE", (event_of(trail.rows[-1]),), f"{lacking[0]} is not green at {trail.server}.")

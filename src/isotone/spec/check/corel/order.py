@@ -1,0 +1,90 @@
+"""The one green order, as all servers tell it: Agreed Green, and what stands before each place.
+
+Implements: [COReL 5.4, Agreed Green]. Deviations: none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from isotone.spec.check.corel.account import Account
+from isotone.spec.check.corel.trail import Trail, Vector, event_of, parted
+from isotone.spec.verdicts import EventId
+from isotone.trace import corel as trace
+
+
+class GreenOrder:
+    """Place by place: the message, and who said so first by event id."""
+
+    def __init__(self, trails: Iterable[Trail], account: Account) -> None:
+        self.names: dict[int, str] = {}
+        self.places: dict[str, int] = {}
+        self.in_primary: dict[int, tuple[int, EventId]] = {}  # the highest place greened in the context of each
+        self._first: dict[int, tuple[EventId, int]] = {}
+        self._digests: dict[str, tuple[EventId, int]] = {}
+        self._account = account
+        self._prefixes: dict[int, Vector] = {}
+        told = sorted(
+            ((event_of(row), row.entry) for trail in trails for row in trail.rows),
+            key=lambda each: each[0],
+        )
+        for event, entry in told:
+            if isinstance(entry, trace.Initiated):
+                self._digests[entry.message] = (event, entry.digest)
+        for event, entry in told:
+            if isinstance(entry, trace.Greened):
+                self._take(event, entry)
+
+    def _take(self, event: EventId, entry: trace.Greened) -> None:
+        for offset, (name, digest) in enumerate(zip(entry.messages, entry.digests, strict=True)):
+            place = entry.place + offset
+            if place in self._first:
+                self._account.exercised.add("AGREED")
+                self._compare(event, place, name)
+            else:
+                self.names[place] = name
+                self._first[place] = (event, digest)
+            self._compare_content(event, name, digest)
+            elsewhere = self.places.setdefault(name, place)
+            if elsewhere != place:
+                self._account.accuse(
+                    "AGREED", (event, self._first[elsewhere][0]), f"{name} is green at {elsewhere} and at {place}."
+                )
+        last = entry.place + len(entry.messages) - 1
+        if last > self.in_primary.get(entry.primary, (0, event))[0]:
+            self.in_primary[entry.primary] = (last, event)
+
+    def _compare(self, event: EventId, place: int, name: str) -> None:
+        if self.names[place] != name:
+            self._account.accuse(
+                "AGREED",
+                (event, self._first[place][0]),
+                f"At place {place} one server has {self.names[place]} green, another {name}.",
+            )
+
+    def _compare_content(self, event: EventId, name: str, digest: int) -> None:
+        sent = self._digests.get(name)
+        if sent is not None and sent[1] != digest:
+            self._account.accuse("AGREED", (event, sent[0]), f"{name} is green with another content than it was sent.")
+
+    def prefix(self, place: int) -> Vector:
+        """Of each origin the last message at a place up to this one."""
+        found = self._prefixes.get(place)
+        if found is None:
+            start = max((known for known in self._prefixes if known < place), default=0)
+            found = dict(self._prefixes.get(start, {}))
+            for each in range(start + 1, place + 1):
+                name = self.names.get(each)
+                if name is not None:
+                    origin, counter = parted(name)
+                    found[origin] = max(counter, found.get(origin, 0))
+            self._prefixes[place] = found
+        return dict(found)
+
+    def owed(self, primary: int, *, including: bool) -> tuple[int, EventId | None]:
+        """The highest place greened in the context of a primary below this one, or of it too."""
+        best: tuple[int, EventId | None] = (0, None)
+        for number, (place, event) in self.in_primary.items():
+            if (number < primary or (including and number == primary)) and place > best[0]:
+                best = (place, event)
+        return best

@@ -1,0 +1,110 @@
+"""Primary components: one for each number, in three phases, and what Order Rule 1 and white ask of all servers.
+
+Implements: [COReL Claims 4, 5, 8], [COReL 5.2], [COReL 3.3]. Deviations: none.
+"""
+
+from __future__ import annotations
+
+from isotone.spec.check.corel.account import Account
+from isotone.spec.check.corel.trail import Trail, event_of
+from isotone.spec.verdicts import EventId
+from isotone.trace import corel as trace
+
+Told = dict[int, dict[str, EventId]]
+
+
+class PrimaryJudge:
+    """Over all servers of a run."""
+
+    def __init__(self, trails: list[Trail], account: Account) -> None:
+        self._trails = trails
+        self._account = account
+        self._attempts: Told = {}
+        self._commits: Told = {}
+        self._found: set[int] = set()  # on the disk of a server that came back: its commit may have no row
+        self._sets: dict[int, tuple[tuple[str, ...], EventId]] = {}
+
+    def judge(self, had: dict[str, set[str]]) -> None:
+        """``had``: by server, what it ever had on disk."""
+        for trail in self._trails:
+            for row in trail.rows:
+                match row.entry:
+                    case trace.PrimaryAttempted(primary=number):
+                        self._attempts.setdefault(number, {})[trail.server] = event_of(row)
+                    case trace.PrimaryCommitted(primary=number, servers=servers):
+                        self._commits.setdefault(number, {})[trail.server] = event_of(row)
+                        self._judge_one(number, servers, event_of(row))
+                    case trace.ReplicaStarted(committed=number):
+                        self._found.add(number)
+        for trail in self._trails:
+            self._judge_phases(trail)
+            self._judge_synced(trail, had)
+        self._judge_white()
+
+    def _judge_one(self, number: int, servers: tuple[str, ...], event: EventId) -> None:
+        known = self._sets.setdefault(number, (servers, event))
+        if known[1] != event:
+            self._account.exercised.add("ONE")
+        if known[0] != servers:
+            one, other = " ".join(known[0]), " ".join(servers)
+            self._account.accuse("ONE", (known[1], event), f"Primary {number} is {one}, and also {other}.")
+
+    def _judge_phases(self, trail: Trail) -> None:
+        adopted = 0
+        for row in trail.rows:
+            match row.entry:
+                case trace.PrimaryCommitted(primary=number):
+                    adopted = max(adopted, number)
+                    self._demand(self._attempts, row.entry, event_of(row), "committed to, and {} never attempted it")
+                case trace.PrimaryEstablished():
+                    self._demand(self._commits, row.entry, event_of(row), "established, and {} never committed to it")
+                case trace.QueueArranged(committed=number) if number > adopted:
+                    adopted = number
+                    self._account.exercised.add("PHASES")
+                    if number not in self._commits and number not in self._found:
+                        text = f"{trail.server} adopted primary {number}, which nobody committed to."
+                        self._account.accuse("PHASES", (event_of(row),), text)
+
+    def _demand(
+        self, told: Told, entry: trace.PrimaryCommitted | trace.PrimaryEstablished, event: EventId, text: str
+    ) -> None:
+        self._account.exercised.add("PHASES")
+        for server in entry.servers:
+            if server not in told.get(entry.primary, {}):
+                self._account.accuse("PHASES", (event,), f"Primary {entry.primary} was {text.format(server)}.")
+
+    def _judge_synced(self, trail: Trail, had: dict[str, set[str]]) -> None:
+        """Between establishing and the next change of the view, green is by Order Rule 1."""
+        servers: tuple[str, ...] = ()
+        for row in trail.rows:
+            match row.entry:
+                case trace.PrimaryEstablished():
+                    servers = row.entry.servers
+                case trace.QueueArranged() | trace.ReplicaStarted() | trace.PrimaryAttempted():
+                    servers = ()
+                case trace.Greened(messages=messages) if servers:
+                    self._account.exercised.add("SYNCED")
+                    for server in servers:
+                        lacking = next((name for name in messages if name not in had.get(server, ())), None)
+                        if lacking is not None:
+                            text = f"{trail.server} has {lacking} green, and {server} never had it on disk."
+                            self._account.accuse("SYNCED", (event_of(row),), text)
+
+    def _judge_white(self) -> None:
+        """Every server that ever lived has had green, on disk or told, what any server forgets."""
+        highest = {trail.server: _highest_green(trail) for trail in self._trails}
+        for trail in self._trails:
+            for row in trail.rows:
+                if isinstance(row.entry, trace.Whitened):
+                    self._account.exercised.add("WHITE")
+                    for server, green in highest.items():
+                        if green < row.entry.place:
+                            text = f"{trail.server} forgets up to {row.entry.place}; {server} is green up to {green}."
+                            self._account.accuse("WHITE", (event_of(row),), text)
+
+
+def _highest_green(trail: Trail) -> int:
+    green = 0
+    for _ in trail.walk():
+        green = max(green, trail.green)
+    return green

@@ -1,0 +1,77 @@
+"""One server's rows read again: its queue as they describe it, step by step.
+
+Implements: [COReL 3.2], MQ as an observer knows it. Deviations: none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from isotone.spec.verdicts import EventId
+from isotone.trace import corel as trace
+from isotone.trace.events import Row
+
+Vector = dict[str, int]
+
+
+def parted(name: str) -> tuple[str, int]:
+    """Origin and counter of a message's name."""
+    origin, _, counter = name.rpartition(":")
+    return origin, int(counter)
+
+
+def event_of(row: Row) -> EventId:
+    """The id of a row."""
+    return (row.node, row.incarnation, row.index)
+
+
+@dataclass
+class Trail:
+    """The rows of one server, in their order, and the model of its queue after those that were walked."""
+
+    server: str
+    rows: list[Row] = field(default_factory=list)
+    green: int = 0
+    yellow: int = 0
+    told: int = 0  # green messages told in this life, as a place
+    committed: int = 0
+    queue: list[str] = field(default_factory=list)  # what is not green
+    placed: bool = False  # whether the last row set the whole queue anew
+
+    def walk(self) -> Iterator[Row]:
+        """Each row, after it took effect on the model."""
+        self.green = self.yellow = self.told = self.committed = 0
+        self.queue = []
+        for row in self.rows:
+            self.placed = False
+            self._take(row.entry)
+            yield row
+
+    def _take(self, entry: object) -> None:
+        match entry:
+            case trace.Reddened(messages=messages):
+                self.queue += messages
+            case trace.Yellowed(messages=messages):
+                self.queue += messages
+                self.yellow = self.green + len(self.queue)
+            case trace.Greened(place=place, messages=messages):
+                self.told = place + len(messages) - 1
+                if self.told > self.green:
+                    del self.queue[: self.told - self.green]
+                    self.green = self.told
+                    self.yellow = max(self.yellow, self.green)
+            case trace.QueueArranged():
+                self.committed = entry.committed
+                self._place(entry.green, entry.yellow, entry.queue)
+            case trace.ReplicaStarted():
+                self.committed = entry.committed
+                self.told = entry.green
+                self._place(entry.green, entry.yellow, entry.queue)
+            case trace.PrimaryCommitted(primary=primary):
+                self.committed = primary
+                self.yellow = self.green + len(self.queue)
+
+    def _place(self, green: int, yellow: int, queue: tuple[str, ...]) -> None:
+        self.green, self.yellow, self.queue = green, yellow, list(queue)
+        self.placed = True

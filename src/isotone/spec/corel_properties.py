@@ -1,0 +1,80 @@
+"""The promises of COReL as data, as `isotone.spec.properties` has those of extended virtual synchrony.
+
+Implements: [COReL 5.4], [COReL 6]. Deviations: D-life (FIFO is owed per life of a server), D-told (after a restart a
+server may tell green messages again, the same at the same places).
+"""
+
+from __future__ import annotations
+
+from isotone.spec.properties import NONE, Boundary, Form, Property
+
+
+def _p(id: str, name: str, statement: str, source: str, form: Form = Form.SAFETY) -> Property:
+    return Property(f"COR-{id}", name, statement, f"[COReL {source}]", form, (Boundary.COREL,), NONE)
+
+
+COREL_PROPERTIES: tuple[Property, ...] = (
+    _p(
+        "FIFO",
+        "FIFO",
+        "Whoever has a message has every message that its sender sent before it in that life, and before it.",
+        "5.4 FIFO",
+    ),
+    _p(
+        "CAUSAL",
+        "Causal",
+        "Whoever has a message has every message that its sender had when it sent it, and before it.",
+        "5.4 Causal",
+    ),
+    _p(
+        "GREEN",
+        "No changes in green",
+        "Green messages are only ever added at the end of the green ones, at every server and through its restarts.",
+        "5.4 No Changes in Green",
+    ),
+    _p(
+        "AGREED",
+        "Agreed green",
+        "No two servers ever have different green messages at one place, nor with different contents.",
+        "5.4 Agreed Green",
+    ),
+    _p(
+        "YELLOW",
+        "Yellow",
+        "Whoever knows of a primary component has what was marked green in it, yellow or green, at the same place.",
+        "5.4 Yellow",
+    ),
+    _p("ONE", "One primary", "Primary components that were committed to under one number are the same.", "Claim 4"),
+    _p("EPOCHS", "Epochs rise", "The last committed primary of a server never falls.", "Claim 6"),
+    _p(
+        "PHASES",
+        "Phases",
+        "Who commits was preceded by attempts of all, who establishes by commits of all, who adopts by one commit.",
+        "Claims 5 and 8",
+    ),
+    _p(
+        "SYNCED",
+        "Synced by all",
+        "What is green by Order Rule 1 is on the disk of every server of that primary component.",
+        "5.2 Order Rule 1",
+    ),
+    _p(
+        "DURABLE",
+        "Durable",
+        "A server that comes back has all that was on its disk; what it told as green is green or yellow in its place.",
+        "5.1",
+    ),
+    _p("WHITE", "White", "What a server forgets is green at every server.", "3.3 white"),
+    _p(
+        "LIVE",
+        "All ordered",
+        "When all servers end together and in quiet, every message that any of them had is green at all.",
+        "3.5",
+        Form.LIVENESS,
+    ),
+)
+
+
+def corel_labels() -> tuple[str, ...]:
+    """Of all."""
+    return tuple(each.id for each in COREL_PROPERTIES)

@@ -1,0 +1,142 @@
+"""Every promise of COReL has a run that keeps it and one that breaks it, written down by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from isotone.spec.check import check
+from isotone.spec.corel_properties import COREL_PROPERTIES
+from isotone.spec.verdicts import State
+from isotone.trace import corel as c
+from isotone.trace.columns import columns_of, entry_of
+from isotone.trace.events import Ended, Entry, Gap, Row, Stabilised
+from isotone.trace.vocabulary import entry_of_plain, plain_of
+
+AB = ("a", "b")
+
+
+def started(server: str, **found: object) -> c.ReplicaStarted:
+    fields = {"life": 1, "committed": 0, "attempted": 0, "green": 0, "yellow": 0, "queue": ()} | found
+    return c.ReplicaStarted(server, **fields)  # type: ignore[arg-type]
+
+
+def sent(server: str, message: str, digest: int = 7) -> c.Initiated:
+    return c.Initiated(server, message, 1, 1, digest)
+
+
+def green(server: str, place: int, *messages: str, primary: int = 1, digest: int = 7) -> c.Greened:
+    return c.Greened(server, primary, place, messages, (digest,) * len(messages))
+
+
+def arranged(server: str, queue: tuple[str, ...] = (), *, committed: int = 1, green: int = 0, yellow: int = 0) -> Entry:
+    return c.QueueArranged(server, committed, green, yellow, queue)
+
+
+def primary(server: str, number: int = 1, servers: tuple[str, ...] = AB) -> list[Entry]:
+    return [
+        c.PrimaryAttempted(server, number, servers),
+        c.PrimaryCommitted(server, number, servers),
+        c.PrimaryEstablished(server, number, servers),
+    ]
+
+
+def rows(**nodes: list[Entry]) -> list[Row]:
+    return [Row(node, 1, index, 0, entry) for node, entries in nodes.items() for index, entry in enumerate(entries)]
+
+
+def good() -> dict[str, list[Entry]]:
+    """a and b order two messages in a primary; a restarts."""
+    return {
+        "a": [
+            started("a"),
+            *primary("a"),
+            sent("a", "a.1:1"),
+            c.Yellowed("a", ("a.1:1",)),
+            sent("a", "a.1:2"),
+            green("a", 1, "a.1:1"),
+            c.Yellowed("a", ("a.1:2", "b.1:1")),
+            green("a", 2, "a.1:2", "b.1:1"),
+            started("a", life=2, committed=1, attempted=1, green=1, yellow=3, queue=("a.1:2", "b.1:1")),
+            arranged("a", (), green=3, yellow=3),
+            green("a", 2, "a.1:2", "b.1:1"),
+            c.Whitened("a", 1),
+        ],
+        "b": [
+            started("b"),
+            *primary("b"),
+            c.Yellowed("b", ("a.1:1", "a.1:2")),
+            green("b", 1, "a.1:1"),
+            sent("b", "b.1:1"),
+            c.Yellowed("b", ("b.1:1",)),
+            green("b", 2, "a.1:2", "b.1:1"),
+        ],
+    }
+
+
+END: list[Entry] = [Stabilised((AB,)), Ended(True)]
+
+
+def test_a_good_run_exercises_everything_and_breaks_nothing() -> None:
+    report = check([*rows(**good()), *(Row("", 0, index, 0, entry) for index, entry in enumerate(END))])
+    found = {label: verdict.state for label, verdict in report.verdicts.items() if label.startswith("COR-")}
+    assert found == {each.id: State.HOLDS for each in COREL_PROPERTIES}
+
+
+def broken(node: str, place: int, *entries: Entry) -> list[Row]:
+    """The good run with one row replaced."""
+    run = good()
+    run[node][place : place + 1] = entries
+    return rows(**run)
+
+
+BROKEN = {
+    "COR-FIFO": broken("b", 4, c.Yellowed("b", ("a.1:2", "a.1:1"))),
+    "COR-CAUSAL": broken("a", 8, c.Yellowed("a", ("b.1:1", "a.1:2"))),
+    "COR-GREEN": broken("a", 7, green("a", 2, "a.1:1")),
+    "COR-AGREED": broken("b", 8, green("b", 2, "b.1:1", "a.1:2")),
+    "COR-YELLOW": broken("a", 11, arranged("a", ("a.1:2", "b.1:1"), green=1, yellow=2)),
+    "COR-ONE": broken("b", 2, c.PrimaryCommitted("b", 1, ("b", "c"))),
+    "COR-EPOCHS": broken("a", 11, arranged("a", (), committed=0, green=3, yellow=3)),
+    "COR-PHASES": broken("b", 2),
+    "COR-SYNCED": broken("b", 7),
+    "COR-DURABLE": broken("a", 10, started("a", life=2, committed=1, attempted=1, green=1, yellow=2, queue=("a.1:2",))),
+    "COR-WHITE": broken("b", 9, c.Whitened("b", 4)),
+    "COR-LIVE": [
+        *broken("b", 8),
+        *(Row("", 0, index, 0, entry) for index, entry in enumerate(END)),
+    ],
+}
+
+
+@pytest.mark.parametrize("label", [each.id for each in COREL_PROPERTIES])
+def test_a_broken_run_is_accused(label: str) -> None:
+    violation = check(BROKEN[label]).violations[label]
+    assert violation.property == label and violation.explanation.endswith(".")
+    known = {(row.node, row.incarnation, row.index) for row in BROKEN[label]}
+    assert violation.witness and set(violation.witness) <= known
+
+
+def test_contents_count_too() -> None:
+    assert "COR-AGREED" in check(broken("a", 7, green("a", 1, "a.1:1", digest=8))).violations
+
+
+def test_rows_come_in_any_order_across_nodes() -> None:
+    for label, run in BROKEN.items():
+        turned = sorted(run, key=lambda row: (row.node != "b", row.node != "a"))
+        assert check(turned).violations.get(label) == check(run).violations[label]
+
+
+def test_lost_rows_leave_nothing_to_judge() -> None:
+    report = check([*BROKEN["COR-AGREED"], Row("b", 1, 99, 0, Gap(3))])
+    assert report.verdicts["COR-AGREED"].state is State.NOT_JUDGED
+
+
+def test_a_run_without_replicas_has_no_such_verdicts() -> None:
+    assert not [label for label in check([]).verdicts if label.startswith("COR-")]
+
+
+def test_the_entries_are_written_and_read() -> None:
+    for row in rows(**good()):
+        assert entry_of(columns_of(row.entry)) == row.entry
+        plain = plain_of(row.entry)
+        assert entry_of_plain(plain.pop("kind"), plain) == row.entry

@@ -1,0 +1,207 @@
+"""A replica among views, sessions and faults of others: what the thesis leaves to whoever builds it."""
+
+from __future__ import annotations
+
+import pytest
+
+from isotone.core import boundary as b4
+from isotone.core.bundles import bundle_of
+from isotone.core.errors import RemoteProtocolError
+from isotone.core.ids import DaemonId, DaemonViewId, GroupViewId, Stamp
+from isotone.core.services import Service
+from isotone.core.views import Cause, GroupView
+from isotone.corel.events import AppendNamed, AppendRefused, AppendWanted
+from isotone.corel.message import Message, Origin
+from isotone.corel.wire import CODEC, Acknowledged, Attempt, Commit, Regular, Retransmitted, State, Wire
+from tests.corel.cluster import GROUP, Cluster, joined
+
+
+def said(cluster: Cluster, sender: str, receiver: str, wire: Wire) -> list[object]:
+    """What a replica does when a member says this in its view."""
+    client = cluster[sender].replica.session.client
+    target = cluster[receiver].replica.session.client
+    assert client is not None and target is not None
+    bundle = bundle_of(client, 99, Service.AGREED, (GROUP,), (CODEC.encode(wire),))
+    message = b4.Message(bundle, Stamp(99, DaemonId("d", 1)))
+    return list(cluster[receiver].replica.handle(b4.Indicated(0, (target,), message)))
+
+
+def view_of(cluster: Cluster, name: str) -> str:
+    return cluster[name].replica.session.view
+
+
+def test_after_the_signal_messages_are_kept_red_and_nothing_is_green() -> None:
+    cluster = joined("a", "b", "c")
+    cluster.append("a", b"x")
+    cluster.step("a")
+    cluster.signal("a")
+    cluster.append("b", b"y")
+    cluster.step("b", 2)
+    cluster.step("c", 2)
+    cluster.run("a")  # the message of b, and all acknowledgements, come behind the signal
+    assert cluster["a"].lines == (0, 1, 2) and cluster["a"].green == []
+    cluster.view("a", "b", "c")
+    cluster.settle()
+    assert cluster["a"].green == [b"x", b"y"] and not cluster.report(stable=True).violations
+
+
+def test_a_message_of_another_view_counts_for_nothing_and_is_sent_again() -> None:
+    cluster = joined("a", "b", "c")
+    cluster.append("a", b"x")
+    stale = cluster.sent[view_of(cluster, "a")][-1][1]
+    cluster.view("a", "b")
+    cluster.sent[view_of(cluster, "a")].insert(0, ("a", stale))  # the transport carried it over
+    cluster.run("a", "b")
+    assert cluster["b"].green == [b"x"]
+    assert not cluster["a"].replica.outbox.pending
+
+
+def test_a_message_that_lived_on_elsewhere_is_not_doubled() -> None:
+    """b has it, its sender never heard it, sends it again, and then they meet."""
+    cluster = joined("a", "b", "c")
+    cluster.append("a", b"x")
+    cluster.step("b")
+    cluster.view("a", "c")
+    cluster.run("a", "c")
+    assert cluster["c"].green == [b"x"]
+    cluster.view("a", "b", "c")
+    cluster.settle()
+    assert [cluster[name].green for name in "abc"] == [[b"x"]] * 3
+    assert not cluster.report(stable=True).violations
+
+
+def test_a_lost_session_is_opened_again_and_pending_messages_are_sent_again() -> None:
+    cluster = joined("a", "b", "c")
+    cluster.append("a", b"x")
+    server = cluster["a"]
+    client = server.replica.session.client
+    assert client is not None
+    cluster.lose_session("a")
+    assert server.standing == "detached"
+    assert server.replica.handle(b4.Indicated(0, (client,), b4.Connected())) == []  # of the session that is over
+    cluster.settle()  # the timer runs out, and it connects
+    assert server.replica.session.client != client
+    cluster.indicate(server, b4.Connected())
+    cluster.view("a", "b", "c")
+    cluster.settle()
+    assert cluster["c"].green == [b"x"]
+
+
+def test_two_sessions_of_one_server_in_a_view_are_waited_out() -> None:
+    cluster = joined("a", "b", "c")
+    session = cluster["b"].replica.session
+    old = cluster["a"].replica.session.client
+    cluster.restart("a")
+    new = cluster["a"].replica.session.client
+    assert old is not None and new is not None and old != new
+    assert session.client is not None
+    view = GroupView(
+        GROUP, GroupViewId(DaemonViewId(50, DaemonId("d", 1))), (old, new, session.client), (), Cause.NETWORK
+    )
+    cluster.indicate(cluster["b"], b4.View(view))
+    assert cluster["b"].standing == "waiting"
+
+
+def test_strangers_in_the_group_are_passed_over() -> None:
+    cluster = Cluster("a", "b", "c")
+    cluster["a"].replica.session.known = frozenset(("a", "b"))
+    cluster["b"].replica.session.known = frozenset(("a", "b"))
+    cluster.view("a", "b", "c")
+    cluster.run("a", "b")
+    assert cluster["a"].replica.session.servers == ("a", "b") and cluster["a"].standing == "regular"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda view: Regular(view, 0, 0, Message(Origin("b", 1), 2, 9, (b"x",))),
+        lambda view: Regular(view, 0, 0, Message(Origin("c", 1), 1, 9, (b"x",))),
+        lambda view: Regular(view, 0, 0, Message(Origin("b", 1), 1, 9, ())),
+        lambda view: Attempt(view, 7),
+        lambda view: Commit(view, 1),
+        lambda view: Retransmitted(view, ()),
+    ],
+    ids=["gap", "not its own", "no records", "attempt", "commit", "retransmission"],
+)
+def test_what_no_server_says_is_refused_and_changes_nothing(make: object) -> None:
+    cluster = joined("a", "b", "c")
+    before = cluster["a"].lines
+    assert callable(make)
+    with pytest.raises(RemoteProtocolError):
+        said(cluster, "b", "a", make(view_of(cluster, "a")))
+    assert cluster["a"].lines == before
+
+
+def test_a_message_that_is_there_is_passed_over() -> None:
+    cluster = joined("a", "b", "c")
+    cluster.append("b", b"x")
+    cluster.run()
+    message = Message(Origin("b", 1), 1, 1, (b"x",))
+    said(cluster, "b", "a", Regular(view_of(cluster, "a"), 1, 0, message))
+    assert cluster["a"].lines == (1, 1, 1)
+
+
+def test_a_state_is_ones_own_and_comes_once() -> None:
+    cluster = Cluster("a", "b", "c")
+    cluster.view("a", "b", "c")
+    history = cluster["b"].replica.ledger.history
+    state = State(view_of(cluster, "a"), "c", 0, 0, 0, 0, (), history, ())
+    with pytest.raises(RemoteProtocolError, match="b sent the state of c"):
+        said(cluster, "b", "a", state)
+    cluster.step("a")
+    with pytest.raises(RemoteProtocolError, match="a sent the state of a"):
+        said(cluster, "a", "a", State(view_of(cluster, "a"), "a", 0, 0, 0, 0, (), history, ()))
+    cluster.run()
+    assert cluster["a"].replica.flow.is_primary
+
+
+def test_an_acknowledgement_never_falls() -> None:
+    cluster = joined("a", "b", "c")
+    said(cluster, "b", "a", Acknowledged(view_of(cluster, "a"), 3, 0))
+    with pytest.raises(RemoteProtocolError, match="acknowledged 2 after 3"):
+        said(cluster, "b", "a", Acknowledged(view_of(cluster, "a"), 2, 0))
+
+
+def test_appends_are_refused_when_too_many_wait_or_one_is_too_large() -> None:
+    cluster = Cluster("a", "b", "c")
+    replica = cluster["a"].replica
+    replica.flow.settings = type(replica.settings)(
+        server="a",
+        servers=("a", "b", "c"),
+        group=GROUP,
+        quorum=replica.settings.quorum,
+        waiting_records_max=2,
+        record_bytes_max=10,
+    )
+    assert isinstance(replica.handle(AppendWanted(0, 1, b"x" * 11))[0], AppendRefused)
+    assert replica.handle(AppendWanted(0, 2, b"x")) == replica.handle(AppendWanted(0, 3, b"y")) == []
+    (refused,) = replica.handle(AppendWanted(0, 4, b"z"))
+    assert isinstance(refused, AppendRefused) and (refused.request, "2 records wait" in refused.reason) == (4, True)
+
+
+def test_appends_before_a_view_are_named_and_ordered_when_there_is_one() -> None:
+    cluster = Cluster("a", "b", "c")
+    cluster.append("a", b"1", b"2")
+    cluster.view("a", "b", "c")
+    cluster.run()
+    assert cluster["c"].green == [b"1", b"2"] and cluster["c"].lines == (1, 1, 1)
+
+
+def test_requests_are_answered_with_the_message_that_carries_them() -> None:
+    cluster = joined("a", "b", "c")
+    named = [each for each in cluster["a"].replica.handle(AppendWanted(0, 41, b"x")) if isinstance(each, AppendNamed)]
+    assert [(each.requests, str(each.message)) for each in named] == [((41,), "a.1:1")]
+
+
+def test_a_total_stop_and_restart_finds_the_primary_by_itself() -> None:
+    cluster = joined("a", "b", "c")
+    cluster.append("a", b"1")
+    cluster.run()
+    cluster.append("b", b"2")
+    cluster.step("c")
+    for name in "abc":
+        cluster.restart(name)
+    cluster.view("a", "b", "c")
+    cluster.settle()
+    assert [cluster[name].lines for name in "abc"] == [(2, 2, 2)] * 3
+    assert not cluster.report(stable=True).violations

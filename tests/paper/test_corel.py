@@ -1,0 +1,594 @@
+"""COReL, sentence by sentence: one test for each invariant, claim and numbered step, on servers driven by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from isotone.core.codec.control import ControlMessage
+from isotone.corel.events import Standing
+from isotone.corel.wire import (
+    CODEC,
+    Acknowledged,
+    Attempt,
+    Commit,
+    Priority,
+    Regular,
+    Retransmitted,
+    State,
+)
+from isotone.spec.verdicts import State as Verdict
+from isotone.trace import corel as trace
+from tests.corel.cluster import Cluster, joined
+
+
+def wires(cluster: Cluster, name: str) -> list[tuple[str, ControlMessage]]:
+    """What was sent in the view that this server is in, in its order."""
+    order = cluster.sent[cluster[name].replica.session.view]
+    return [(sender, CODEC.decode(bytes(message.bundle.payload))) for sender, message in order]
+
+
+def kinds(cluster: Cluster, name: str) -> list[type[ControlMessage]]:
+    return [type(wire) for _, wire in wires(cluster, name)]
+
+
+def entries(cluster: Cluster, kind: type) -> list[tuple[str, Any]]:
+    return [(row.node, row.entry) for row in cluster.rows if isinstance(row.entry, kind)]
+
+
+def holds(cluster: Cluster, *labels: str) -> None:
+    verdicts = cluster.report().verdicts
+    assert {label: verdicts[label].state for label in labels} == dict.fromkeys(labels, Verdict.HOLDS)
+    assert not cluster.report().violations
+
+
+def parted() -> Cluster:
+    """A primary of a, b, c; then a alone and b, c a primary; each side has something the other lacks."""
+    cluster = joined("a", "b", "c")
+    cluster.append("a", b"common")
+    cluster.run()
+    cluster.view("a")
+    cluster.view("b", "c")
+    cluster.run()
+    cluster.append("a", b"minor 1", b"minor 2")
+    cluster.append("b", b"major 1")
+    cluster.append("c", b"major 2")
+    cluster.run()
+    return cluster
+
+
+def undecided() -> Cluster:
+    """a has "second" green, which b and c have yellow, and "third" yellow, which nobody else has."""
+    cluster = joined("a", "b", "c")
+    cluster.append("a", b"first")
+    cluster.run()
+    cluster.append("b", b"second")
+    cluster.append("a", b"third")
+    for name in ("a", "b", "c"):
+        cluster.step(name)  # all have "second" yellow, and acknowledge
+    cluster.step("a", 4)  # only a receives "third", and hears all acknowledgements
+    return cluster
+
+
+# --- [COReL 5.4] the invariants ------------------------------------------------------------------------------------
+
+
+def test_fifo() -> None:
+    """Reference: [COReL 5.4, FIFO]."""
+    cluster = parted()
+    cluster.view("a", "b", "c")
+    cluster.run()
+    for name in "abc":
+        assert cluster[name].green.index(b"minor 1") < cluster[name].green.index(b"minor 2")
+    holds(cluster, "COR-FIFO")
+
+
+def test_causal() -> None:
+    """Reference: [COReL 5.4, Causal]: b answers what c said, in a minority each; nobody has the answer first."""
+    cluster = Cluster("a", "b", "c", "d", "e")
+    cluster.view("b", "c")
+    cluster.run()
+    cluster.append("c", b"question")
+    cluster.run()
+    cluster.append("b", b"answer")
+    cluster.run()
+    cluster.view("a", "b")
+    cluster.run()
+    assert cluster["a"].red == [b"question", b"answer"]
+    cluster.view("a", "b", "c", "d", "e")
+    cluster.run()
+    assert cluster["e"].green == [b"question", b"answer"]
+    holds(cluster, "COR-CAUSAL")
+
+
+def test_no_changes_in_green() -> None:
+    """Reference: [COReL 5.4, No Changes in Green]."""
+    cluster = parted()
+    before = list(cluster["b"].green)
+    cluster.view("a", "b", "c")
+    cluster.run()
+    assert cluster["b"].green[: len(before)] == before and len(cluster["b"].green) > len(before)
+    holds(cluster, "COR-GREEN")
+
+
+def test_agreed_green() -> None:
+    """Reference: [COReL 5.4, Agreed Green], [COReL Corollary 15]."""
+    cluster = parted()
+    assert cluster["b"].green[: len(cluster["a"].green)] == cluster["a"].green  # compatible at every moment
+    cluster.view("a", "b", "c")
+    cluster.run()
+    assert cluster["a"].green == cluster["b"].green == cluster["c"].green
+    holds(cluster, "COR-AGREED")
+
+
+def test_yellow() -> None:
+    """Reference: [COReL 5.4, Yellow]: green at a, so yellow or green at all who know of the primary, at one place."""
+    cluster = undecided()
+    assert cluster["a"].lines[0] == 2
+    for name in "bc":
+        green, yellow, _ = cluster[name].lines
+        assert green < 2 <= yellow and cluster[name].at(2) == cluster["a"].at(2)
+    holds(cluster, "COR-YELLOW")
+
+
+# --- [COReL 5.2] and [COReL 5.5] messages ----------------------------------------------------------------------------
+
+
+def test_order_rule_1() -> None:
+    """Reference: [COReL 5.2, Order Rule 1]: all members of the primary, not most of them."""
+    cluster = joined("a", "b", "c")
+    cluster.append("a", b"x")
+    cluster.hold_disk("c")
+    cluster.run()
+    assert [cluster[name].green for name in "abc"] == [[], [], []]
+    cluster.release_disk("c")
+    cluster.run()
+    assert [cluster[name].green for name in "abc"] == [[b"x"]] * 3
+    holds(cluster, "COR-SYNCED")
+
+
+def test_an_acknowledgement_follows_the_sync() -> None:
+    """Reference: [COReL 5.1], [COReL 5.5]."""
+    cluster = joined("a", "b", "c")
+    cluster.append("a", b"x")
+    cluster.hold_disk("b")
+    cluster.run()
+    assert "b" not in [sender for sender, wire in wires(cluster, "a") if isinstance(wire, Acknowledged)]
+    cluster.release_disk("b")
+    assert "b" in [sender for sender, wire in wires(cluster, "a") if isinstance(wire, Acknowledged)]
+
+
+def test_two_communication_rounds() -> None:
+    """Reference: [COReL 5.5]: without failures a message and an acknowledgement, and nothing else, make it green."""
+    cluster = joined("a", "b", "c")
+    begun = len(wires(cluster, "a"))
+    cluster.append("a", b"x")
+    cluster.run()
+    assert [cluster[name].green for name in "abc"] == [[b"x"]] * 3
+    sent = wires(cluster, "a")[begun:]
+    assert [type(wire) for _, wire in sent] == [Regular, Acknowledged, Acknowledged, Acknowledged]
+    assert sorted(sender for sender, _ in sent[1:]) == ["a", "b", "c"]
+
+
+def test_acknowledgements_ride_on_messages() -> None:
+    """Reference: [COReL 5.5], "it is possible to piggyback the ACK"."""
+    cluster = joined("a", "b", "c")
+    begun = len(wires(cluster, "a"))
+    cluster.append("a", b"x", b"y")
+    cluster.hold_disk("b")
+    cluster.step("b", 2)
+    cluster.append("b", b"z")
+    cluster.release_disk("b")
+    told = [wire for sender, wire in wires(cluster, "a")[begun:] if sender == "b"]
+    assert [type(wire) for wire in told] == [Acknowledged, Regular]
+    assert isinstance(told[1], Regular) and told[1].acknowledged == 2
+
+
+def test_appends_during_a_sync_travel_together() -> None:
+    """One message holds them all: the cost is per message, the positions are per record."""
+    cluster = joined("a", "b", "c")
+    cluster.append("b", b"x")
+    cluster.hold_disk("a")
+    cluster.step("a")
+    cluster.append("a", b"1", b"2", b"3")
+    cluster.release_disk("a")
+    cluster.run()
+    assert cluster["c"].green == [b"x", b"1", b"2", b"3"] and cluster["c"].lines == (2, 2, 2)
+
+
+def test_red_outside_of_a_primary() -> None:
+    """Reference: [COReL 3.3, red], [COReL 3.5]: kept in a minority, and ordered when it meets a primary."""
+    cluster = parted()
+    assert cluster["a"].red[-2:] == [b"minor 1", b"minor 2"] and b"minor 1" not in cluster["a"].green
+
+
+def test_white() -> None:
+    """Reference: [COReL 3.3, white]: only when every server has it green, on disk, is it forgotten."""
+    cluster = parted()
+    cluster.settle()
+    assert cluster["b"].white <= 1 and len(cluster["b"].queue) >= 2  # a lacks them
+    cluster.view("a", "b", "c")
+    cluster.settle()
+    assert [cluster[name].white for name in "abc"] == [5, 5, 5]
+    assert [cluster[name].queue for name in "abc"] == [[], [], []]
+    holds(cluster, "COR-WHITE")
+
+
+def test_eventual_path() -> None:
+    """Reference: [COReL 3.4]: a and c never meet; b carries."""
+    cluster = Cluster("a", "b", "c")
+    cluster.view("a")
+    cluster.run()
+    cluster.append("a", b"x")
+    cluster.run()
+    cluster.view("a", "b")
+    cluster.run()
+    cluster.view("b", "c")
+    cluster.run()
+    assert cluster["c"].green == [b"x"]
+
+
+# --- [COReL 5.6.2] the recovery procedure --------------------------------------------------------------------------
+
+
+def test_step_1_states() -> None:
+    """Reference: [COReL 5.6.2, Step 1]."""
+    cluster = parted()
+    cluster.view("a", "b", "c")
+    states = {sender: wire for sender, wire in wires(cluster, "a") if isinstance(wire, State)}
+    assert sorted(states) == ["a", "b", "c"]
+    assert (states["a"].committed, states["b"].committed) == (1, 2)
+    assert states["a"].attempted == 1
+    assert states["a"].green == 1 and [(str(each.origin), each.last) for each in states["a"].ranges] == [("a.1", 3)]
+
+
+def test_step_2_waits_for_all() -> None:
+    """Reference: [COReL 5.6.2, Step 2]."""
+    cluster = parted()
+    cluster.view("a", "b", "c")
+    cluster.step("b", 2)
+    assert cluster["b"].standing == "exchange"
+    cluster.step("b")
+    assert cluster["b"].standing == "priority"
+
+
+def test_step_3_green_advances_and_yellow_retreats() -> None:
+    """Reference: [COReL 5.6.2, Step 3]."""
+    cluster = undecided()
+    assert (cluster["a"].lines, cluster["b"].lines) == ((2, 3, 3), (1, 2, 2))
+    cluster.view("a", "b", "c")
+    for name in "abc":
+        cluster.step(name, 3)
+        assert cluster[name].lines[:2] == (2, 2)
+    assert cluster["a"].lines == (2, 2, 3)  # what only a had is red again
+
+
+def test_step_4_no_representative_where_all_are() -> None:
+    """Reference: [COReL 5.6.2, Step 4]."""
+    cluster = undecided()
+    cluster.view("a", "b", "c")
+    cluster.run()
+    assert Priority not in kinds(cluster, "a") and Retransmitted in kinds(cluster, "a")
+
+
+def test_step_5_priority_messages() -> None:
+    """Reference: [COReL 5.6.2, Step 5]: one representative sends what follows the common green; bodies where needed."""
+    cluster = parted()
+    cluster.view("a", "b", "c")
+    cluster.run()
+    told = [(sender, wire) for sender, wire in wires(cluster, "a") if isinstance(wire, Priority)]
+    assert [sender for sender, _ in told] == ["b"]
+    assert told[0][1].first == 2 and [each.records for each in told[0][1].messages] == [(b"major 1",), (b"major 2",)]
+
+
+def test_step_5_headers_where_all_have_the_message() -> None:
+    """Reference: [COReL 5.6.2, Step 5], component_stable."""
+    cluster = undecided()  # c has "second" yellow, and lacks "third"
+    cluster.view("a", "b")  # a primary
+    cluster.run("a", "b")
+    cluster.view("a", "b", "c")
+    cluster.run()
+    (priority,) = [wire for _, wire in wires(cluster, "a") if isinstance(wire, Priority)]
+    assert priority.first == 2 and [each.records for each in priority.messages] == [(), (b"third",)]
+
+
+def test_step_6_adopts_in_one_step() -> None:
+    """Reference: [COReL 5.6.2, Step 6]: lines, order and last committed primary at once, on disk."""
+    cluster = undecided()  # a has "third" yellow, alone
+    cluster.view("b", "c")
+    cluster.run()
+    cluster.append("b", b"fourth")
+    cluster.run()
+    cluster.view("a", "b", "c")
+    cluster.step("a", 3)
+    assert cluster["a"].replica.ledger.committed == 1
+    cluster.step("b", 3)
+    cluster.step("a")
+    assert cluster["a"].replica.ledger.committed == 2 and cluster["a"].lines == (3, 3, 4)
+    a = cluster.restart("a")
+    assert a.replica.ledger.committed == 2 and a.lines == (3, 3, 4)
+    assert a.at(3).startswith("b.") and a.at(4).startswith("a.")
+
+
+def test_step_7_each_red_message_once() -> None:
+    """Reference: [COReL 5.6.2, Step 7]: who lacks it gets it, and one server sends it."""
+    cluster = Cluster("a", "b", "c", "d", "e")
+    for pair in ("ab", "cd"):
+        cluster.view(*pair)
+        cluster.run()
+        cluster.append(pair[0], pair.encode())
+        cluster.run()
+    cluster.view("a", "b", "c", "d")
+    cluster.run()
+    told = [(sender, wire) for sender, wire in wires(cluster, "a") if isinstance(wire, Retransmitted)]
+    assert [(sender, len(wire.messages)) for sender, wire in told] == [("a", 1), ("c", 1)]
+    assert [cluster[name].queue for name in "bcd"] == [cluster["a"].queue] * 3
+
+
+def test_retransmission_rule() -> None:
+    """Reference: [COReL Figure 3]: b has c's message before its own, a owes the first; b waits for it."""
+    cluster = Cluster("a", "b", "c", "d", "e")
+    cluster.view("a", "b")
+    cluster.run()
+    cluster.append("a", b"cause")
+    cluster.run()
+    cluster.view("b")
+    cluster.run("b")
+    cluster.append("b", b"effect")
+    cluster.run("b")
+    cluster.view("a", "b", "d")
+    for name in "abd":
+        cluster.step(name, 3)
+    assert [sender for sender, wire in wires(cluster, "b") if isinstance(wire, Retransmitted)] == ["a"]
+    cluster.run()
+    assert [sender for sender, wire in wires(cluster, "b") if isinstance(wire, Retransmitted)] == ["a", "b"]
+    assert cluster["d"].red == [b"cause", b"effect"]
+
+
+@pytest.mark.parametrize("delivered", range(14))
+def test_a_recovery_may_break_off_anywhere(delivered: int) -> None:
+    """Reference: [COReL 5.6.2, Note]: what it did stays, and the next one ends well."""
+    cluster = parted()
+    cluster.view("a", "b", "c")
+    for name in "abc":
+        for _ in range(delivered):
+            if cluster.waiting(name):
+                cluster.step(name)
+    cluster.view("a", "c")
+    cluster.run()
+    cluster.view("a", "b", "c")
+    cluster.settle()
+    assert cluster["a"].green == cluster["b"].green == cluster["c"].green and len(cluster["a"].green) == 5
+    assert not cluster.report(stable=True).violations
+
+
+# --- [COReL 5.6.1] establishing ------------------------------------------------------------------------------------
+
+
+def test_the_number_is_above_all_attempts() -> None:
+    """Reference: [COReL Figure 2, 1]."""
+    cluster = joined("a", "b", "c")
+    cluster.view("b", "c")
+    for name in "bc":
+        cluster.step(name, 2)  # states; b and c attempt 2
+    assert cluster["b"].replica.ledger.attempted == 2 and cluster["b"].replica.ledger.committed == 1
+    cluster.view("a", "b")
+    cluster.run()
+    assert cluster["a"].replica.ledger.committed == 3
+
+
+def test_the_attempt_is_durable_before_it_is_sent() -> None:
+    """Reference: [COReL Figure 2, 2]."""
+    cluster = Cluster("a", "b", "c")
+    cluster.view("a", "b", "c")
+    for name in "abc":
+        cluster.hold_disk(name)
+        cluster.step(name, 3)
+    assert Attempt not in kinds(cluster, "a")
+    cluster.release_disk("a")
+    assert kinds(cluster, "a").count(Attempt) == 1
+    assert cluster.restart("a").replica.ledger.attempted == 1
+
+
+def test_the_commit_is_atomic_and_durable_before_it_is_sent() -> None:
+    """Reference: [COReL Figure 2, 3]: committed, and all yellow, or neither."""
+    cluster = Cluster("a", "b", "c")
+    cluster.view("a")
+    cluster.run()
+    cluster.append("a", b"x")
+    cluster.run()
+    cluster.view("a", "b", "c")
+    while Commit not in kinds(cluster, "b"):
+        cluster.hold_disk("a")
+        cluster.run()
+        if cluster["a"].replica.standing is not Standing.COMMIT:
+            cluster.release_disk("a")
+    assert "a" not in [sender for sender, wire in wires(cluster, "b") if isinstance(wire, Commit)]
+    a = cluster.restart("a")
+    assert (a.replica.ledger.committed, a.lines) == (0, (0, 0, 1))
+    b = cluster.restart("b")
+    assert (b.replica.ledger.committed, b.lines) == (1, (0, 1, 1))
+
+
+def test_establishing_makes_all_green_at_last() -> None:
+    """Reference: [COReL Figure 2, 4]."""
+    cluster = Cluster("a", "b", "c")
+    cluster.view("a")
+    cluster.run()
+    cluster.append("a", b"x")
+    cluster.run()
+    cluster.view("a", "b", "c")
+    while not cluster["a"].replica.flow.is_primary:
+        assert cluster["a"].green == []
+        for name in "abc":
+            if cluster.waiting(name):
+                cluster.step(name)
+    assert cluster["a"].green == [b"x"] and cluster["a"].lines == (1, 1, 1)
+
+
+def test_an_attempt_that_is_broken_off_is_not_undone() -> None:
+    """Reference: [COReL Figure 2, 5]: the bit is unset, numbers and colours stay."""
+    cluster = joined("a", "b", "c")
+    cluster.append("a", b"x")
+    cluster.step("a")
+    cluster.step("b")
+    cluster.signal("a", "b", "c")
+    assert not cluster["a"].replica.flow.is_primary
+    assert cluster["a"].lines == (0, 1, 1) and cluster["a"].replica.ledger.committed == 1
+
+
+def test_the_primary_bit_is_volatile() -> None:
+    """Reference: [COReL 5.2], [DESIGN 6]: false after a restart."""
+    cluster = joined("a", "b", "c")
+    assert cluster["a"].replica.flow.is_primary
+    assert not cluster.restart("a").replica.flow.is_primary
+
+
+# --- [COReL 6] the claims ------------------------------------------------------------------------------------------
+
+
+def test_claim_1_causal_order_in_every_queue() -> None:
+    """Reference: [COReL Claim 1], [COReL Corollaries 2 and 3]."""
+    cluster = parted()
+    cluster.append("b", b"after major 2")
+    cluster.run()
+    cluster.view("a", "c")
+    cluster.run()
+    assert cluster["a"].red.index(b"major 2") < cluster["a"].red.index(b"after major 2")
+    holds(cluster, "COR-CAUSAL", "COR-FIFO")
+
+
+def test_claim_4_one_primary_for_each_number() -> None:
+    """Reference: [COReL Claim 4]."""
+    cluster = parted()
+    committed = [entry for _, entry in entries(cluster, trace.PrimaryCommitted)]
+    sets = {
+        entry.primary: {other.servers for other in committed if other.primary == entry.primary} for entry in committed
+    }
+    assert sets == {1: {("a", "b", "c")}, 2: {("b", "c")}}
+    holds(cluster, "COR-ONE")
+
+
+def test_claim_5_adopted_was_committed() -> None:
+    """Reference: [COReL Claim 5]."""
+    cluster = parted()
+    cluster.view("a", "b", "c")
+    cluster.run()
+    adopted = [entry.committed for node, entry in entries(cluster, trace.QueueArranged) if node == "a"]
+    assert 2 in adopted
+    holds(cluster, "COR-PHASES")
+
+
+def test_claim_6_epochs_never_fall() -> None:
+    """Reference: [COReL Claim 6], [COReL Corollary 7]; through restarts too."""
+    cluster = parted()
+    cluster.restart("b")
+    cluster.view("a", "b")
+    cluster.run()
+    cluster.restart("a")
+    assert cluster["a"].replica.ledger.committed == 3
+    holds(cluster, "COR-EPOCHS")
+
+
+def test_claim_8_green_in_a_primary_was_committed_by_all() -> None:
+    """Reference: [COReL Claim 8]."""
+    cluster = parted()
+    greened = {entry.primary for node, entry in entries(cluster, trace.Greened) if node == "b"}
+    for number in greened - {0}:
+        commits = [(node, entry) for node, entry in entries(cluster, trace.PrimaryCommitted) if entry.primary == number]
+        assert sorted(node for node, _ in commits) == list(commits[0][1].servers)
+    holds(cluster, "COR-PHASES")
+
+
+def test_claim_10_identical_queues_after_recovery() -> None:
+    """Reference: [COReL Claim 10]: also where all had something of their own."""
+    cluster = Cluster("a", "b", "c", "d", "e")
+    for name in "abcde":
+        cluster.view(name)
+        cluster.run()
+        cluster.append(name, name.encode(), name.encode() * 2)
+        cluster.run()
+    cluster.view("a", "b")
+    cluster.run()
+    cluster.view("b", "c", "d", "e")
+    while cluster["b"].replica.standing is not Standing.ATTEMPT:
+        for name in "bcde":
+            cluster.step(name)
+    assert [cluster[name].queue for name in "cde"] == [cluster["b"].queue] * 3 and len(cluster["b"].queue) == 10
+
+
+def test_claims_11_and_12_what_is_green_anywhere_is_never_made_red() -> None:
+    """Reference: [COReL Claims 11 and 12]: a, who knows that "second" is green, is gone; b and c keep it in place."""
+    cluster = undecided()
+    cluster.crash("a")
+    cluster.view("b", "c")
+    cluster.run()
+    assert cluster["b"].green == cluster["c"].green == [b"first", b"second"]
+    cluster.restart("a")
+    cluster.view("a", "b", "c")
+    cluster.settle()
+    assert cluster["a"].lines == (3, 3, 3)
+    assert not cluster.report(stable=True).violations
+
+
+def test_claim_13_the_next_primary_keeps_the_order() -> None:
+    """Reference: [COReL Claim 13]: one server of the old primary among two strangers enforces its yellow messages."""
+    cluster = Cluster("a", "b", "c", "d", "e")
+    cluster.view("a", "b", "c")
+    cluster.run()
+    cluster.view("d", "e")
+    cluster.run()
+    cluster.append("d", b"foreign")  # an earlier timestamp than what follows
+    cluster.run()
+    for record in (b"1", b"2"):
+        cluster.append("a", record)
+        cluster.run()
+    cluster.view("c", "d", "e")
+    cluster.run()
+    assert cluster["d"].green == cluster["e"].green == [b"1", b"2", b"foreign"]
+
+
+def test_claim_14_after_any_past_a_quorum_makes_progress() -> None:
+    """Reference: [COReL 3.5], [COReL Claim 14]: attempts broken off everywhere, then any two of three suffice."""
+    cluster = joined("a", "b", "c")
+    for round in range(12):
+        pair = ("ab", "bc", "ac")[round % 3]
+        cluster.append(pair[0], b"%d" % round)
+        cluster.view(*pair)
+        for name in pair:
+            for _ in range(round % 7):
+                if cluster.waiting(name):
+                    cluster.step(name)
+    cluster.view("b", "c")
+    cluster.append("c", b"last")
+    cluster.run()
+    assert cluster["b"].green[-1] == b"last" and cluster["b"].green == cluster["c"].green
+    assert not cluster.report().violations
+
+
+def test_where_two_phase_and_three_phase_commit_block() -> None:
+    """Reference: [COReL 1], told in docs/protocols/corel.md: the one who knows the outcome is gone, and we go on."""
+    cluster = joined("a", "b", "c")
+    cluster.append("a", b"m")
+    for name in "abc":
+        cluster.step(name)
+    cluster.step("a", 3)
+    assert [cluster[name].green for name in "abc"] == [[b"m"], [], []]  # 1: only a knows
+    cluster.crash("a")  # 2
+    cluster.view("b", "c")
+    while cluster["c"].standing != "commit" or cluster["b"].standing != "commit":
+        for name in "bc":
+            if cluster[name].standing != "commit":
+                cluster.step(name)
+    cluster.run("c")
+    assert cluster["c"].green == [b"m"] and cluster["b"].green == []  # 3 for c; 4: b heard no commit
+    cluster.restart("a")
+    cluster.view("a", "c")  # 5
+    cluster.append("c", b"next")
+    cluster.run("a", "c")
+    assert cluster["c"].green == [b"m", b"next"] and cluster["a"].lines == (2, 2, 2)
+    cluster.view("a", "b", "c")
+    cluster.settle()
+    assert cluster["b"].green == [b"m", b"next"]
+    assert not cluster.report(stable=True).violations

@@ -1,0 +1,87 @@
+"""The swarm over COReL on the oracle: no property is broken, every one and every quorum rule is exercised."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+
+import pytest
+
+from isotone.core.choice import Choice
+from isotone.sim.corel_rules import KINDS, draw_kind
+from isotone.sim.plan import Size, encode_plan
+from isotone.sim.registry import plan_from, system_named
+from isotone.sim.run import RunResult, play_plan, run_plan
+from isotone.sim.swarm import run_swarm
+from isotone.sim.system import Setting, draw_plan
+from isotone.spec.corel_properties import corel_labels
+from isotone.trace.events import Row
+
+SMALL = Setting(system="corel", stack="oracle", size=Size.SMALL)
+STANDARD = Setting(system="corel", stack="oracle")
+SEEDS_SMALL = range(1, 41)
+SEEDS_STANDARD = range(1, 21)
+
+
+FULL = Setting(system="corel", stack="full", size=Size.SMALL)
+SEEDS_FULL = range(1, 61)
+
+
+@cache
+def results() -> tuple[RunResult, ...]:
+    """60 seeds on the oracle."""
+    return (*run_swarm(SMALL, SEEDS_SMALL, workers=1), *run_swarm(STANDARD, SEEDS_STANDARD, workers=1))
+
+
+@cache
+def full_results() -> tuple[RunResult, ...]:
+    """60 seeds on our own daemons."""
+    return tuple(run_swarm(FULL, SEEDS_FULL, workers=1))
+
+
+def test_no_property_is_broken() -> None:
+    broken = {result.seed: result.violations for result in results() if result.violations}
+    assert not broken
+
+
+def test_no_property_is_broken_on_our_own_daemons() -> None:
+    broken = {result.seed: result.violations for result in full_results() if result.violations}
+    assert not broken
+
+
+def test_every_property_is_exercised() -> None:
+    for ran in (results(), full_results()):
+        for label in corel_labels():
+            assert any(result.verdicts[label] == "holds" for result in ran), label
+
+
+def test_every_quorum_rule_is_drawn() -> None:
+    drawn = Counter(draw_kind(Choice(f"corel/{seed}").derive("settings")) for seed in SEEDS_SMALL)
+    assert set(drawn) == set(KINDS)
+
+
+def test_all_are_live_within_the_bound() -> None:
+    assert max(result.bounds["live"] for result in results()) <= 1
+    assert max(result.bounds["live"] for result in full_results()) <= 1
+    system = system_named("corel")
+    for setting in (STANDARD, FULL):
+        assert system.live_within_us(draw_plan(system, setting, 1)) <= 60_000_000
+
+
+@pytest.mark.parametrize("seed", [3])
+def test_a_run_is_a_function_of_its_plan(seed: int) -> None:
+    system = system_named("corel")
+    plan = draw_plan(system, SMALL, seed)
+    assert plan_from(encode_plan(plan)) == plan
+    first: list[Row] = []
+    second: list[Row] = []
+    play_plan(system, plan, first.append)
+    play_plan(system, plan, second.append)
+    assert first == second and first
+
+
+def test_large_messages_and_many_servers_occur() -> None:
+    system = system_named("corel")
+    sizes = {len(draw_plan(system, STANDARD, seed).topology.nodes) for seed in range(60)}
+    assert {3, 9} <= sizes and min(sizes) == 3 and max(sizes) == 9
+    assert run_plan(system, draw_plan(system, Setting("corel", "oracle", Size.SMALL, nodes=1), 1)).violations == ()
