@@ -9,13 +9,20 @@ import click
 import msgspec
 from rich.console import Console
 
+from isotone.bench.clients import measure_clients
+from isotone.bench.clients_effort import QUICK_CLIENTS
 from isotone.bench.foundation import Effort, measure_foundation
 from isotone.bench.measure import Figure, Machine, figure_table, this_machine
 from isotone.bench.membership import measure_membership
 from isotone.bench.ring import measure_ring
 from isotone.core.errors import MachineError
 
-SUITES = {"foundation": measure_foundation, "ring": measure_ring, "membership": measure_membership}
+SUITES = {
+    "foundation": measure_foundation,
+    "ring": measure_ring,
+    "membership": measure_membership,
+    "clients": measure_clients,
+}
 QUICK = Effort(
     sends=200,
     swarm_seeds=2,
@@ -27,6 +34,7 @@ QUICK = Effort(
     group_members=(1, 10),
     view_changes=1,
     view_daemons=(2, 4),
+    clients=QUICK_CLIENTS,
 )
 WIDTH = 160
 
@@ -42,9 +50,14 @@ class BenchReport(msgspec.Struct, frozen=True):
 @click.command("bench", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("suites", nargs=-1, type=click.Choice(list(SUITES)))
 @click.option("--quick", is_flag=True, help="Measure so little that the figures mean nothing; to try the command out.")
+@click.option(
+    "--idle-seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Of clients: how long to look at idle daemons (default: 30; with --quick 5).",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the table here too, as text.")
-def bench(suites: tuple[str, ...], quick: bool, as_json: bool, out: Path | None) -> None:
+def bench(suites: tuple[str, ...], *, quick: bool, idle_seconds: float | None, as_json: bool, out: Path | None) -> None:
     """Measure what the parts of Isotone cost on this machine.
 
     Times are CPU times of the process that does the work. Without arguments all suites are measured.
@@ -55,11 +68,16 @@ def bench(suites: tuple[str, ...], quick: bool, as_json: bool, out: Path | None)
       python -m isotone.bench foundation --out results/bench-foundation.txt
       python -m isotone.bench ring --json > results/bench-ring.json
       python -m isotone.bench membership --out results/bench-membership.txt
+      python -m isotone.bench clients --out results/bench-clients.txt
       make bench ARGS="foundation --json"
     """
+    effort = QUICK if quick else Effort()
+    if idle_seconds is not None:
+        clients = msgspec.structs.replace(effort.clients, idle_seconds=idle_seconds)
+        effort = msgspec.structs.replace(effort, clients=clients)
     figures: list[Figure] = []
     for name in suites or tuple(SUITES):
-        figures += SUITES[name](QUICK if quick else Effort(), lambda note: click.echo(f"  {note} …", err=True))
+        figures += SUITES[name](effort, lambda note: click.echo(f"  {note} …", err=True))
     report = BenchReport(" ".join(["python -m isotone.bench", *sys.argv[1:]]), this_machine(), figures)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())

@@ -9,6 +9,7 @@ from functools import partial
 
 import msgspec
 
+from isotone.bench.clients_effort import ClientsEffort
 from isotone.bench.measure import Figure, cpu_seconds, microseconds_each
 from isotone.core.bundles import Bundle, bundle_of
 from isotone.core.codec import decode_bundle, encode_bundle
@@ -42,6 +43,7 @@ class Effort(msgspec.Struct, frozen=True):
     group_members: tuple[int, ...] = (10, 100, 1_000)
     view_changes: int = 3
     view_daemons: tuple[int, ...] = (8, 32, 64)
+    clients: ClientsEffort = ClientsEffort()
 
 
 def measure_foundation(effort: Effort, say: Say) -> Iterator[Figure]:

@@ -6,9 +6,10 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from statistics import quantiles
 
 import msgspec
 from rich.table import Table
@@ -16,13 +17,15 @@ from rich.table import Table
 from isotone import __version__
 
 
-class Figure(msgspec.Struct, frozen=True):
-    """One measured number: what, how much, in which unit, over what."""
+class Figure(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One measured number: what, how much, in which unit, over what; quartiles where it is a median, and the goal."""
 
     name: str
     value: float
     unit: str
     over: str
+    quartiles: tuple[float, float] | None = None
+    goal: str = ""
 
 
 class Machine(msgspec.Struct, frozen=True):
@@ -58,6 +61,14 @@ def _repeat(call: Callable[[], object], count: int) -> None:
         call()
 
 
+def median_figure(name: str, samples: Sequence[float], unit: str, over: str, goal: str = "") -> Figure:
+    """The median of repetitions, with their quartiles if there are several."""
+    if len(samples) == 1:
+        return Figure(name, samples[0], unit, over, goal=goal)
+    low, middle, high = quantiles(samples, n=4, method="inclusive")
+    return Figure(name, middle, unit, over, (low, high), goal)
+
+
 def this_machine() -> Machine:
     """The machine and the program that run now."""
     return Machine(
@@ -71,14 +82,22 @@ def this_machine() -> Machine:
 
 
 def figure_table(figures: list[Figure]) -> Table:
-    """All figures, a line each."""
+    """All figures, a line each; quartiles and goals where there are any."""
+    with_quartiles = any(figure.quartiles for figure in figures)
+    with_goals = any(figure.goal for figure in figures)
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("figure")
     table.add_column("value", justify="right")
+    if with_quartiles:
+        table.add_column("quartiles")
     table.add_column("unit")
+    if with_goals:
+        table.add_column("goal")
     table.add_column("over")
     for figure in figures:
-        table.add_row(figure.name, shown(figure.value), figure.unit, figure.over)
+        low_high = [" … ".join(map(shown, figure.quartiles or ()))] if with_quartiles else []
+        goal = [figure.goal] if with_goals else []
+        table.add_row(figure.name, shown(figure.value), *low_high, figure.unit, *goal, figure.over)
     return table
 
 
