@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Generator
 
 import pytest
@@ -15,6 +16,11 @@ settings.register_profile("explore", max_examples=2000, deadline=None, print_blo
 settings.load_profile("ci")
 
 NEEDS_ROOT = "needs root"
+
+# A shell starts what runs in the background with SIGINT ignored, and children inherit that: then no test could interrupt
+# one of its own.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -8,6 +8,7 @@ import pty
 import select
 import signal
 import sys
+import time
 import urllib.request
 from contextlib import suppress
 from pathlib import Path
@@ -67,9 +68,11 @@ def test_status_is_live_on_a_terminal(cluster: Running) -> None:
         assert select.select([terminal], [], [], 30)[0], shown
         shown += os.read(terminal, 65_536)
     os.write(terminal, b"\x03")
+    deadline = time.monotonic() + 60
     with suppress(OSError):  # the end of the terminal
         while select.select([terminal], [], [], 30)[0]:
             shown += os.read(terminal, 65_536)
+            assert time.monotonic() < deadline, "an interrupt does not end it"
     os.close(terminal)
     assert os.waitstatus_to_exitcode(os.waitpid(process_id, 0)[1]) == 130
     assert b"Traceback" not in shown
