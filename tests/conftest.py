@@ -17,7 +17,7 @@ settings.load_profile("ci")
 
 NEEDS_ROOT = "needs root"
 
-# A shell starts what runs in the background with SIGINT ignored, and children inherit that: then no test could interrupt
+# A shell starts what runs in the background with SIGINT ignored, and children inherit that: no test could interrupt
 # one of its own.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -11,7 +11,7 @@ import click
 
 from isotone.cli.output import json_option, print_json, progress_bar, results
 from isotone.cli.tables import print_summary
-from isotone.core.errors import InputError
+from isotone.core.errors import InputError, MachineError
 from isotone.sim.run import verdicts_and_violations
 from isotone.sim.summary import Failure, Summary, count_verdicts, failure_of
 from isotone.spec.check import check
@@ -22,8 +22,16 @@ _T = TypeVar("_T")
 
 @click.command("check")
 @click.argument("traces", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True), metavar="TRACES…")
+@click.option(
+    "--engine",
+    type=click.Choice(("python", "spark")),
+    default="python",
+    show_default=True,
+    help="the streaming checkers on one core, or a Spark cluster (isotone[pipeline])",
+)
+@click.option("--master", metavar="URL", help="where Spark runs (default: local[*], all cores of this machine)")
 @json_option
-def check_command(traces: tuple[Path, ...], as_json: bool) -> int:
+def check_command(traces: tuple[Path, ...], engine: str, master: str | None, as_json: bool) -> int:
     """Judge every property over recorded traces.
 
     TRACES are files (.jsonl, .parquet, .spool) or directories of them. Files of one run are read as one record,
@@ -35,12 +43,34 @@ def check_command(traces: tuple[Path, ...], as_json: bool) -> int:
       isotone check run17.jsonl
       isotone check /var/lib/isotone/trace --json
     """
+    if engine == "spark":
+        return _check_on_spark(traces, master or "local[*]", as_json=as_json)
+    if master is not None:
+        raise InputError("--master goes with --engine spark")
     summary = check_traces(traces)
     if as_json:
         print_json(summary)
     else:
         print_summary(results(), summary)
     return summary.exit_code
+
+
+def _check_on_spark(traces: tuple[Path, ...], master: str, *, as_json: bool) -> int:
+    try:
+        from isotone.pipeline import checking
+        from isotone.pipeline.conformance.registry import MISSING
+    except ImportError:
+        raise MachineError("the engine spark needs pyspark: install isotone[pipeline]") from None
+    checked = checking.check_traces(traces, master)
+    for problem in checked.problems:
+        click.echo(f"isotone: {problem.path}: {problem.reason}", err=True)
+    if MISSING:
+        click.echo(f"isotone: this engine does not judge {', '.join(MISSING)} yet; --engine python does", err=True)
+    if as_json:
+        print_json(checked.summary)
+    else:
+        print_summary(results(), checked.summary)
+    return checked.exit_code
 
 
 def check_traces(traces: Sequence[Path]) -> Summary:

@@ -1,0 +1,100 @@
+"""The tables of a directory, brought up to date with trace files: ``silver`` and ``verdicts``, by run.
+
+A file that was read before and has not changed is not read again, unless its run has new files: then the run is made
+anew from all of its files. So a new run costs its own size, and the same files again cost a look at each. What a job
+that was killed did not finish, the next one does.
+
+Implements: [DESIGN 5]. Deviations: none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from isotone.pipeline.bronze import Bronze, Problem, found_files, problems, read_bronze
+from isotone.pipeline.conformance.verdicts import judge
+from isotone.pipeline.silver import silver, whole_rows
+from isotone.pipeline.tables import Manifest, manifests, read_table, write_runs
+
+SILVER = "silver"
+VERDICTS = "verdicts"
+
+
+class Refreshed(NamedTuple):
+    """Which runs were made anew, and which files could not be read to their end."""
+
+    runs: tuple[str, ...]
+    problems: tuple[Problem, ...]
+
+
+def refresh(spark: SparkSession, traces: Iterable[Path], out: Path) -> Refreshed:
+    """Read what is new, write its runs, judge what is not judged yet."""
+    missing: list[Problem] = []
+    present = {_fingerprint(path): path for path in found_files(traces, missing)}
+    known = manifests(out / SILVER)
+    fresh = [path for name, path in present.items() if name not in _inputs(known)]
+    wrong: tuple[Problem, ...] = tuple(missing)
+    if fresh:
+        wrong = tuple(sorted({*wrong, *_refresh_silver(spark, fresh, known, out / SILVER)}))
+    return Refreshed(_judge_new(spark, out), wrong)
+
+
+def _refresh_silver(
+    spark: SparkSession, fresh: list[Path], known: dict[str, Manifest], table: Path
+) -> tuple[Problem, ...]:
+    """Make the runs of these files anew, together with what is known of the same runs."""
+    bronze = _kept(read_bronze(spark, fresh))
+    touched = {row["run"] for row in whole_rows(bronze.rows).select("run").distinct().collect()}
+    if not touched:
+        return problems(bronze)
+    older = {
+        Path(_path(name)) for run in touched & known.keys() for name in known[run].inputs if Path(_path(name)).exists()
+    }
+    if older - set(fresh):
+        bronze = _kept(read_bronze(spark, sorted({*fresh, *older})))
+    mine = F.col("run").isin(sorted(touched)) | F.col("kind").startswith("_")
+    inputs = _sources(bronze.rows.where(mine))
+    write_runs(table, silver(bronze.rows.where(mine)), inputs=inputs)
+    return problems(bronze)
+
+
+def _kept(bronze: Bronze) -> Bronze:
+    return bronze._replace(rows=bronze.rows.localCheckpoint(eager=True))
+
+
+def _sources(rows: DataFrame) -> dict[str, tuple[str, ...]]:
+    """By run, the files that its rows came from."""
+    found = whole_rows(rows).select("run", "file").distinct().collect()
+    sources: dict[str, list[str]] = {}
+    for row in found:
+        sources.setdefault(row["run"], []).append(_fingerprint(Path(row["file"])))
+    return {run: tuple(sorted(names)) for run, names in sources.items()}
+
+
+def _judge_new(spark: SparkSession, out: Path) -> tuple[str, ...]:
+    """Judge the runs whose rows are not those that their verdicts were made from."""
+    rows, judged = manifests(out / SILVER), manifests(out / VERDICTS)
+    due = [run for run, each in rows.items() if run not in judged or judged[run].inputs != (each.directory,)]
+    if due:
+        verdicts = judge(read_table(spark, out / SILVER, due))
+        write_runs(out / VERDICTS, verdicts, inputs={run: (rows[run].directory,) for run in due})
+    return tuple(due)
+
+
+def _inputs(known: dict[str, Manifest]) -> set[str]:
+    return {name for manifest in known.values() for name in manifest.inputs}
+
+
+def _fingerprint(path: Path) -> str:
+    """A file as it is now: it is another one when its size or time changes."""
+    found = path.stat()
+    return f"{found.st_size}:{found.st_mtime_ns}:{path}"
+
+
+def _path(fingerprint: str) -> str:
+    return fingerprint.split(":", 2)[2]

@@ -1,0 +1,127 @@
+"""Tables on disk: Parquet by run, whole or not there.
+
+A run's rows are written aside and then named by a *manifest*, one small file per run that is replaced by a rename. Who
+reads goes by the manifests alone, so a job that is killed leaves nothing that a reader takes for a table, and a run
+that is written again replaces what was there. The directory is of a local or shared file system with atomic renames.
+
+Implements: [DESIGN 5]. Deviations: none.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from isotone.core.errors import InputError, MachineError
+from isotone.trace.layout import sync_directory
+
+FORMAT = 1
+_ASIDE = ".aside-"
+_MANIFESTS = "manifests"
+_DATA = "data"
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """Which directory holds the rows of a run, and what they were made from."""
+
+    run: str
+    directory: str
+    rows: int
+    schema: str
+    inputs: tuple[str, ...] = ()
+    format: int = FORMAT
+
+
+def write_runs(table: Path, rows: DataFrame, *, inputs: Mapping[str, tuple[str, ...]] | None = None) -> list[Manifest]:
+    """Replace the runs that these rows are of; each becomes visible as a whole. ``rows`` has a column ``run``.
+
+    ``inputs`` says by run what the rows were made from; it is kept in the manifest.
+    """
+    made_from = inputs or {}
+    aside = table / _DATA / f"{_ASIDE}{uuid.uuid4().hex}"
+    try:
+        rows.withColumn("_run", F.col("run")).write.partitionBy("_run").parquet(str(aside))
+        counts = rows.sparkSession.read.parquet(str(aside)).groupBy("run").count().collect()
+        form = rows.schema.json()
+        found = {row["run"]: row["count"] for row in counts}
+        plans = [Manifest(run, _new_name(run), found[run], form, made_from.get(run, ())) for run in sorted(found)]
+        for manifest in plans:
+            _commit(table, aside, manifest)
+    except OSError as error:
+        raise MachineError(f"{table}: {error}") from None
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    sweep(table)
+    return plans
+
+
+def _new_name(run: str) -> str:
+    return f"{_file_name(run)}-{uuid.uuid4().hex}"
+
+
+def _commit(table: Path, aside: Path, manifest: Manifest) -> None:
+    """Give the run's rows their name, and then say so."""
+    written = next(path for path in aside.iterdir() if _is_partition_of(path, manifest.run))
+    target = table / _DATA / manifest.directory
+    os.rename(written, target)
+    sync_directory(target.parent)
+    _write_manifest(table / _MANIFESTS / f"{_file_name(manifest.run)}.json", manifest)
+
+
+def _is_partition_of(path: Path, run: str) -> bool:
+    name, _, value = path.name.partition("=")
+    return name == "_run" and (unquote(value) == run or (value == "__HIVE_DEFAULT_PARTITION__" and run == ""))
+
+
+def _write_manifest(path: Path, manifest: Manifest) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    with temporary.open("wb") as file:
+        file.write(msgspec.json.encode(manifest))
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    sync_directory(path.parent)
+
+
+def manifests(table: Path) -> dict[str, Manifest]:
+    """The runs that the table has."""
+    found = {}
+    for path in sorted((table / _MANIFESTS).glob("*.json")):
+        try:
+            manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
+        except (msgspec.MsgspecError, OSError) as error:
+            raise InputError(f"{path}: not a manifest: {error}") from None
+        if manifest.format > FORMAT:
+            raise InputError(f"{path}: format {manifest.format} is newer than this program knows ({FORMAT})")
+        found[manifest.run] = manifest
+    return found
+
+
+def read_table(spark: SparkSession, table: Path, runs: Iterable[str] | None = None) -> DataFrame:
+    """The rows of these runs, or of all."""
+    known = manifests(table)
+    wanted = [known[run] for run in (known if runs is None else runs)]
+    if not wanted:
+        raise InputError(f"{table}: no runs")
+    return spark.read.parquet(*(str(table / _DATA / each.directory) for each in wanted))
+
+
+def sweep(table: Path) -> None:
+    """Drop what no manifest names: replaced runs, and what killed jobs left."""
+    named = {manifest.directory for manifest in manifests(table).values()}
+    for path in (table / _DATA).iterdir() if (table / _DATA).is_dir() else ():
+        if path.name not in named:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _file_name(run: str) -> str:
+    return quote(run, safe="").replace(".", "%2E") or "%"

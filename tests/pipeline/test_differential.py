@@ -1,0 +1,131 @@
+"""Both engines on the same traces, property by property: the same state, and the same events as witness.
+
+One job over all runs: the hand-made traces, with a row lost in some; synthetic and simulated runs, and spoilt ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from isotone.core.choice import Choice
+from isotone.pipeline.bronze import problems, read_bronze
+from isotone.pipeline.conformance.registry import CHECKS
+from isotone.pipeline.conformance.verdicts import judge
+from isotone.pipeline.silver import silver
+from isotone.spec.check import Report, check
+from isotone.spec.check.synthetic import Shape, Synthetic
+from isotone.spec.properties import BY_ID, PROPERTIES, Boundary, Form
+from isotone.trace.events import Gap, Row, Truncated
+from isotone.trace.jsonl import read_jsonl
+from isotone.trace.parquet import write_parquet
+from tests.spec.corruptions import CORRUPTIONS, corrupt, renumbered
+from tests.spec.mutation.as_daemons import as_daemons
+from tests.spec.mutation.kinds import KINDS
+from tests.spec.mutation.runner import corruption
+from tests.spec.mutation.runs import recorded
+
+TRACES = Path(__file__).parents[1] / "traces"
+SHAPE = {
+    "bundles": 30,
+    "nodes": 3,
+    "clients_per_node": 2,
+    "groups": 2,
+    "messages_min": 1,
+    "messages_max": 3,
+    "change_every": 5,
+    "lag_max": 8,
+    "daemons": True,
+}
+Outcome = dict[str, tuple[str, tuple[tuple[str, int, int], ...]]]
+LABELS = [
+    each.label(boundary)
+    for boundary in (Boundary.CLIENTS, Boundary.DAEMONS, Boundary.NETWORK)
+    for each in PROPERTIES
+    if boundary in each.boundaries and each.form is not Form.DEFINITION and each.id.removeprefix("EVS-") in CHECKS
+]
+
+
+def _runs() -> Iterator[tuple[str, list[Row]]]:
+    choice = Choice("pipeline/differential")
+    for place, path in enumerate(sorted(TRACES.glob("*/*.jsonl"))):
+        rows = list(read_jsonl(path).rows())
+        yield f"{path.parent.name}/{path.stem}", rows
+        if place % 4 == 0:
+            yield f"lost/{path.parent.name}/{path.stem}", _with_loss(rows, choice)
+    for place, kind in enumerate(CORRUPTIONS):
+        shape = Shape(seed=1 + place % 3, **SHAPE)  # type: ignore[arg-type]
+        spoilt = corrupt(list(Synthetic(shape)), kind, Choice(f"{kind}/{place}"))
+        if spoilt is not None:
+            yield f"synthetic/{kind}", spoilt
+    yield "simulated", recorded(1)
+    for place, kind in enumerate(KINDS):
+        found = corruption(kind, 1, 0) if place % 4 == 0 else None
+        if found is not None:
+            yield f"spoilt/{kind}", as_daemons(found.rows, "g1") if place % 8 else found.rows
+
+
+def _with_loss(rows: list[Row], choice: Choice) -> list[Row]:
+    place = choice.pick([place for place, row in enumerate(rows) if row.node])
+    lost = rows[place]
+    record = (lost.node, lost.incarnation)
+    if choice.chance(0.5):
+        gap = Row(*record, 0, 0, Gap(1))
+        return renumbered([*rows[:place], gap, *rows[place + 1 :]])
+    rest = [row for row in rows[place + 1 :] if (row.node, row.incarnation) != record]
+    return renumbered([*rows[:place], Row(*record, 0, 0, Truncated("torn")), *rest])
+
+
+def _plain(report: Report) -> Outcome:
+    return {
+        label: (verdict.state.value, verdict.violation.witness if verdict.violation else ())
+        for label, verdict in report.verdicts.items()
+    }
+
+
+@cache
+def _expected() -> dict[str, Outcome]:
+    return {run: _plain(check(rows)) for run, rows in _runs()}
+
+
+@pytest.fixture(scope="module")
+def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
+    """One job over everything."""
+    place = tmp_path_factory.mktemp("traces")
+    for number, (run, rows) in enumerate(_runs()):
+        write_parquet(place / f"{number}.parquet", run, rows)
+    bronze = read_bronze(spark, [place])
+    bronze = bronze._replace(rows=bronze.rows.localCheckpoint(eager=True))
+    assert problems(bronze) == ()
+    found: dict[str, Outcome] = {}
+    for row in judge(silver(bronze.rows)).collect():
+        witness = tuple((each["node"], each["incarnation"], each["index"]) for each in row["witness"] or ())
+        found.setdefault(row["run"], {})[row["label"]] = (row["state"], witness)
+    return found
+
+
+def test_all_runs_are_judged(judged: dict[str, Outcome]) -> None:
+    assert set(judged) == set(_expected())
+    assert all(list(outcome) == LABELS for outcome in judged.values())
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_both_engines_agree(judged: dict[str, Outcome], label: str) -> None:
+    differing = {
+        run: (outcome[label], judged[run][label])
+        for run, outcome in _expected().items()
+        if outcome[label] != judged[run][label]
+    }
+    assert differing == {}
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_the_runs_say_something(label: str) -> None:
+    """Between them: agreement about what never happens would say nothing."""
+    states = {outcome[label][0] for outcome in _expected().values()}
+    assert {"holds", "violated"} <= states
+    assert label.removesuffix("@S") in BY_ID

@@ -1,0 +1,99 @@
+"""Trace files of every form and condition: read, or named and left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from isotone.core.errors import InputError
+from isotone.pipeline.bronze import Problem, problems, read_bronze
+from isotone.pipeline.checking import Checked, check_with
+from isotone.pipeline.silver import silver
+from isotone.spec.check import check
+from isotone.trace.events import Connected, Gap, Recovered, Row, Truncated
+from isotone.trace.jsonl import read_jsonl, write_jsonl
+from isotone.trace.parquet import write_parquet
+from isotone.trace.reader import read
+from isotone.trace.writer import Level, TraceWriter
+
+TRACES = Path(__file__).parents[1] / "traces"
+Place = tuple[str, int, int, str]
+
+
+def _row(index: int, node: str = "d1") -> Row:
+    entry = Recovered(f"{node}#1") if index == 0 else Connected(f"#c{index}#{node}#1#{index}")
+    return Row(node, 1, index, index, entry)
+
+
+def _silver(spark: SparkSession, *paths: Path) -> tuple[list[Place], tuple[Problem, ...]]:
+    bronze = read_bronze(spark, paths)
+    rows = silver(bronze.rows).select("node", "incarnation", "index", "kind").collect()
+    return sorted((row["node"], row["incarnation"], row["index"], row["kind"]) for row in rows), problems(bronze)
+
+
+def _plain(*paths: Path) -> list[Place]:
+    tags = {Gap: "gap", Truncated: "truncated", Recovered: "recover", Connected: "connect"}
+    return sorted((row.node, row.incarnation, row.index, tags[type(row.entry)]) for row in read(paths))
+
+
+def test_a_mix_of_forms_is_read_as_the_plain_reader_does(spark: SparkSession, tmp_path: Path) -> None:
+    write_parquet(tmp_path / "a.parquet", "run", [_row(0), _row(1), _row(4)])
+    write_jsonl(tmp_path / "b.jsonl", "run", [_row(1), _row(2), _row(0, "d2")])
+    writer = TraceWriter(tmp_path, "run", "d3", 1, level=Level.FULL)
+    for index in range(3):
+        writer.append(_row(index, "d3"))
+    writer.flush()  # and never closed: the record may go on
+    found, wrong = _silver(spark, tmp_path)
+    writer.close()
+    assert wrong == ()
+    assert ("d1", 1, 3, "gap") in found
+    assert ("d3", 1, 3, "truncated") in found
+    assert [each for each in found if each[0] != "d3"] == _plain(tmp_path / "a.parquet", tmp_path / "b.jsonl")
+
+
+def test_what_cannot_be_read_is_named_and_left_out(spark: SparkSession, tmp_path: Path) -> None:
+    write_parquet(tmp_path / "good.parquet", "run", [_row(0), _row(1)])
+    whole = (tmp_path / "good.parquet").read_bytes()
+    (tmp_path / "cut.parquet").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "foreign.jsonl").write_text('{"hello": 1}\n')
+    (tmp_path / "newer.jsonl").write_text('{"isotone_trace": 99, "run": "run"}\n')
+    (tmp_path / "half.jsonl").write_text('{"isotone_trace": 1, "run": "run"}\n{"node": "d9", "kind": "recover"}\n')
+    (tmp_path / "torn.spool").write_bytes(b"ISOSPOOX")
+    found, wrong = _silver(spark, tmp_path, tmp_path / "missing.txt")
+    assert found == [("d1", 1, 0, "recover"), ("d1", 1, 1, "connect")]
+    assert [Path(each.path).name for each in wrong] == [
+        "cut.parquet",
+        "foreign.jsonl",
+        "half.jsonl",
+        "missing.txt",
+        "newer.jsonl",
+        "torn.spool",
+    ]
+    assert all(each.reason for each in wrong)
+    assert "99" in next(each.reason for each in wrong if each.path.endswith("newer.jsonl"))
+
+
+def test_an_empty_directory_is_the_caller_s_mistake(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no trace found"):
+        check_with(spark, [tmp_path])
+
+
+def test_the_summary_is_that_of_the_plain_engine(spark: SparkSession, tmp_path: Path) -> None:
+    broken = TRACES / "2.5" / "broken-clients.jsonl"
+    (tmp_path / "foreign.jsonl").write_text("hello")
+    checked = check_with(spark, [broken, tmp_path])
+    plain = check(read_jsonl(broken).rows())
+    failure = checked.summary.failures[0]
+    assert (checked.summary.runs, checked.summary.violations, checked.exit_code) == (1, 1, 1)
+    assert {failure.property: failure.witness} == {
+        label: violation.witness for label, violation in plain.violations.items()
+    }
+    counts = {label: next(state for state, count in each.items() if count) for label, each in _counts(checked)}
+    assert counts == {label: plain.verdicts[label].state.value for label in counts}
+    assert [Path(each.path).name for each in checked.problems] == ["foreign.jsonl"]
+
+
+def _counts(checked: Checked) -> list[tuple[str, dict[str, int]]]:
+    return list(checked.summary.properties.items())

@@ -1,0 +1,70 @@
+"""Tables by run: replaced as a whole, and never half there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from isotone.core.errors import InputError
+from isotone.pipeline import tables
+from isotone.pipeline.tables import manifests, read_table, sweep, write_runs
+
+
+def _rows(spark: SparkSession, *pairs: tuple[str, int]) -> DataFrame:
+    return spark.createDataFrame(list(pairs), "run string, value int")
+
+
+def _content(spark: SparkSession, table: Path) -> list[tuple[str, int]]:
+    return sorted((row["run"], row["value"]) for row in read_table(spark, table).collect())
+
+
+def test_a_run_is_replaced_and_others_stay(spark: SparkSession, tmp_path: Path) -> None:
+    write_runs(tmp_path, _rows(spark, ("a", 1), ("a", 2), ("b/c=d e", 3)))
+    assert _content(spark, tmp_path) == [("a", 1), ("a", 2), ("b/c=d e", 3)]
+    write_runs(tmp_path, _rows(spark, ("a", 5)), inputs={"a": ("x.parquet",)})
+    assert _content(spark, tmp_path) == [("a", 5), ("b/c=d e", 3)]
+    assert manifests(tmp_path)["a"].rows == 1
+    assert manifests(tmp_path)["a"].inputs == ("x.parquet",)
+    assert len(list((tmp_path / "data").iterdir())) == 2
+
+
+def test_one_run_is_read_alone(spark: SparkSession, tmp_path: Path) -> None:
+    write_runs(tmp_path, _rows(spark, ("a", 1), ("b", 2)))
+    assert [row["value"] for row in read_table(spark, tmp_path, ["b"]).collect()] == [2]
+
+
+@pytest.mark.parametrize("step", ["_commit", "_write_manifest"])
+def test_a_job_that_dies_leaves_what_was_there(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    write_runs(tmp_path, _rows(spark, ("a", 1)))
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(tables, step, die)
+        with pytest.raises(KeyboardInterrupt):
+            write_runs(tmp_path, _rows(spark, ("a", 2), ("b", 3)))
+    assert _content(spark, tmp_path) == [("a", 1)]
+    write_runs(tmp_path, _rows(spark, ("a", 2), ("b", 3)))
+    assert _content(spark, tmp_path) == [("a", 2), ("b", 3)]
+
+
+def test_what_no_manifest_names_is_swept(spark: SparkSession, tmp_path: Path) -> None:
+    write_runs(tmp_path, _rows(spark, ("a", 1)))
+    (tmp_path / "data" / "a-left").mkdir()
+    sweep(tmp_path)
+    assert len(list((tmp_path / "data").iterdir())) == 1
+    assert _content(spark, tmp_path) == [("a", 1)]
+
+
+def test_no_runs_and_newer_formats_are_named(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no runs"):
+        read_table(spark, tmp_path)
+    (tmp_path / "manifests").mkdir()
+    (tmp_path / "manifests" / "a.json").write_text('{"run":"a","directory":"x","rows":1,"schema":"","format":9}')
+    with pytest.raises(InputError, match="newer"):
+        manifests(tmp_path)
