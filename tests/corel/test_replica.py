@@ -6,6 +6,7 @@ import pytest
 
 from isotone.core import boundary as b4
 from isotone.core.bundles import bundle_of
+from isotone.core.contract import Stopping
 from isotone.core.errors import RemoteProtocolError
 from isotone.core.ids import DaemonId, DaemonViewId, GroupViewId, Stamp
 from isotone.core.services import Service
@@ -205,3 +206,26 @@ def test_a_total_stop_and_restart_finds_the_primary_by_itself() -> None:
     cluster.settle()
     assert [cluster[name].lines for name in "abc"] == [(2, 2, 2)] * 3
     assert not cluster.report(stable=True).violations
+
+
+def test_what_comes_in_behind_the_good_bye_counts_for_nothing() -> None:
+    """The session may tell more while the good-bye waits for the disk."""
+    cluster = joined("a", "b", "c")
+    replica, view = cluster["a"].replica, view_of(cluster, "a")
+    asked = [action.request for action in replica.handle(Stopping(0)) if isinstance(action, b4.Ask)]
+    assert asked == [b4.Disconnect()]
+    assert said(cluster, "b", "a", Attempt(view, 7)) == []
+
+
+def test_messages_that_a_session_packed_are_taken_one_by_one() -> None:
+    cluster = joined("a", "b", "c")
+    for body in (b"x", b"y"):
+        cluster.append("a", body)
+    sent = cluster.sent[view_of(cluster, "a")]
+    bodies = [bytes(message.bundle.payload) for sender, message in sent if sender == "a"][-2:]
+    client, target = cluster["a"].replica.session.client, cluster["b"].replica.session.client
+    assert client is not None and target is not None
+    packed = bundle_of(client, 99, Service.AGREED, (GROUP,), bodies)
+    replica, before = cluster["b"].replica, cluster["b"].replica.ledger.queue.end
+    replica.handle(b4.Indicated(0, (target,), b4.Message(packed, Stamp(99, DaemonId("d", 1)))))
+    assert replica.ledger.queue.end == before + len(bodies)

@@ -63,9 +63,12 @@ class Replica:
         self._plan: Plan | None = None
         self._recovery: Recovery | None = None
         self._establishing: Establishing | None = None
+        self._stopping = False  # it said good-bye; what still comes in counts for nothing
 
     def handle(self, event: Event) -> list[Action]:
         """Take one event, change state, say what to do."""
+        if self._stopping and not isinstance(event, Persisted | PersistFailed):
+            return []
         match event:
             case b4.Indicated(receivers=receivers, indication=indication):
                 return self._on_indication(indication) if self.session.client in receivers else []
@@ -105,6 +108,7 @@ class Replica:
         return [*self.flow.write_all(), self.session.connect()]
 
     def _on_stopping(self) -> list[Action]:
+        self._stopping = True
         actions = self.flow.write_all()
         if self.session.client is not None:
             actions.append(self.session.ask(b4.Disconnect()))
@@ -123,7 +127,8 @@ class Replica:
         match indication:
             case b4.Message(bundle=bundle):
                 server = self.session.server_of(bundle.sender)
-                return self._on_message(server, bytes(bundle.payload)) if server else []
+                bodies = bundle.bodies() if server else []  # a session may pack what was sent one by one
+                return [action for body in bodies for action in self._on_message(server, bytes(body))]
             case b4.View(view=view) if view.group == self.settings.group:
                 return self._on_view(view)
             case b4.Transitional(group=group) if group == self.settings.group:
