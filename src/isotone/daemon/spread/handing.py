@@ -20,7 +20,7 @@ from isotone.daemon.spread.constants import JOIN, SELF_DISCARD
 from isotone.daemon.spread.frames import slot_names
 from isotone.daemon.spread.session import Asked, SpreadSession, State
 from isotone.daemon.spread.settings import GatewaySettings, SpreadCounters
-from isotone.evs.sessions.handing import Permit
+from isotone.evs.sessions.handing import Permit, in_turn
 
 Told = Callable[[SpreadSession, bytes, list[Action]], None]
 """Writes a frame to one client."""
@@ -53,18 +53,7 @@ class Handing:
 
     def pump_all(self, out: list[Action]) -> list[SpreadSession]:
         """Hand on what may go, one request of each session in turn; the sessions of which something went."""
-        moved: dict[SpreadSession, None] = {}
-        idle = 0
-        while self._waiting and idle < len(self._waiting):
-            session = next(iter(self._waiting))
-            del self._waiting[session]
-            idle += 1
-            if session.inbox and self._passes(session):
-                self._hand_on(session, out)
-                moved[session] = None
-                idle = 0
-            if session.inbox:
-                self._waiting[session] = None
+        moved = in_turn(self._waiting, self._passes, lambda session: self._hand_on(session, out))
         for session in moved:
             self._resume_reading(session, out)
         return list(moved)

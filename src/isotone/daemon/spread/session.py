@@ -16,6 +16,7 @@ from isotone.core.ids import ClientId
 from isotone.core.names import check_group_name
 from isotone.daemon.spread.constants import FRAME_OVERHEAD, KILL, PARCEL_OVERHEAD, VERSION_WITH_PATCH, VERSION_WITH_SETS
 from isotone.daemon.spread.frames import Frame, FrameReader, reject_frame, slot_names
+from isotone.evs.sessions.backlog import Memory
 
 
 class State(Enum):
@@ -98,15 +99,6 @@ class Parcel:
         self.data = data
         self.size = len(data) + PARCEL_OVERHEAD
         self.holders = 0
-
-
-class Memory:
-    """Bytes of all parcels that somebody holds, each counted once."""
-
-    __slots__ = ("held_bytes",)
-
-    def __init__(self) -> None:
-        self.held_bytes = 0
 
 
 class Outbox:

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from isotone.daemon.spread.session import Memory, SpreadSession
+from isotone.daemon.spread.session import SpreadSession
 from isotone.daemon.spread.settings import GatewaySettings, SpreadCounters
+from isotone.evs.sessions.backlog import Memory
 from isotone.evs.sessions.settings import SlowPolicy
 
 

@@ -16,9 +16,10 @@ from isotone.daemon.spread.actions import PauseReading, Remark
 from isotone.daemon.spread.constants import Code
 from isotone.daemon.spread.handing import Handing
 from isotone.daemon.spread.memberships import Transitions
-from isotone.daemon.spread.session import Memory, Parcel, SpreadSession, State
+from isotone.daemon.spread.session import Parcel, SpreadSession, State
 from isotone.daemon.spread.settings import HANDSHAKE_BYTES_MAX, GatewaySettings, SpreadCounters
 from isotone.daemon.spread.slow import SlowReaders
+from isotone.evs.sessions.backlog import Memory
 from isotone.evs.sessions.handing import Permit
 
 

@@ -5,7 +5,8 @@ A session's requests keep their order: one that is held holds those behind it. J
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sized
+from typing import Protocol, TypeVar
 
 from isotone.core import boundary as b4
 from isotone.core.contract import Action
@@ -16,6 +17,35 @@ from isotone.evs.sessions.server_session import ServerSession, State
 
 Permit = Callable[[str, b4.Request], str]
 """From a principal and what it asks to why not; empty if it may."""
+
+
+class Asking(Protocol):
+    """A session with requests that wait."""
+
+    @property
+    def inbox(self) -> Sized: ...
+
+
+AnySession = TypeVar("AnySession", bound=Asking)
+
+
+def in_turn(
+    waiting: dict[AnySession, None], passes: Callable[[AnySession], bool], hand_on: Callable[[AnySession], None]
+) -> dict[AnySession, None]:
+    """Hand on what may go, one request of each session in turn; the sessions of which something went."""
+    moved: dict[AnySession, None] = {}
+    idle = 0
+    while waiting and idle < len(waiting):
+        session = next(iter(waiting))
+        del waiting[session]
+        idle += 1
+        if session.inbox and passes(session):
+            hand_on(session)
+            moved[session] = None
+            idle = 0
+        if session.inbox:
+            waiting[session] = None
+    return moved
 
 
 def permit_all(principal: str, request: b4.Request) -> str:
@@ -59,17 +89,7 @@ class Handing:
         for session in self._held:
             if self._expire(session, at):
                 moved[session] = None
-        idle = 0
-        while self._held and idle < len(self._held):
-            session = next(iter(self._held))
-            del self._held[session]
-            idle += 1
-            if session.inbox and self._passes(session):
-                self._hand_on(session, out)
-                moved[session] = None
-                idle = 0
-            if session.inbox:
-                self._held[session] = None
+        moved |= in_turn(self._held, self._passes, lambda session: self._hand_on(session, out))
         return list(moved)
 
     def _expire(self, session: ServerSession, at: int) -> bool:
