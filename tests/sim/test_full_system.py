@@ -125,7 +125,7 @@ def test_embedded_and_remote_clients_stand_beside_each_other() -> None:
 def calm() -> Plan:
     """Three nodes, all clients elsewhere, no faults but those that a test adds."""
     (seed,) = seeds_with((1.0,), 1, disturbances=0)
-    setting = Setting(system="evs", stack="full", size=Size.SMALL, faults="none", nodes=3)
+    setting = Setting(system="evs", stack="full", size=Size.SMALL, faults="none", nodes="3")
     return draw_plan(EvsSystem(), setting, seed)
 
 

@@ -54,7 +54,7 @@ def test_a_place_that_cannot_be_written_is_the_machines_fault(tmp_path: Path) ->
 
 @pytest.mark.parametrize(("drawn", "read"), [("oracle", "transport"), ("transport", "oracle")])
 def test_a_stack_does_not_take_the_steps_of_another(tmp_path: Path, drawn: str, read: str) -> None:
-    plan = plan_of("1", Setting(stack=drawn, size=Size.SMALL, nodes=2))
+    plan = plan_of("1", Setting(stack=drawn, size=Size.SMALL, nodes="2"))
     write_plan(tmp_path / "plan.json", plan)
     assert read_plan(tmp_path / "plan.json") == plan
     write_plan(tmp_path / "plan.json", msgspec.structs.replace(plan, stack=read))

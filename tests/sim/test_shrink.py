@@ -13,7 +13,7 @@ from isotone.sim.system import RUN_ASSERT, Setting, System, draw_plan
 from tests.sim.planted_system import PlantedSystem, TickStep
 
 SYSTEM = PlantedSystem()
-SETTING = Setting(system="planted", stack="none", size=Size.STANDARD, nodes=4)
+SETTING = Setting(system="planted", stack="none", size=Size.STANDARD, nodes="4")
 
 
 def failing_plans(count: int) -> list[Plan]:

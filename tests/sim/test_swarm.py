@@ -11,7 +11,7 @@ from isotone.sim.registry import plan_from, system_named
 from isotone.sim.run import RunResult, Violation
 from isotone.sim.summary import summarise
 from isotone.sim.swarm import parse_seeds, replay_command, run_seed, run_swarm, summarise_swarm
-from isotone.sim.system import Setting, check_setting
+from isotone.sim.system import Setting, check_setting, draw_plan
 
 SMALL = Setting(size=Size.SMALL)
 
@@ -42,7 +42,11 @@ def test_seeds_are_ascii_digits_and_nothing_else(text: str) -> None:
     [
         (Setting(system="nothing"), "no system 'nothing'"),
         (Setting(stack="paper"), "no stack 'paper'"),
-        (Setting(nodes=0), "1 to 64 nodes"),
+        (Setting(nodes="0"), "1 to 64 nodes"),
+        (Setting(nodes="13..65"), "1 to 64 nodes"),
+        (Setting(nodes="9..3"), "1 to 64 nodes"),
+        (Setting(nodes="3.."), "N or N..M"),
+        (Setting(nodes="many"), "N or N..M"),
         (Setting(faults="fire"), "does not bear the fault 'fire'"),
         (Setting(faults="crash,fire"), "does not bear the fault 'fire'"),
     ],
@@ -52,9 +56,15 @@ def test_a_wrong_setting_is_a_clear_error(setting: Setting, told: str) -> None:
         check_setting(system_named(setting.system), setting)
 
 
+def test_of_a_range_of_nodes_each_seed_draws_its_own_number() -> None:
+    system, setting = system_named("evs"), Setting(stack="transport", size=Size.SMALL, nodes="13..48")
+    counts = {len(draw_plan(system, setting, seed).topology.nodes) for seed in range(1, 30)}
+    assert len(counts) > 8 and min(counts) >= 13 and max(counts) <= 48
+
+
 def test_a_replay_command_names_what_differs_from_the_usual() -> None:
     assert replay_command(Setting(), 7) == "isotone sim replay 7"
-    setting = Setting(size=Size.SMALL, nodes=3, faults="crash,cut")
+    setting = Setting(size=Size.SMALL, nodes="3", faults="crash,cut")
     assert replay_command(setting, 7) == "isotone sim replay 7 --size small --faults crash,cut --nodes 3"
     assert replay_command(Setting(faults="crash, cut"), 7) == "isotone sim replay 7 --faults crash,cut"
 
@@ -83,7 +93,7 @@ def test_each_fault_alone_is_borne(faults: str) -> None:
 
 @pytest.mark.parametrize("nodes", [1, 2, 12])
 def test_any_number_of_nodes_will_do(nodes: int) -> None:
-    assert run_seed(Setting(size=Size.SMALL, nodes=nodes), 1).violations == ()
+    assert run_seed(Setting(size=Size.SMALL, nodes=str(nodes)), 1).violations == ()
 
 
 def test_a_summary_counts_verdicts_and_lists_failures_with_their_replay_commands() -> None:

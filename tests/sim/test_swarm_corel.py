@@ -84,4 +84,4 @@ def test_large_messages_and_many_servers_occur() -> None:
     system = system_named("corel")
     sizes = {len(draw_plan(system, STANDARD, seed).topology.nodes) for seed in range(60)}
     assert {3, 9} <= sizes and min(sizes) == 3 and max(sizes) == 9
-    assert run_plan(system, draw_plan(system, Setting("corel", "oracle", Size.SMALL, nodes=1), 1)).violations == ()
+    assert run_plan(system, draw_plan(system, Setting("corel", "oracle", Size.SMALL, nodes="1"), 1)).violations == ()

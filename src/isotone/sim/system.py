@@ -103,7 +103,7 @@ class Setting(msgspec.Struct, frozen=True):
     stack: str = "oracle"
     size: Size = Size.STANDARD
     faults: str = "all"
-    nodes: int | None = None
+    nodes: str | None = None  # "N", or "N..M": then each seed draws its own number
 
     def arguments(self) -> str:
         """As options of a command; defaults are left out."""
@@ -137,9 +137,21 @@ def check_setting(system: System, setting: Setting) -> None:
     if setting.stack not in system.stacks:
         known = ", ".join(system.stacks)
         raise InputError(f"system {system.name} has no stack {setting.stack!r}; it has {known}")
-    if setting.nodes is not None and not 1 <= setting.nodes <= NODES_MAX:
-        raise InputError(f"a run has 1 to {NODES_MAX} nodes, not {setting.nodes}")
+    nodes_between(setting)
     chosen_families(system, setting)
+
+
+def nodes_between(setting: Setting) -> tuple[int, int] | None:
+    """The least and the most nodes that ``--nodes`` names; an `InputError` for what is no range of them."""
+    if setting.nodes is None:
+        return None
+    least, dots, most = setting.nodes.partition("..")
+    if not (least.isdecimal() and (most.isdecimal() or not dots)):
+        raise InputError(f"nodes are given as N or N..M, not {setting.nodes!r}")
+    between = int(least), int(most or least)
+    if not 1 <= between[0] <= between[1] <= NODES_MAX:
+        raise InputError(f"a run has 1 to {NODES_MAX} nodes, not {setting.nodes}")
+    return between
 
 
 def draw_plan(system: System, setting: Setting, seed: int, scale: Scale | None = None) -> Plan:
@@ -147,7 +159,9 @@ def draw_plan(system: System, setting: Setting, seed: int, scale: Scale | None =
     check_setting(system, setting)
     scale = scale or SCALES[setting.size]
     choice = Choice(f"plan/{seed}")
-    topology = system.topology(choice.derive("topology"), scale, setting.nodes, setting.stack)
+    between = nodes_between(setting)
+    nodes = choice.derive("nodes").between(*between) if between else None
+    topology = system.topology(choice.derive("topology"), scale, nodes, setting.stack)
     faults = draw_faults(
         choice.derive("faults"),
         families=chosen_families(system, setting),

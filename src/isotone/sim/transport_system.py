@@ -1,9 +1,9 @@
 """The stack "transport" of the system ``evs``: boundaries B1 to B3 in one stable daemon view, and what runs do to it.
 
-One to six sites of one to eight daemons, at most twelve in all, joined by a random overlay of hop and tcp links. What
-the network does to packets (loss up to 30 %, bursts, reordering, duplication, asymmetric delays) is drawn from the
-seed. Cuts and pauses are as short as links must bear; in some runs one link dies for good, and then only safety is
-judged.
+One to six sites of one to eight daemons, joined by a random overlay of hop and tcp links; at most twelve daemons in all
+unless the number of nodes is given. What the network does to packets (loss up to 30 %, bursts, reordering, duplication,
+asymmetric delays) is drawn from the seed. Cuts and pauses are as short as links must bear; in some runs one link dies
+for good, and then only safety is judged.
 
 Some runs have groups: what is sent is for one of them, daemons join and leave them, and content is pruned.
 
