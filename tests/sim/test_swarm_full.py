@@ -30,6 +30,7 @@ def test_the_stack_keeps_every_promise(first: int) -> None:
         assert result.faults >= scale.faults_min
         assert result.view_changes >= 2
     assert summary.bounds["live"] <= 1
+    assert 0 < summary.bounds["rest"] <= 1
 
 
 def test_the_same_seed_gives_the_same_bytes() -> None:

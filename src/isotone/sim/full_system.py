@@ -38,6 +38,7 @@ from isotone.sim.process import SERVICE_LABEL, Boot
 from isotone.sim.remote_clients import RemoteClients
 from isotone.sim.rest import Rest, draw_lasting_cuts
 from isotone.sim.world import World
+from isotone.spec.bounds import BoundReport
 from isotone.spec.membership_bounds import MERGE
 
 FULL = "full"
@@ -185,6 +186,7 @@ class FullRun(EvsNodes):
             for source, target, one_way in self._lasting_cuts:
                 self.cut(source, target, one_way=one_way)
             self._restless = self._rest.unrest_within(self._rest_within_us)
+            self._world.reports.append(BoundReport("rest", self._rest.rested_after_us, self._rest_within_us))
             self.heal()
         return components
 

@@ -29,19 +29,23 @@ class Rest:
     def __init__(self, world: World, names: tuple[str, ...]) -> None:
         self._world = world
         self._names = names
+        self.rested_after_us = 0  # of the last `unrest_within`: when views changed for the last time
 
     def unrest_within(self, bound_us: int) -> list[str]:
         """Let time pass until views rest; what is wrong when they do not so in time."""
         world = self._world
-        seen, since = self._views(), world.now
-        end = world.now + bound_us + REST_US
+        began = world.now
+        seen, since = self._views(), began
+        end = began + bound_us + REST_US
         while world.now < end:
             world.run_until(world.now + LOOK_US)
             views = self._views()
             if views != seen or len(views) < len(self._names) or self._apart(views):
                 seen, since = views, world.now
             elif world.now - since >= REST_US:
+                self.rested_after_us = since - began
                 return []
+        self.rested_after_us = world.now - began
         return [f"daemon views do not rest within {bound_us} us: {_told(self._views())}", *self._apart(self._views())]
 
     def unrest_from_now(self) -> list[str]:

@@ -133,7 +133,8 @@ def _drive(world: World, system: System, plan: Plan, course: _Course) -> None:
     bound = system.live_within_us(plan)
     calm = world.now
     quiet = _run_until_settled(world, built, bound)
-    course.bounds["live"] = BoundReport("live", world.now - calm, bound).ratio
+    for report in (BoundReport("live", world.now - calm, bound), *world.reports):
+        course.bounds[report.name] = report.ratio
     course.missing = built.live() if quiet else [f"still busy {bound} us after the last step", *built.live()]
     assert not world.refused, f"refused as malformed, though nobody here sends such: {dict(world.refused)}"
     course.judged_live = True

@@ -28,6 +28,7 @@ from isotone.sim.network import Network, NetworkSettings
 from isotone.sim.observer import Observer
 from isotone.sim.process import Boot, Clock, ClockSettings, Lane, Node, Phase, Process, Program
 from isotone.sim.runner import Runner, restamped
+from isotone.spec.bounds import BoundReport
 from isotone.trace.events import Crashed, Entry, Recovered, Row
 from isotone.trace.recorder import Recorder
 
@@ -48,6 +49,7 @@ class World:
     ) -> None:
         self.choice = Choice(seed)
         self.observers: list[Observer] = []
+        self.reports: list[BoundReport] = []  # promised times that the system itself compared with what it took
         self._runner = Runner()
         self.agenda = self._runner.agenda
         self.post = self._runner.post
