@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
+from types import SimpleNamespace
+
+import pytest
 
 from isotone.core import boundary as b4
 from isotone.core.choice import Choice
@@ -21,10 +24,12 @@ from isotone.core.contract import (
     TimerFired,
     WriteStream,
 )
-from isotone.core.ids import NO_DAEMON, ClientId, DaemonId
+from isotone.core.ids import NO_DAEMON, ClientId, DaemonId, DaemonViewId
 from isotone.core.services import Service
+from isotone.evs.groups import ChangeInterest, StateInterest
 from isotone.evs.links.tcp import Hello, pack_hello
 from isotone.evs.membership import MembershipSettings
+from isotone.evs.overlay.interest import InterestChanged
 from isotone.evs.sessions.client_session import ClientSession, Life
 from isotone.evs.sessions.greeting import SERVER_MAGIC, pack_greeting
 from isotone.evs.sessions.notices import SendWanted
@@ -32,6 +37,7 @@ from isotone.evs.sessions.server import ServerSessions
 from isotone.evs.sessions.settings import ClientSettings, ServerSettings
 from isotone.evs.sessions.table import DUE
 from isotone.evs.stack import Stack, StackSettings
+from isotone.evs.transport.events import InterestStated
 
 ME = DaemonId("d", 1)
 HANDSHAKE_US = ServerSettings().handshake_us
@@ -183,3 +189,30 @@ def test_without_sessions_streams_are_those_of_daemons() -> None:
     stack.handle(Started(0))
     stack.handle(StreamOpened(1, -1, Address("c.1"), True))
     assert CloseStream(-1) in stack.handle(StreamReceived(1, -1, pack_greeting(ClientSettings().versions)))
+
+
+class Told:
+    """In the place of the membership: it has this daemon view, and notes what it is told."""
+
+    def __init__(self, view: DaemonViewId) -> None:
+        self.node = SimpleNamespace(network=SimpleNamespace(view=SimpleNamespace(id=view)))
+        self.room = 0
+        self.told: list[Event] = []
+
+    def handle(self, event: Event) -> list[Action]:
+        self.told.append(event)
+        return []
+
+
+def test_what_groups_say_about_a_daemon_view_that_is_over_is_not_told_to_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    over, now = DaemonViewId(1, ME), DaemonViewId(2, ME)
+    stack, membership = stack_of(), Told(now)
+    said: list[Action] = []
+    for view in (over, now):
+        said += [StateInterest(view, "s", ("g",)), ChangeInterest(view, "s", "h", True, (4, 1))]
+    monkeypatch.setattr(stack, "membership", membership)
+    monkeypatch.setattr(stack.groups, "handle", lambda event: said)
+    stack.handle(b4.Requested(5, ClientId(ME, "a", 1), b4.Connect()))
+    assert membership.told == [InterestStated(5, "s", ("g",)), InterestChanged(5, "s", "h", interested=True)]

@@ -9,7 +9,7 @@ import pytest
 
 from isotone.sim.evs_system import full_labels
 from isotone.sim.plan import SCALES, Size
-from isotone.sim.swarm import run_swarm, summarise_swarm
+from isotone.sim.swarm import run_seed, run_swarm, summarise_swarm
 from isotone.sim.system import Setting
 from tests.sim.same_bytes import traces_of
 
@@ -31,6 +31,11 @@ def test_the_stack_keeps_every_promise(first: int) -> None:
         assert result.view_changes >= 2
     assert summary.bounds["live"] <= 1
     assert 0 < summary.bounds["rest"] <= 1
+
+
+@pytest.mark.parametrize("seed", [1563, 1647])  # interest of a daemon view that was over pruned in the next
+def test_seeds_that_found_something(seed: int) -> None:
+    assert run_seed(SETTING, seed).violations == ()
 
 
 def test_the_same_seed_gives_the_same_bytes() -> None:

@@ -36,7 +36,7 @@ from isotone.core.contract import (
     StreamWritable,
     TimerFired,
 )
-from isotone.core.ids import ClientId, DaemonId
+from isotone.core.ids import ClientId, DaemonId, DaemonViewId
 from isotone.evs.boundary import DeliverDaemonView, DeliverSignal, DeliverUnits
 from isotone.evs.groups import ChangeInterest, Groups, GroupsSettings, StateInterest, Submit, peek
 from isotone.evs.membership import Membership, MembershipSettings
@@ -170,15 +170,21 @@ class Stack:
                 return self.groups.on_signal(action, at)
             case DeliverDaemonView():
                 return self.groups.on_daemon_view(action, at)
-            case StateInterest(site=site, groups=groups):
-                return self.membership.handle(InterestStated(at, site, groups)) if self.pruning else []
-            case ChangeInterest(site=site, group=group, interested=interested):
+            case StateInterest(view=view, site=site, groups=groups):
+                return self.membership.handle(InterestStated(at, site, groups)) if self._prunes_in(view) else []
+            case ChangeInterest(view=view, site=site, group=group, interested=interested):
                 changed = InterestChanged(at, site, group, interested=interested)
-                return self.membership.handle(changed) if self.pruning else []
+                return self.membership.handle(changed) if self._prunes_in(view) else []
             case Ask(client=client):
                 self._under_way[client] = self._under_way.get(client, 0) + 1
                 self._told = None
         return None
+
+    def _prunes_in(self, view: DaemonViewId) -> bool:
+        """Whether interest of this daemon view counts. One handling may end a view and install the next, and what the
+        groups then say about the old one would make the new one prune what its members are owed."""
+        network = self.membership.node.network
+        return self.pruning and network is not None and network.view.id == view
 
     def _arrived(self, client: ClientId) -> None:
         """A request came by the shell; of an embedded client none is counted."""

@@ -7,7 +7,7 @@ from isotone.evs.groups import ChangeInterest, StateInterest, peek
 from isotone.evs.ordering.pruning import Peeked
 from isotone.evs.ordering.units import UnitKind
 from isotone.evs.overlay.topology import Site
-from tests.evs.groups.bench import A1, A2, A3, B2, D1, D2, D3, Bench, started
+from tests.evs.groups.bench import A1, A2, A3, B2, D1, D2, D3, Bench, started, view_id
 
 SITES = (Site("x", ("d1",), "d1"), Site("y", ("d2", "d3"), "d2"))
 
@@ -31,18 +31,18 @@ def in_two_sites() -> Bench:
     bench.view(1, D1, D2, D3, sites=SITES)
     own = bench.own_groups()
     bench.units(own, bench.bringing(D2), bench.bringing(D3))
-    assert bench.actions == [StateInterest("x", ()), StateInterest("y", ())]
+    assert bench.actions == [StateInterest(view_id(1), "x", ()), StateInterest(view_id(1), "y", ())]
     return bench
 
 
 def test_the_first_member_of_a_site_and_the_last_are_told() -> None:
     bench = in_two_sites()
     bench.units(bench.joining(A2), bench.joining(A3), bench.joining(B2))
-    assert bench.actions == [ChangeInterest("y", "g", True, (4, 1))]
+    assert bench.actions == [ChangeInterest(view_id(1), "y", "g", True, (4, 1))]
     bench.units(bench.leaving(A2), bench.leaving(A3))
     assert bench.actions == []
     bench.units(bench.killing(B2))
-    assert bench.actions == [ChangeInterest("y", "g", False, (9, 1))]
+    assert bench.actions == [ChangeInterest(view_id(1), "y", "g", False, (9, 1))]
 
 
 def test_all_groups_of_all_sites_are_stated_when_they_are_known() -> None:
@@ -50,7 +50,7 @@ def test_all_groups_of_all_sites_are_stated_when_they_are_known() -> None:
     bench.units(bench.joining(A1), bench.joining(A2), bench.joining(A3, "h"))
     bench.signal(2, D1, D2, D3)
     bench.view(2, D1, D2, D3, sites=SITES)
-    assert bench.actions == [StateInterest("x", ("g",)), StateInterest("y", ("g", "h"))]
+    assert bench.actions == [StateInterest(view_id(2), "x", ("g",)), StateInterest(view_id(2), "y", ("g", "h"))]
 
 
 def test_one_site_has_nothing_to_state() -> None:

@@ -6,6 +6,7 @@ import msgspec
 
 from isotone.core.codec.fragment import MESSAGE_BYTES_MAX
 from isotone.core.contract import Action
+from isotone.core.ids import DaemonViewId
 from isotone.evs.ordering.stamper import Draft
 from isotone.evs.ordering.units import Position
 
@@ -17,8 +18,12 @@ class Submit(Action, frozen=True, gc=False):
 
 
 class StateInterest(Action, frozen=True, gc=False):
-    """All groups in which a site has members, once they are known in a daemon view; joins seen since count besides."""
+    """All groups in which a site has members, once they are known in a daemon view; joins seen since count besides.
 
+    It may be told when that daemon view is over already: it says nothing about the next.
+    """
+
+    view: DaemonViewId
     site: str
     groups: tuple[str, ...]
 
@@ -26,9 +31,11 @@ class StateInterest(Action, frozen=True, gc=False):
 class ChangeInterest(Action, frozen=True, gc=False):
     """A site got its first member of a group, or lost its last, by the unit at this place of the order.
 
-    A loss says nothing about joins of the site that stand behind that place and may have been received already.
+    A loss says nothing about joins of the site that stand behind that place and may have been received already; nor
+    does either about another daemon view.
     """
 
+    view: DaemonViewId
     site: str
     group: str
     interested: bool

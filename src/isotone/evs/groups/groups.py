@@ -137,7 +137,7 @@ class Groups:
         self._changes.era = Era(action.view.id, coming)
         self._last_agreed = BEFORE_ALL
         self._joining = Joining(len(action.view.members))
-        self._sites = Sites.of(action.topology, action.view.members)
+        self._sites = Sites.of(action.topology, action.view)
         self.desk.piece_bytes = min(PIECE_BYTES_MAX, fragment_bytes(action.topology) - HEAD_BYTES)
         if len(self.lineage) == len(coming):
             self._changes.network_views(GroupViewId(action.view.id), out)
