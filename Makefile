@@ -2,7 +2,7 @@
 # The work itself is in tools/, so that it can be read, checked and run without make.
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test soak mutants bench docs constraints clean
+.PHONY: help install demo test soak mutants bench bench-lan bench-quick bench-peers docs constraints clean
 SHELL := /bin/sh
 MAKEFLAGS += --no-print-directory
 
@@ -32,6 +32,9 @@ help: ## Show the targets
 	@echo "make soak HOURS=8      seeds and faults for hours; goes on where it stopped; report in soak/"
 	@echo "make mutants           wrong comparisons, guards and constants: which does the net catch? ARGS=\"--count 20\""
 	@echo "make bench             throughput and latency of this machine; ARGS goes to isotone.bench"
+	@echo "make bench-lan         Isotone and the peers that are installed on one workload, about an hour; ARGS=\"--resume\""
+	@echo "make bench-quick       CPU per message against the committed result, under two minutes; warns"
+	@echo "make bench-peers       install Corosync from Debian's packages, to be measured beside us; needs root"
 	@echo "make docs              check links and Python examples in the documentation"
 	@echo "make install           only make .venv with everything for development"
 	@echo "make constraints       renew constraints.txt with the newest versions"
@@ -59,6 +62,18 @@ mutants:
 bench:
 	$(call install,trace)
 	@$(VENV_PYTHON) -m isotone.bench $(ARGS)
+
+bench-lan:
+	$(call install,trace)
+	@$(VENV_PYTHON) -m isotone.cli bench lan --report bench-results/lan.html $(ARGS)
+
+bench-quick:
+	$(call install,trace)
+	@$(VENV_PYTHON) -m isotone.cli bench quick $(ARGS)
+
+bench-peers:
+	$(call install,)
+	@$(VENV_PYTHON) tools/install_peers.py
 
 docs:
 	$(call install,)

@@ -14,6 +14,8 @@ from isotone.bench.clients_effort import QUICK_CLIENTS
 from isotone.bench.foundation import Effort, measure_foundation
 from isotone.bench.measure import Figure, Machine, figure_table, this_machine
 from isotone.bench.membership import measure_membership
+from isotone.bench.replica import measure_replica
+from isotone.bench.replica_effort import QUICK_REPLICA
 from isotone.bench.ring import measure_ring
 from isotone.core.errors import MachineError
 
@@ -22,6 +24,7 @@ SUITES = {
     "ring": measure_ring,
     "membership": measure_membership,
     "clients": measure_clients,
+    "replica": measure_replica,
 }
 QUICK = Effort(
     sends=200,
@@ -35,6 +38,7 @@ QUICK = Effort(
     view_changes=1,
     view_daemons=(2, 4),
     clients=QUICK_CLIENTS,
+    replica=QUICK_REPLICA,
 )
 WIDTH = 160
 
@@ -69,6 +73,7 @@ def bench(suites: tuple[str, ...], *, quick: bool, idle_seconds: float | None, a
       python -m isotone.bench ring --json > results/bench-ring.json
       python -m isotone.bench membership --out results/bench-membership.txt
       python -m isotone.bench clients --out results/bench-clients.txt
+      python -m isotone.bench replica --out results/bench-replica.txt
       make bench ARGS="foundation --json"
     """
     effort = QUICK if quick else Effort()

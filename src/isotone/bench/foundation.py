@@ -11,6 +11,7 @@ import msgspec
 
 from isotone.bench.clients_effort import ClientsEffort
 from isotone.bench.measure import Figure, cpu_seconds, microseconds_each
+from isotone.bench.replica_effort import ReplicaEffort
 from isotone.core.bundles import Bundle, bundle_of
 from isotone.core.codec import decode_bundle, encode_bundle
 from isotone.core.ids import ClientId, DaemonId, Stamp
@@ -44,6 +45,7 @@ class Effort(msgspec.Struct, frozen=True):
     view_changes: int = 3
     view_daemons: tuple[int, ...] = (8, 32, 64)
     clients: ClientsEffort = ClientsEffort()
+    replica: ReplicaEffort = ReplicaEffort()
 
 
 def measure_foundation(effort: Effort, say: Say) -> Iterator[Figure]:
@@ -110,7 +112,7 @@ def bench_plan(sends: int) -> Plan:
         clients_per_node=(2, 2),
         groups=(3, 3),
     )
-    setting = Setting(nodes=NODES)
+    setting = Setting(nodes=str(NODES))
     return draw_plan(system_named(setting.system), setting, SEED, scale)
 
 

@@ -23,7 +23,7 @@ from isotone.sim.process import SERVICE_LABEL
 DAEMONS_OF_GROUP = 8
 DAEMONS_PER_SITE = 8
 GROUP = "group"
-JOIN_WITHIN_US = 20_000
+JOIN_WITHIN_US = 100_000  # until the token, which stays a little with who used it, rests again
 MEMBERS_AT_ONCE = 50
 IDLE_US = 2 * SECOND
 SETTLE_US = 5 * SECOND
