@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,6 +31,28 @@ def daemon_beside(**options: object) -> Iterator[Daemon]:
     finally:
         worker.run(daemon.__aexit__())
         worker.stop()
+
+
+def public(of: type) -> set[str]:
+    return {name for name in dir(of) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("name", ["Session", "Group"])
+def test_it_has_all_that_its_twin_has(name: str) -> None:
+    twin, mine = getattr(isotone, name), getattr(blocking, name)
+    assert public(twin) <= public(mine)
+    for each in sorted(public(twin)):
+        if callable(getattr(twin, each)):
+            asked = set(inspect.signature(getattr(twin, each)).parameters)
+            assert asked <= set(inspect.signature(getattr(mine, each)).parameters), each
+
+
+def test_the_groups_that_one_is_in() -> None:
+    with daemon_beside() as daemon, blocking.connect(daemon.address, name="alice", timeout=WITHIN_S) as me:
+        chat = me.join("chat", timeout=WITHIN_S)
+        assert me.groups == {"chat": chat} and me.dropped_private == 0
+        chat.leave(timeout=WITHIN_S)
+        assert me.groups == {}
 
 
 def test_the_example_without_asyncio() -> None:

@@ -13,7 +13,7 @@ from isotone.client.errors import ConnectFailed
 from isotone.core import boundary as b4
 from isotone.core.errors import LocalProtocolError
 from isotone.evs.sessions.admission import Admitted, Denied
-from isotone.evs.sessions.settings import ClientSettings
+from isotone.evs.sessions.settings import ClientSettings, ServerSettings
 from tests.client.daemon import Daemon, run, within
 
 
@@ -233,7 +233,8 @@ def test_a_receive_that_is_cancelled_takes_nothing() -> None:
 def test_deadlines_credit_and_room() -> None:
     async def main() -> None:
         brief = Settings(session=ClientSettings(queue_bytes_max=50_000))
-        async with Daemon() as daemon, isotone.connect(daemon.address, name="alice", settings=brief) as me:
+        narrow = Daemon(settings=ServerSettings(wide_windows_max=0))
+        async with narrow as daemon, isotone.connect(daemon.address, name="alice", settings=brief) as me:
             daemon.room(0)
             senders = [asyncio.create_task(me.send("g", b"%03d" % number + bytes(3000))) for number in range(100)]
             late = asyncio.create_task(me.send("g", b"late", deadline=0.02))

@@ -423,13 +423,13 @@ def test_own_late_wake_ups_raise_timeouts_and_they_come_down_again() -> None:
 
 
 def test_floors_and_ceilings_are_kept_and_said() -> None:
-    settings = DetectorSettings(silence_floor_us=2 * SECOND, confirm_ceiling_us=60_000)
+    settings = DetectorSettings(silence_floor_us=2 * SECOND, confirm_floor_us=20_000, confirm_ceiling_us=30_000)
     detector = Detector(settings)
     detector.handle(PeerAdded(0, "b"))
     detector.handle(ProbeAnswered(1_000, "b", 1))
     limits = detector.report("b", 1_000).limits
     assert (limits.silence.us, limits.silence.limit) == (2 * SECOND, Limit.FLOOR)
-    assert (limits.confirm.us, limits.confirm.limit) == (60_000, Limit.CEILING)
+    assert (limits.confirm.us, limits.confirm.limit) == (30_000, Limit.CEILING)
     assert limits.silence.explain().endswith("raised to the floor")
 
 

@@ -30,7 +30,7 @@ def test_the_terms_of_silence() -> None:
 
 def test_the_terms_of_confirmation_and_grace() -> None:
     limits = limits_for(SETTINGS, VALUES)
-    assert limits.confirm.us == 7 * 8_000 + 52_000 + 14_000
+    assert limits.confirm.us == 7 * 5_000 + 52_000 + 14_000
     assert limits.grace.us == limits.silence.us - 250_000
     assert limits.one_way.us == 8 * 250_000 + 2 * 52_000 + 14_000
 

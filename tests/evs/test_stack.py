@@ -37,7 +37,7 @@ from isotone.evs.sessions.server import ServerSessions
 from isotone.evs.sessions.settings import ClientSettings, ServerSettings
 from isotone.evs.sessions.table import DUE
 from isotone.evs.stack import Stack, StackSettings
-from isotone.evs.transport.events import InterestStated
+from isotone.evs.transport.events import InterestStated, Submitted
 
 ME = DaemonId("d", 1)
 HANDSHAKE_US = ServerSettings().handshake_us
@@ -53,6 +53,16 @@ def stack_of(waiting_bytes_max: int = 4096) -> Stack:
         address=Address("d.1"),
         settings=StackSettings(membership=membership),
         sessions=ServerSessions(ME, secret=b"sixteen bytes or more"),
+    )
+    stack.handle(Started(0))
+    return stack
+
+
+def lone_stack() -> Stack:
+    """A daemon in a daemon view of its own."""
+    sessions = ServerSessions(ME, secret=b"sixteen bytes or more")
+    stack = Stack(
+        me=ME, identity=b"i" * 16, site="s", address=Address("d.1"), settings=StackSettings(), sessions=sessions
     )
     stack.handle(Started(0))
     return stack
@@ -173,6 +183,28 @@ def test_the_room_is_not_told_while_requests_are_under_way() -> None:
     assert len(shell.asked) == first  # what is under way is not in the groups' count yet
     shell.carry()
     assert not shell.asked and shell.stack.room == 0
+
+
+def test_requests_that_came_together_are_submitted_together() -> None:
+    shell = Shell(lone_stack())
+    shell.carry()
+    counts: list[int] = []
+    handle = shell.stack.membership.handle
+
+    def look(event: Event) -> list[Action]:
+        if isinstance(event, Submitted):
+            counts.append(len(event.drafts))
+        return handle(event)
+
+    shell.stack.membership.handle = look  # type: ignore[method-assign]
+    for request in (*[b4.Join(f"g{number}") for number in range(3)], b4.Leave("g9")):
+        shell.ask(request)
+    assert len(shell.asked) == 4
+    shell.carry()
+    assert counts == [3], "also when the last of them, which is refused, leads to nothing"
+    shell.ask(b4.Join("alone"))
+    shell.carry()
+    assert counts == [3, 1] and sorted(shell.stack.groups.roster.by_name) == ["alone", "g0", "g1", "g2"]
 
 
 def test_a_daemon_that_stops_says_farewell_and_disconnects_its_clients() -> None:

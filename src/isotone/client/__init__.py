@@ -1,6 +1,8 @@
 """The public client: `connect` to a daemon, `join` groups, `send`, hear. It speaks only the session protocol.
 
 The blocking twin is `isotone.client.blocking`. See docs/protocols/session.md for what goes over the wire.
+
+Implements: [Spread 3.2], the client library. Deviations: Ds1, Ds2 of docs/protocols/session.md.
 """
 
 from isotone.client import blocking

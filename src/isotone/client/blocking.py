@@ -152,6 +152,18 @@ class Group:
         )
         return self._worker.run(work, timeout)
 
+    def post(
+        self,
+        body: Body,
+        *,
+        service: Service = Service.AGREED,
+        type: int = 0,
+        self_discard: bool = False,
+        timeout: float | None = None,
+    ) -> None:
+        """See `isotone.Group.post`."""
+        self._worker.run(self._group.post(body, service=service, type=type, self_discard=self_discard), timeout)
+
     def send_many(
         self,
         bodies: Sequence[Body],
@@ -207,6 +219,7 @@ class Session:
         self._session = of
         self._worker = worker
         self._feed = Feed(of._hearing.private)
+        self._joined: dict[str, Group] = {}
 
     @property
     def id(self) -> ClientId:
@@ -228,9 +241,20 @@ class Session:
         """Whether the daemon can be reached at present."""
         return self._session.is_connected
 
+    @property
+    def groups(self) -> dict[str, Group]:
+        """The groups that we are in."""
+        return {name: self._joined[name] for name in self._session.groups if name in self._joined}
+
+    @property
+    def dropped_private(self) -> int:
+        """See `isotone.Session.dropped_private`."""
+        return self._session.dropped_private
+
     def join(self, group: str, timeout: float | None = None) -> Group:
         """Become a member; returns when the first view with us came."""
-        return Group(self._worker.run(self._session.join(group), timeout), self, self._worker)
+        joined = self._joined[group] = Group(self._worker.run(self._session.join(group), timeout), self, self._worker)
+        return joined
 
     def send(
         self,
@@ -249,6 +273,20 @@ class Session:
             groups, body, service=service, type=type, deadline=deadline, confirm=confirm, self_discard=self_discard
         )
         return self._worker.run(work, timeout)
+
+    def post(
+        self,
+        groups: Groups,
+        body: Body,
+        *,
+        service: Service = Service.AGREED,
+        type: int = 0,
+        self_discard: bool = False,
+        timeout: float | None = None,
+    ) -> None:
+        """See `isotone.Session.post`."""
+        work = self._session.post(groups, body, service=service, type=type, self_discard=self_discard)
+        self._worker.run(work, timeout)
 
     def send_many(
         self,

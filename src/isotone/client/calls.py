@@ -3,6 +3,8 @@
 A call is a message to the group in a bundle with flag `CALL`; an answer goes to the caller's private group with flag
 `ANSWER`; both begin with the 8 bytes of the call's number. Who should answer are the other members of the view in which
 the caller hears its own call; those who leave that group cannot answer any more.
+
+Implements: [Spread 3.5], the stability that only applications can give: answers of members that acted.
 """
 
 from __future__ import annotations

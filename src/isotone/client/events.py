@@ -135,7 +135,10 @@ class Message:
     @property
     def body(self) -> bytes:
         """The body."""
-        return bytes(self.data)
+        bundle, start = self._source.bundle, self._start
+        if bundle.flags & (CALL | ANSWER):
+            return bytes(self.data)
+        return bytes(bundle.payload[start : start + bundle.lengths[self._place]])
 
     @property
     def sender(self) -> ClientId:

@@ -2,6 +2,8 @@
 
 States: *joining* → *member* → *leaving* → *over*. When a session ended and there is a new one, members become *lost*
 and join again by themselves.
+
+Implements: [Spread 3.4.1], a light-weight group as an application sees it.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from isotone.client.calls import Answers
 from isotone.client.errors import ClientError, Closed
@@ -55,8 +57,9 @@ class Events(AsyncIterator[EventType], Generic[EventType]):
         self._take = inbox.take_bundle if by_bundle else inbox.take
 
     async def __anext__(self) -> EventType:
-        await self._inbox.wait()
-        return cast(EventType, self._take())
+        if not self._inbox.may_take():
+            await self._inbox.wait()
+        return self._take()  # type: ignore[return-value]
 
 
 class Group:
@@ -110,6 +113,13 @@ class Group:
         return await self.session.send(
             self.name, body, service=service, type=type, deadline=deadline, confirm=confirm, self_discard=self_discard
         )
+
+    async def post(
+        self, body: Body, *, service: Service = Service.AGREED, type: int = 0, self_discard: bool = False
+    ) -> None:
+        """Send to the group and wait for nothing, but for room when there is none; see `Session.post`."""
+        self._check_joined()
+        await self.session.post(self.name, body, service=service, type=type, self_discard=self_discard)
 
     async def send_many(
         self,

@@ -132,6 +132,11 @@ class Inbox:
 
     # --- taking ----------------------------------------------------------------------------------------------------
 
+    def may_take(self) -> bool:
+        """Whether the next event may be taken without waiting: it is there, and the turn is not over."""
+        self._turn += 1
+        return bool(self._items) and self._turn < TURN_MAX
+
     async def wait(self) -> None:
         """Until there is something; `StopAsyncIteration`, or the error, at the end. What is there stays there."""
         self._turn += 1
@@ -157,10 +162,11 @@ class Inbox:
         item = self._items[0][0]
         if not isinstance(item, Bundle):
             return self._pop()
-        message = Message(item, self._place, self._start)
-        self._start += item.bundle.lengths[self._place]
-        self._place += 1
-        if self._place == len(item.bundle.lengths):
+        place, lengths = self._place, item.bundle.lengths
+        message = Message(item, place, self._start)
+        self._start += lengths[place]
+        self._place = place = place + 1
+        if place == len(lengths):
             self._pop()
         return message
 

@@ -1,6 +1,9 @@
 """What became of every message that was sent: taken by the daemon, dropped, heard by ourselves, or unknown.
 
 One `Sent` for each submission, which is never cut and so lies in one bundle. Tickets are those of the session below.
+
+Implements: [Spread 3.5], the stability that the service gives: an acknowledgement is a SAFE delivery of one's own
+message before the signal [Spread 2.14.2], and nothing less.
 """
 
 from __future__ import annotations

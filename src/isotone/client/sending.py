@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -16,11 +17,13 @@ from isotone.client.errors import ClientError, NotSent, Unconfirmed, UnknownFate
 from isotone.client.inbox import Pressure
 from isotone.client.ledger import Again, Ledger, Outcome, Parcel, Sent
 from isotone.client.link import MICROSECONDS, Link
+from isotone.client.posting import Kind, Posting
 from isotone.client.streams import Loop
 from isotone.core import boundary as b4
-from isotone.core.bundles import MESSAGES_MAX
 from isotone.core.ids import Stamp
 from isotone.evs.sessions.notices import SendWanted
+from isotone.evs.sessions.settings import ClientSettings
+from isotone.evs.sessions.submission import cuts
 
 GRACE_S = 0.25
 """So long after its deadline a sender waits for the word that its message was dropped."""
@@ -32,17 +35,11 @@ Item = TypeVar("Item")
 Body = bytes | bytearray | memoryview
 
 
-def parcels(whole: Parcel, bundle_bytes_max: int) -> list[Parcel]:
+def parcels(whole: Parcel, settings: ClientSettings) -> list[Parcel]:
     """Cut into what fits into a bundle each."""
-    out: list[Parcel] = []
-    start, size = 0, 0
-    for place, body in enumerate(whole.bodies):
-        if place > start and (size + len(body) > bundle_bytes_max or place - start == MESSAGES_MAX):
-            out.append(_piece(whole, start, place))
-            start, size = place, 0
-        size += len(body)
-    out.append(_piece(whole, start, len(whole.bodies)) if start else whole)
-    return out
+    sizes = list(map(len, whole.bodies))
+    places = list(cuts(sizes, bundle_bytes_max=settings.bundle_bytes_max, packed_bytes_max=settings.packed_bytes_max))
+    return [whole] if len(places) == 1 else [_piece(whole, start, end) for start, end in places]
 
 
 def _piece(whole: Parcel, start: int, end: int) -> Parcel:
@@ -60,7 +57,14 @@ class Turn(msgspec.Struct, frozen=True):
 class Sending:
     """The senders of one client."""
 
-    def __init__(self, link: Link, pressure: Pressure, loop: Loop, echoes: Callable[[Parcel], bool]) -> None:
+    def __init__(
+        self,
+        link: Link,
+        pressure: Pressure,
+        loop: Loop,
+        echoes: Callable[[Parcel], bool],
+        settings: ClientSettings,
+    ) -> None:
         self.ledger = Ledger()
         self._link = link
         self._pressure = pressure
@@ -70,7 +74,40 @@ class Sending:
         self._called: set[int] = set()  # whose turn it is; only looked up
         self._promised = 0  # what they will take of the room
         self._turns = 0
+        self._waking = False
         self._over: ClientError | None = None
+        self._again: list[Parcel] = []  # posted in a session that ended before they left
+        self._posting = Posting(loop, self._submit_posted, parcel_bytes_max=settings.packed_bytes_max)
+        self._message_bytes_max = settings.message_bytes_max
+
+    # --- posting ---------------------------------------------------------------------------------------------------
+
+    def post(self, kind: Kind, body: bytes, type: int, *, in_turn: bool = False) -> bool:
+        """Send without waiting for what becomes of it; False when there is no room now, or others wait for it."""
+        if not in_turn and (self._queue or self._called or self._over is not None or self._again):
+            return False
+        return self._posting.put(kind, body, type, self._message_bytes_max)
+
+    def flush(self) -> bool:
+        """Submit what was posted; whether nothing is left."""
+        while self._again:
+            if not self._submit_posted(self._again[0]):
+                return False
+            del self._again[0]
+        return self._posting.flush()
+
+    def _submit_posted(self, parcel: Parcel) -> bool:
+        if self._link.room <= 0:
+            return False
+        sent = self._submit(parcel, None)
+        sent.waiter.add_done_callback(partial(self._on_posted, parcel))
+        return True
+
+    def _on_posted(self, parcel: Parcel, waiter: asyncio.Future[Outcome]) -> None:
+        """Taken, or of unknown fate, and then `Reconnected` says so; what never left goes in the next session."""
+        if not waiter.cancelled() and waiter.exception() is None and isinstance(waiter.result(), Again):
+            self._again.append(parcel)
+            self.wake()
 
     # --- waiting ---------------------------------------------------------------------------------------------------
 
@@ -93,7 +130,7 @@ class Sending:
         """Until something of this size may be asked; whoever came first goes first."""
         if self._over is not None:
             raise self._over.with_traceback(None)
-        if self._link.room > 0 and not self._queue and not self._called:
+        if self.flush() and self._link.room > 0 and not self._queue and not self._called:
             return
         self._turns += 1
         turn = Turn(self._turns, size + MESSAGE_COST, self._loop.create_future())
@@ -131,8 +168,13 @@ class Sending:
             self.wake()
 
     def wake(self) -> None:
-        """Call those who wait, as many as there is room for."""
-        if not self._queue:
+        """Call those who wait, as many as there is room for; what was posted stands before them."""
+        if self._waking or not (self._queue or self._posting or self._again):
+            return
+        self._waking = True
+        is_flushed = self.flush()
+        self._waking = False
+        if not self._queue or not is_flushed:
             return
         room = self._link.room
         while self._queue and room > self._promised:

@@ -1,6 +1,8 @@
 """The public session of a client: join groups, send, hear. See `isotone.connect`.
 
 It is the owner of a `Link`: what its sessions say becomes events of groups, outcomes of sends and answers of calls.
+
+Implements: [Spread 3.2], the interface of the client library; [Spread 2.2.1], sends to groups that one is not in.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ class Session:
         self._pressure = Pressure(settings.inbox_bytes_max, settings.overrun_bytes_max, self._on_pause)
         self._hearing = Hearing(self, Inbox(loop, self._pressure), Calls(choice.word()), settings.private_unread_max)
         self._link = Link(endpoint, self._hearing, loop, choice)
-        self._sending = Sending(self._link, self._pressure, loop, self._hearing.echoes)
+        self._sending = Sending(self._link, self._pressure, loop, self._hearing.echoes, settings.session)
         self._hearing.bind(self._link, self._sending, self._pressure)
         self._tasks: dict[asyncio.Task[None], None] = {}  # leaves that nobody waits for
         self._closing: asyncio.Future[None] | None = None
@@ -170,6 +172,29 @@ class Session:
         )
         return await self._sending.send_one(parcel, self._due(deadline))
 
+    async def post(
+        self,
+        groups: str | ClientId | Sequence[str | ClientId],
+        body: Body,
+        *,
+        service: Service = Service.AGREED,
+        type: int = 0,
+        self_discard: bool = False,
+    ) -> None:
+        """Send one message and wait for nothing, but for room when there is none.
+
+        It keeps its order with all else that is sent. When this returns the message waits in this process, and goes
+        with others that do in one bundle in the next turn of the loop; what became of it nobody says, but that
+        `Reconnected` names it if its fate is unknown.
+        """
+        named = (groups,) if isinstance(groups, str) else as_groups(groups)
+        kind = (named, service, SELF_DISCARD if self_discard else 0)
+        content = body if isinstance(body, bytes) else as_bytes(body)
+        posted = self._sending.post(kind, content, type)
+        while not posted:
+            await self._sending.room()
+            posted = self._sending.post(kind, content, type, in_turn=True)
+
     async def send_many(
         self,
         groups: str | ClientId | Sequence[str | ClientId],
@@ -185,9 +210,9 @@ class Session:
         if not bodies:
             return None
         flags = SELF_DISCARD if self_discard else 0
-        contents = tuple(as_bytes(body) for body in bodies)
+        contents = tuple(map(as_bytes, bodies))
         whole = self._parcel(as_groups(groups), contents, service, types=tuple(types), confirm=confirm, flags=flags)
-        pieces = parcels(whole, self._endpoint.settings.session.bundle_bytes_max)
+        pieces = parcels(whole, self._endpoint.settings.session)
         return await self._sending.send(pieces, self._due(deadline))
 
     def _parcel(
@@ -297,6 +322,8 @@ class Session:
             try:
                 if self._link.state is State.OPEN:
                     self._pressure.release()
+                    if not self._sending.flush():
+                        await self._sending.room()
                     await self._link.part()
             finally:
                 self._link.shut(Closed("the session was closed"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Callable, Sequence
 from typing import Any, cast
@@ -10,6 +11,9 @@ from typing import Any, cast
 from isotone.client.addresses import parse_address
 from isotone.core.contract import Address
 
+UNIX_FAMILY = getattr(socket, "AF_UNIX", None)
+UNIX_BUFFER_BYTES = 1024 * 1024
+"""Room for several bundles; that of TCP grows by itself."""
 FLUSH_S = 2.0
 """What was written before a close has so much time to leave."""
 
@@ -121,6 +125,9 @@ class Stream(asyncio.Protocol):
         """It is open."""
         self._transport = opened = cast(asyncio.Transport, transport)  # other loops have classes of their own
         opened.set_write_buffer_limits(high=0)
+        sock = opened.get_extra_info("socket")
+        if sock is not None and sock.family == UNIX_FAMILY:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, UNIX_BUFFER_BYTES)
         if self._closing:
             opened.abort()
             return

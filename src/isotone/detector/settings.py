@@ -17,7 +17,7 @@ class DetectorSettings(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Silence after which a peer is probed, unless the idle budget asks for longer."""
     fast_probe_us: int = 40_000
     """Interval of probes once the first one went unanswered, and after a pause of one's own."""
-    confirm_probe_us: int = 8_000
+    confirm_probe_us: int = 5_000
     """Interval of probes while evidence against a peer is being confirmed."""
     suspect_probe_us: int = 1_000_000
     """Interval of probes to a peer that is already suspected, to notice that it came back."""
@@ -26,7 +26,7 @@ class DetectorSettings(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     silence_floor_us: int = 400_000
     silence_ceiling_us: int = 10_000_000
-    confirm_floor_us: int = 60_000
+    confirm_floor_us: int = 40_000
     confirm_ceiling_us: int = 2_000_000
     one_way_floor_us: int = 1_000_000
     one_way_ceiling_us: int = 30_000_000

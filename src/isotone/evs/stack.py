@@ -40,14 +40,17 @@ from isotone.core.ids import ClientId, DaemonId, DaemonViewId
 from isotone.evs.boundary import DeliverDaemonView, DeliverSignal, DeliverUnits
 from isotone.evs.groups import ChangeInterest, Groups, GroupsSettings, StateInterest, Submit, peek
 from isotone.evs.membership import Membership, MembershipSettings
+from isotone.evs.ordering.stamper import Draft
 from isotone.evs.overlay.interest import InterestChanged
 from isotone.evs.sessions.greeting import CLIENT_MAGIC, is_greeting
-from isotone.evs.sessions.notices import ClientsDismissed, RoomChanged
+from isotone.evs.sessions.notices import ClientsDismissed, GroupsHeld, RoomChanged
 from isotone.evs.sessions.server import SWEEP, ServerSessions
 from isotone.evs.sessions.table import DUE
 from isotone.evs.transport.events import InterestStated, Submitted
 
 StreamEvent = StreamOpened | StreamReceived | StreamWritable | StreamClosed
+PASSED = frozenset({DeliverUnits, Submit, DeliverSignal, DeliverDaemonView, StateInterest, ChangeInterest, Ask})
+"""Actions that lead to something in another layer; only looked up."""
 
 
 class StackSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,6 +85,7 @@ class Stack:
         self._callers: dict[int, tuple[StreamOpened, bytes]] = {}  # streams of whom we do not know yet
         self._daemons: set[int] = set()  # streams that daemons opened; only looked up
         self._under_way: dict[ClientId, int] = {}  # requests of sessions that the shell carries to the groups
+        self._gathered: list[Draft] = []  # of requests that came while others are under way; empty when none is
         self._told: int | None = None  # the room that the sessions count on, None when they have used of it
 
     @property
@@ -96,13 +100,22 @@ class Stack:
 
     def handle(self, event: Event) -> list[Action]:
         """Take one event, and pass on what each layer says until it is for the outside."""
+        sessions = self.sessions
+        if sessions is not None and isinstance(event, StreamWritable) and event.stream < 0:
+            if event.stream not in self._daemons:
+                return sessions.handle(event)  # one for every write: it leads to the next write and to nothing else
         out: list[Action] = []
         self._pass_on(self._taken(event), event.at, out)
-        if self.sessions is not None:
-            self._pass_on(self._room_told(self.sessions, event.at), event.at, out)
+        if self._gathered and not self._under_way:  # the last of these requests led to no draft
+            self._pass_on(self._submitted(event.at), event.at, out)
+        if sessions is not None and not isinstance(event, Indicated):  # what is told to clients takes no room
+            self._pass_on(self._room_told(sessions, event.at), event.at, out)
         return out
 
     def _pass_on(self, actions: list[Action], at: int, out: list[Action]) -> None:
+        if PASSED.isdisjoint(map(type, actions)):
+            out += actions
+            return
         pending = deque(actions)
         while pending:
             action = pending.popleft()
@@ -125,6 +138,8 @@ class Stack:
                 return self.sessions.handle(event)
             case ClientsDismissed(at=at):
                 return self.sessions.handle(Stopping(at))
+            case GroupsHeld():
+                return self.sessions.handle(event)
             case StreamOpened() | StreamReceived() | StreamWritable() | StreamClosed() if event.stream < 0:
                 return self._on_accepted(event, self.sessions)
             case TimerFired(key=key) if key in (SWEEP, DUE):
@@ -161,11 +176,14 @@ class Stack:
 
     def _passed(self, action: Action, at: int) -> list[Action] | None:
         """What an action for another layer leads to there; None for what is for the outside."""
+        if type(action) not in PASSED:
+            return None
         match action:
             case DeliverUnits():
                 return self.groups.on_units(action, at)
             case Submit(drafts=drafts):
-                return self.membership.handle(Submitted(at, drafts))
+                self._gathered += drafts
+                return [] if self._under_way else self._submitted(at)
             case DeliverSignal():
                 return self.groups.on_signal(action, at)
             case DeliverDaemonView():
@@ -186,6 +204,14 @@ class Stack:
         network = self.membership.node.network
         return self.pruning and network is not None and network.view.id == view
 
+    def _submitted(self, at: int) -> list[Action]:
+        """Drafts of requests that came together go together: one visit of a resting token stamps all of them.
+
+        For bundles that a client wrote four at a time that is a third less work at its daemon.
+        """
+        drafts, self._gathered = self._gathered, []
+        return [] if self.membership.takes(drafts) else self.membership.handle(Submitted(at, drafts))
+
     def _arrived(self, client: ClientId) -> None:
         """A request came by the shell; of an embedded client none is counted."""
         left = self._under_way.pop(client, 0) - 1
@@ -194,11 +220,10 @@ class Stack:
 
     def _room_told(self, sessions: ServerSessions, at: int) -> list[Action]:
         """Tell of the room when it changed; what is under way to the groups would be counted twice, so not then."""
-        room = self.room
-        if self._under_way or room == self._told:
+        if self._under_way or (room := self.room) == self._told:
             return []
         self._told = room
-        return sessions.handle(RoomChanged(at, room))
+        return sessions.handle(RoomChanged(at, room)) if sessions.has_held else sessions.note_room(room)
 
 
 def _prepared(settings: StackSettings) -> MembershipSettings:

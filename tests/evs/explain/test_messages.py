@@ -182,7 +182,7 @@ def test_a_causal_message_waits_for_a_weak_one_in_its_past() -> None:
 def test_a_message_waits_for_the_token_that_a_paused_member_has() -> None:
     house = House("ab c").start()
     house.world.pause("b")
-    house.send("a", Service.AGREED)  # after which the token goes to b
+    house.send("a", Service.SAFE)  # after which the token goes to b
     message = house.send("a", Service.AGREED)
     house.run(50)
     answer = house.message("a", message)

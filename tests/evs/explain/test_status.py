@@ -65,7 +65,7 @@ def test_lines_and_memory_show_what_waits() -> None:
 
 def test_without_a_daemon_view_there_are_no_lines_but_queues() -> None:
     house = House("a b").start()
-    house.world.crash("b")
+    house.world.partition("a", "b")
     house.until(lambda: house.stack("a").membership.state is State.SEG)
     house.send("a", Service.AGREED, 500)
     said = house.status("a")

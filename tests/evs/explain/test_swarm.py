@@ -94,7 +94,7 @@ def test_questions_are_answered_at_any_time_through_all_faults() -> None:
 
 def test_a_liveness_failure_prints_the_explanations() -> None:
     system = HalfMendedSystem()
-    plan = draw_plan(system, Setting(system="evs", stack="full", size=Size.SMALL, faults="none", nodes=3), 1)
+    plan = draw_plan(system, Setting(system="evs", stack="full", size=Size.SMALL, faults="none", nodes="3"), 1)
     result = run_plan(system, plan)
     (violation,) = (each for each in result.violations if each.property == RUN_LIVE)
     for node in plan.topology.nodes:

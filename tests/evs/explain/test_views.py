@@ -47,7 +47,7 @@ def test_rep_names_its_representative() -> None:
 
 def test_a_gathering_names_whom_it_would_take_and_its_end() -> None:
     house = House("a b c").start()
-    house.world.crash("c")
+    house.world.partition("ab", "c")
     house.until(lambda: state_of(house, "a") is State.GATHER and house.view("a").is_working is False)
     house.run(150)
     answer = house.view("a")

@@ -278,14 +278,24 @@ def test_every_entry_has_a_reason_that_is_counted() -> None:
     assert cluster.membership("b").state is State.OP
 
 
+def test_nobody_is_waited_for_when_all_are_accounted_for() -> None:
+    cluster = Cluster("abc")
+    cluster.run_until_together()
+    cluster.world.crash("b")
+    took = cluster.run_until_together()
+    assert took < 0.4, "a refused port: neither the time of SEG nor the window of GATHER is waited for"
+    cluster.world.partition("a", "c")
+    assert cluster.run_until_together("a") > 0.8, "silence alone: both are"
+
+
 def test_drafts_wait_for_the_next_view() -> None:
     cluster = Cluster("a b")
     cluster.run_until_together()
-    cluster.world.crash("b")
+    cluster.world.partition("a", "b")  # who is silent is waited for a little, who is gone is not
     while cluster.membership("a").node.network is not None:
         cluster.world.run_for(1_000)
     cluster.talk("a", Service.SAFE)
-    cluster.run_until_together()
+    cluster.run_until_together("a")
     cluster.run(1)
     [(view, sender, _)] = cluster.talker("a").heard
     assert view == cluster.membership("a").view and sender == "a#1"

@@ -224,7 +224,7 @@ def test_while_the_stream_is_busy_messages_are_bundled() -> None:
     assert [each.count for each in pair.groups.bundles("alice")] == [1, 999]
     pair.send(alice, *[bytes(1000)] * 200)
     pair.run()
-    assert [each.count for each in pair.groups.bundles("alice")[2:]] == [65, 65, 65, 5]
+    assert [each.count for each in pair.groups.bundles("alice")[2:]] == [63, 63, 63, 11]
 
 
 def test_without_credit_the_caller_is_refused_and_told_when_there_is_room() -> None:

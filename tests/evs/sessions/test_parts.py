@@ -346,3 +346,10 @@ def test_a_second_request_above_the_window_is_granted_while_the_first_is_not_han
     assert pool.free == 500
     assert credit.hand_on(300) == 0
     assert credit.hand_on(200) == 500
+
+
+def test_the_first_sessions_have_wide_windows_unless_somebody_chose_one() -> None:
+    usual = ServerSettings(wide_windows_max=2)
+    assert [usual.window_of_one_more(wide) for wide in (0, 1, 2, 9)] == [1 << 20, 1 << 20, 128 << 10, 128 << 10]
+    assert ServerSettings(window_bytes=4_000).window_of_one_more(0) == 4_000
+    assert ServerSettings(window_bytes=4 << 20).window_of_one_more(0) == 4 << 20

@@ -25,7 +25,7 @@ from isotone.evs.sessions.admission import Admitted, Denied
 from isotone.evs.sessions.frames import bundle_frame, control_frame
 from isotone.evs.sessions.greeting import pack_greeting
 from isotone.evs.sessions.messages import CreditWanted, EndCode, Hello, JoinAsked, PartAsked, client_codec
-from isotone.evs.sessions.notices import Dropped, Ended, RoomChanged, Slow
+from isotone.evs.sessions.notices import Dropped, Ended, GroupsHeld, RoomChanged, Slow
 from isotone.evs.sessions.server import ServerSessions
 from isotone.evs.sessions.settings import ClientSettings, ServerSettings, SlowPolicy
 from tests.evs.sessions.pair import DAEMON, SECRET, App, FakeGroups, Pair
@@ -252,6 +252,19 @@ def test_sends_wait_for_room_and_clients_run_out_of_credit() -> None:
     assert [int(body[:4]) for body in pair.groups.bodies("alice")] == list(range(count))
 
 
+def test_sends_to_groups_that_are_held_from_outside_wait_and_others_pass() -> None:
+    pair = Pair()
+    alice, bob = pair.connect("alice"), pair.connect("bob")
+    pair.tell_server(GroupsHeld(1, ("g", "#slow#d")))
+    for app, groups in ((alice, ("g", "h")), (alice, ("h",)), (bob, ("h",))):
+        pair.send(app, b"x", groups=groups)
+        pair.run()
+    assert pair.groups.bodies("alice") == [] and pair.groups.bodies("bob") == [b"x"]
+    pair.tell_server(GroupsHeld(2, ()))
+    pair.run()
+    assert [bundle.groups for bundle in pair.groups.bundles("alice")] == [("g", "h"), ("h",)]
+
+
 def test_joins_pass_without_room_but_not_before_earlier_sends() -> None:
     pair = Pair()
     alice, bob = pair.connect("alice"), pair.connect("bob")
@@ -357,7 +370,7 @@ def bad_frames(client: ClientId) -> dict[str, bytes]:
         "another's name": framed(other, 1),
         "a sequence again": framed(client, 1) + framed(client, 1),
         "a stamp": framed(client, 1, stamp=Stamp(4, DAEMON)),
-        "more than the credit": framed(client, 1, size=200_000),
+        "more than the credit": framed(client, 1, size=2_000_000),
         "too much in one bundle": framed(client, 1, count=2, size=40_000),
         "a second hello": control_frame(client_codec.encode(Hello("x", b"", bytes(16)))),
         "after parting": part + framed(client, 1),

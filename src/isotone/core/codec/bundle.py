@@ -14,7 +14,6 @@ from isotone.core.codec.wire import (
     LAYOUT,
     SERVICES,
     Buffer,
-    are_unique,
     check_stamp,
     names_section,
     read_names,
@@ -35,7 +34,7 @@ def encode_bundle(
     """The bundle as a vector of buffers; the last one is the payload itself."""
     count, size = len(bundle.lengths), len(bundle.payload)
     _check_local(bundle, stamp, payload_max)
-    names = names_section(bundle.sender, stamp, bundle.groups)
+    names = names_section(bundle.sender, None if stamp is None else stamp.daemon.name, bundle.groups)
     sender = bundle.sender
     lamport, stamper = (0, 0) if stamp is None else (stamp.lamport, stamp.daemon.incarnation)
     try:
@@ -70,10 +69,7 @@ def decode_bundle(data: Buffer, *, payload_max: int = BUNDLE_BYTES_MAX) -> tuple
     lengths = struct.unpack_from(f"<{count}I", view, table)
     if sum(lengths) != size:
         raise RemoteProtocolError("the lengths of the messages do not add up to the payload")
-    names = read_names(view[HEAD.size : table], stamped=lamport > 0)
-    groups = tuple(names[3 if lamport else 2 :])
-    if not are_unique(groups):
-        raise RemoteProtocolError("the groups are not unique")
+    names, groups = read_names(bytes(view[HEAD.size : table]), lamport > 0)
     types = struct.unpack_from(f"<{count}H", view, table + 4 * count)
     sender = ClientId(DaemonId(names[1], incarnation), names[0], session)
     bundle = Bundle(sender, first, SERVICES[service], groups, lengths, types, view[start:], flags)

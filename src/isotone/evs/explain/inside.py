@@ -204,7 +204,7 @@ def token_text(transport: Transport, members: Sequence[DaemonId]) -> tuple[str, 
     if custody._passed is not None:
         name = members[custody._passed[1]].name
         return f"the token was handed to {name}, which has given no sign of it, {custody._retries} times again", (name,)
-    if custody._asking:
+    if custody.is_asking:
         return f"the token is elsewhere in the site; it was asked for {custody._asked} times", ()
     return "the token is elsewhere in the site", ()
 

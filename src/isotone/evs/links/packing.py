@@ -37,6 +37,8 @@ HELD_TOO_MUCH = "more incomplete frames than a window can hold"
 
 Part = tuple[int, int, int, int, memoryview]
 """Number of the frame, offset in it, its kind, its length, the bytes."""
+Piece = tuple[int, int, int, int, int, memoryview]
+"""Of a part as a body of its own: kind, its bytes, those of the frame, the frame's number, the offset, the bytes."""
 assert _PIECE.size == FRAME_HEADER_BYTES
 
 
@@ -75,11 +77,13 @@ class _Cut:
 class Packer:
     """The send queue of a link: frames in, bodies out."""
 
-    __slots__ = ("_cut", "_lanes", "_number", "_turns", "body_bytes", "large_bytes", "queued_bytes")
+    __slots__ = ("_cut", "_fills", "_lanes", "_number", "_turns", "body_bytes", "large_bytes", "queued_bytes")
 
-    def __init__(self, body_bytes: int) -> None:
+    def __init__(self, body_bytes: int, *, fills: bool = False) -> None:
+        """``fills``: behind the last piece of a large frame the next of its kind begins in the same body."""
         assert BODY_BYTES_MIN <= body_bytes < 1 << 16
         self.body_bytes = body_bytes
+        self._fills = fills
         self.queued_bytes = 0  # what the waiting frames cost; a frame half sent counts with its rest
         self.large_bytes = 0  # the share of it that belongs to frames larger than a body
         self._lanes: dict[int, deque[Frame]] = {}  # those with frames; the key is twice the kind, plus one if large
@@ -128,6 +132,33 @@ class Packer:
             self._turns.append(lanes[0])
         return parts, self.body_bytes - left
 
+    def next_run(self, count_max: int) -> tuple[list[Piece], int]:
+        """Bodies that are one full piece each, of the large frame at the head while nothing else waits; and their size.
+
+        At most so many, perhaps none: then there is `next_body`. A loop of its own, because at high load nearly all
+        packets are of this kind: 0.5 us for each instead of 4.
+        """
+        lane = self._turns[0]
+        if len(self._turns) > 1 or not lane & 1:
+            return [], 0
+        cut, size = self._cut.get(lane), self.body_bytes - PART_HEADER_BYTES
+        if cut is None:
+            cut = self._cut[lane] = _Cut(self._lanes[lane][0], self._number)
+            self._number = (self._number + 1) & 0xFFFFFFFF
+        frame = cut.frame
+        whole, begin, offset = memoryview(frame.parts[cut.part]), cut.part_offset, cut.offset
+        count = min(count_max, (min(frame.size - offset, len(whole) - begin) - 1) // size)  # never the last piece
+        if count <= 0:
+            return [], 0
+        shift, kind, total, number = begin - offset, frame.kind, frame.size, cut.number
+        ends = range(offset, offset + count * size, size)
+        pieces = [(kind, size, total, number, at, whole[at + shift : at + shift + size]) for at in ends]
+        cut.offset += count * size
+        cut.part_offset += count * size
+        self.queued_bytes -= count * size
+        self.large_bytes -= count * size
+        return pieces, count * self.body_bytes
+
     def clear(self) -> None:
         """Forget everything: the link failed."""
         self._lanes.clear()
@@ -151,7 +182,16 @@ class Packer:
         return left
 
     def _fill_large(self, lane: int, parts: list[Buffer], left: int) -> int:
-        """One piece of the large frame at the head; what is left after its last piece is for other lanes."""
+        """Pieces of the large frames at the head; what is left then is for other lanes."""
+        while left > PART_HEADER_BYTES and lane in self._lanes:
+            before = left
+            left = self._fill_piece(lane, parts, left)
+            if left == before or not self._fills:
+                break
+        return left
+
+    def _fill_piece(self, lane: int, parts: list[Buffer], left: int) -> int:
+        """One piece of the large frame at the head."""
         frame = self._lanes[lane][0]
         cut = self._cut.get(lane)
         rest = frame.size if cut is None else frame.size - cut.offset
@@ -189,6 +229,7 @@ class _Held(msgspec.Struct):
     total: int
     received: int
     pieces: dict[int, Buffer]
+    in_order: bool = True  # the pieces came one behind the other from the beginning
 
 
 class Unpacker:
@@ -201,7 +242,7 @@ class Unpacker:
         self.held_bytes_max = held_bytes_max
         self.held_bytes = 0
         self._held: dict[int, _Held] = {}
-        self._fresh: list[tuple[int, int]] = []  # frame and offset of the parts held since the last `settle`
+        self._fresh: dict[int, None] = {}  # frames of which parts are held since the last `settle`
 
     def unpack(self, body: memoryview, frames: list[Frame], at: int = 0) -> None:
         """Append the frames that this body, from ``at`` on, completes. A malformed one raises and changes nothing."""
@@ -238,24 +279,51 @@ class Unpacker:
         kind, form, size, total = _PIECE.unpack_from(body, at)
         if form == PART and at + PART_HEADER_BYTES + size == end:
             part = (*_PART.unpack_from(body, at + FRAME_HEADER_BYTES), kind, total, body[at + PART_HEADER_BYTES :])
-            self._check(part)
-            if self.held_bytes + size > self.held_bytes_max:
-                raise RemoteProtocolError(HELD_TOO_MUCH)
-            frame = self._hold(part)
-            if frame is not None:
-                frames.append(frame)
+            self._take_part(part, frames)
             return True
         if form == WHOLE and size == total and at + FRAME_HEADER_BYTES + size == end:
             frames.append(Frame(kind, (body[at + FRAME_HEADER_BYTES :],), size))
             return True
         return False
 
+    def take_parts(self, first: Part, pieces: list[memoryview], frames: list[Frame]) -> bool:
+        """Parts of one frame, one behind the other, of which the first is ``first``: the common case at high load.
+
+        False when they do not follow what is held, or something is wrong with them: then nothing changed.
+        """
+        number, offset, kind, total, _ = first
+        size = len(pieces[0]) * len(pieces)
+        held = self._held.get(number) or _Held(kind, total, 0, {})
+        follows = held.in_order and (held.received, held.kind, held.total) == (offset, kind, total)
+        is_sound = 0 < size <= total - offset and total <= self.frame_bytes_max
+        if not follows or not is_sound or self.held_bytes + size > self.held_bytes_max:
+            return False
+        if offset + size == total:
+            self._held.pop(number, None)
+            self.held_bytes -= offset
+            frames.append(Frame(kind, (b"".join([*held.pieces.values(), *pieces]),), total))
+            return True
+        self._held[number] = held
+        held.pieces.update(zip(range(offset, total, len(pieces[0])), pieces))
+        held.received = offset + size
+        self.held_bytes += size
+        self._fresh[number] = None
+        return True
+
+    def _take_part(self, part: Part, frames: list[Frame]) -> None:
+        self._check(part)
+        if self.held_bytes + len(part[4]) > self.held_bytes_max:
+            raise RemoteProtocolError(HELD_TOO_MUCH)
+        frame = self._hold(part)
+        if frame is not None:
+            frames.append(frame)
+
     def settle(self) -> None:
         """Copy what stays held, so that a small part does not keep a large receive buffer alive."""
-        for number, offset in self._fresh:
+        for number in self._fresh:
             held = self._held.get(number)
-            if held is not None and offset in held.pieces:
-                held.pieces[offset] = bytes(held.pieces[offset])
+            if held is not None:
+                held.pieces = {offset: bytes(piece) for offset, piece in held.pieces.items()}
         self._fresh.clear()
 
     def clear(self) -> None:
@@ -293,11 +361,12 @@ class Unpacker:
         held = self._held.get(number)
         if held is None:
             held = self._held[number] = _Held(kind, total, 0, {})
+        held.in_order = held.in_order and offset == held.received
         held.pieces[offset] = piece
         held.received += len(piece)
         self.held_bytes += len(piece)
         if held.received < total:
-            self._fresh.append((number, offset))
+            self._fresh[number] = None
             return None
         del self._held[number]
         self.held_bytes -= total

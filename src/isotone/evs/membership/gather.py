@@ -6,7 +6,8 @@ smaller representative is about to take us along. All these waits have an end.
 
 Implements: [Spread 6.1.8, Figures 6.6, 6.9 to 6.11]. Deviations: D-active a daemon view works on while its
 representative gathers; D-clique as in `reach`; D-smaller a representative pulls daemons only out of the views of larger
-ones, so that the views come to rest; D-picture the timeout depends on what is seen, so that joins are batched.
+ones, so that the views come to rest; D-picture the timeout depends on what is seen, so that joins are batched; D-early
+nobody is waited for when all of the daemon view that ended are here, or are known not to be there.
 """
 
 from __future__ import annotations
@@ -165,6 +166,15 @@ class Gather:
         """A daemon view that works may break meanwhile."""
         if self.is_active and (broken := self.node.broken_by()) is not None:
             self.segment.enter_seg(*broken)
+        elif self._is_complete():
+            self.on_end()
+
+    def _is_complete(self) -> bool:
+        """Whether all of the daemon view that ended are accounted for, and nobody else is reached: D-early."""
+        node = self.node
+        if self.is_active or node.at < node.not_before or not node.accounts_for(node.past.members):
+            return False
+        return {node.me.name, *node.watch.reached} == {each.name for each in self.proposal()}
 
     def on_end(self) -> None:
         """Wait on, form, or give up."""
@@ -193,6 +203,8 @@ class Gather:
         at, age = node.at, node.at - self._began_at
         if at < node.not_before:
             return node.not_before - at
+        if self._is_complete():
+            return 0
         limit = node.settings.gather_max_us + window
         if age >= 2 * limit:
             return 0

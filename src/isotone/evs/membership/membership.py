@@ -17,6 +17,8 @@ Implements: [Spread 6.1]. Deviations: D-… of the parts, listed in docs/protoco
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from isotone.core.contract import (
     Action,
     Address,
@@ -53,6 +55,7 @@ from isotone.evs.membership.standing import standing_of
 from isotone.evs.membership.states import Reason, Standing, State
 from isotone.evs.membership.transfer import Transfer
 from isotone.evs.membership.watch import DETECTOR_TIMER, PENALTY_TIMER
+from isotone.evs.ordering.stamper import Draft
 from isotone.evs.overlay.interest import InterestChanged
 from isotone.evs.transport.events import InterestStated, Submitted
 from isotone.evs.transport.settings import UNIT_BYTES_MAX
@@ -137,6 +140,14 @@ class Membership:
             node.out.clear()
             raise
         return self._take_out()
+
+    def takes(self, drafts: Sequence[Draft]) -> bool:
+        """Take drafts that only have to wait for the token, which is under way; False: hand them over as an event.
+
+        A busy sender's bundles come a dozen to a visit of the token, and each spares the way through five layers.
+        """
+        network = self.node.network
+        return not self.stopped and network is not None and network.installed and network.transport.takes(drafts)
 
     def _on(self, event: Event) -> None:
         match event:

@@ -308,6 +308,20 @@ class Node:
         is_elsewhere = card.attached is None or card.attached.id != view
         return Reason.MEMBER_LEFT if is_elsewhere and card.accepted.id >= view else None
 
+    def accounts_for(self, members: Iterable[DaemonId]) -> bool:
+        """Whether nothing more is to be learnt about these: each waits for a daemon view as we do, or is not there.
+
+        Who is merely silent may speak again, so it is waited for: D-early.
+        """
+        for member in members:
+            if member == self.me:
+                continue
+            peer = self.peers.by_name.get(member.name)
+            is_here = peer is not None and peer.daemon == member and self.watch.reaches(member.name)
+            if not (is_here and peer is not None and peer.attached is None) and not self.watch.is_absent(member.name):
+                return False
+        return True
+
     def detach(self) -> None:
         """Close the network that works. If its daemon view was installed, it is over, and what it owes is kept."""
         network = self.network

@@ -2,7 +2,8 @@
 
 Implements: [Spread 6.1.6, 6.1.7, Figures 6.5, 6.7, 6.8]. Deviations: D-alive the end of a daemon view is told to all
 its members and not only to the site, so that nobody waits for a timeout of his own; D-newmemb a NEWMEMB is followed in
-SEG too, because its coordinator would otherwise wait in vain.
+SEG too, because its coordinator would otherwise wait in vain; D-early SEG ends as soon as all of the daemon view that
+ended are accounted for.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class Segment:
         self.node = node
         self.gather: Gather
         self.representative = ""  # in REP
+        self._lost: tuple[DaemonId, ...] = ()  # of the daemon view that ended
         self._declined: dict[str, tuple[int, int]] = {}  # who gathered without us: how often, when last
 
     # --- entries ---------------------------------------------------------------------------------------------------
@@ -36,6 +38,7 @@ class Segment:
         """DeclareMembLoss: whatever network there was is over; say so, and look around."""
         node = self.node
         lost = node.others(node.members)
+        self._lost = tuple(node.members)
         node.detach()
         node.enter(State.SEG, reason)
         node.culprit = culprit
@@ -113,6 +116,9 @@ class Segment:
             node.end_within(node.settings.represented_us)
 
     def review(self) -> None:
-        """Whether the representative is still there."""
+        """Whether the representative is still there; and whether there is anybody left to look for: D-early."""
+        if self.node.state is State.SEG and len(self._lost) > 1 and self.node.accounts_for(self._lost):
+            self.on_end()
+            return
         if self.node.state is State.REP and not self.node.watch.reaches(self.representative):
             self.enter_seg(Reason.REPRESENTATIVE_LOST, self.representative)

@@ -64,6 +64,7 @@ class Watch:
     _nonces: dict[str, int] = field(default_factory=dict)  # answers up to this nonce prove nothing
     _nonce: int = 0  # the last that was sent
     _fed_at: dict[str, int] = field(default_factory=dict)
+    _refused: dict[str, None] = field(default_factory=dict)  # suspected, and their ports refuse packets
     _penalty_at: int | None = None
 
     # --- whom ------------------------------------------------------------------------------------------------------
@@ -72,6 +73,7 @@ class Watch:
         """Watch this daemon from now on, or its new incarnation from the beginning."""
         self._tell(PeerRemoved(at, peer.name))
         self._nonces[peer.name] = self._nonce
+        self._refused.pop(peer.name, None)
         peer.two_way, peer.suspected = False, ""
         self._tell(PeerAdded(at, peer.name))
         self._judge(peer, at)
@@ -82,6 +84,7 @@ class Watch:
         self.penalties.forget(name)
         self._nonces.pop(name, None)
         self._fed_at.pop(name, None)
+        self._refused.pop(name, None)
         self.changed |= self._reached.pop(name, False)
 
     def reaches(self, name: str) -> bool:
@@ -97,6 +100,11 @@ class Watch:
     def cut(self) -> tuple[str, ...]:
         """Everybody who is known and not reached, sorted."""
         return tuple(sorted(name for name in self.peers.by_name if not self.reaches(name)))
+
+    def is_absent(self, name: str) -> bool:
+        """Whether it said good-bye, or is suspected and its own host says that nobody listens at its port."""
+        peer = self.peers.by_name.get(name)
+        return name in self._refused or (peer is not None and peer.gone)
 
     # --- signs of life ---------------------------------------------------------------------------------------------
 
@@ -173,6 +181,7 @@ class Watch:
                 case Suspect(peer=name):
                     self._on_suspect(action, event.at)
                 case Trust(peer=name):
+                    self._refused.pop(name, None)
                     if (peer := self.peers.by_name.get(name)) is not None:
                         peer.suspected = ""
                         self._judge(peer, event.at)
@@ -187,6 +196,8 @@ class Watch:
         if peer is None:
             return
         peer.suspected, peer.suspected_at, peer.two_way = suspect.explain(), at, False
+        if any(each.reason is Reason.REFUSED_PORT for each in suspect.evidence):
+            self._refused[peer.name] = None
         self._nonces[peer.name] = self._nonce
         self.penalties.lost(peer.name, at)
         self._judge(peer, at)

@@ -80,6 +80,7 @@ class Delivery:
     _causal: list[Unit] = field(default_factory=list)  # CAUSAL that wait for their past
     _ready: deque[Unit] = field(default_factory=deque)  # what waited for a unit that is complete now
     _releasing: bool = False
+    _walked_at: tuple[int, int] = (-1, -1)  # the lines when `lines_moved` walked last; `take` walks by itself
     _unreliable: dict[int, int] = field(default_factory=dict)  # daemon to the time of its last UNRELIABLE delivered
 
     def __post_init__(self) -> None:
@@ -125,7 +126,10 @@ class Delivery:
     def lines_moved(self) -> list[Unit]:
         """A promise or a report came: return what can be delivered now, and forget what is stable."""
         out: list[Unit] = []
-        self._walk(out)
+        lines = (self.lines.agreed, self.lines.stable)
+        if lines != self._walked_at:  # asked after every event, and mostly nothing moved
+            self._walked_at = lines
+            self._walk(out)
         self._forget_stable()
         return out
 
@@ -154,12 +158,16 @@ class Delivery:
     def _take_reliable(self, unit: Unit, out: list[Unit]) -> None:
         stream = self._streams[unit.site]
         self.kept_bytes += len(unit.body)
-        stream.ahead[unit.sequence] = unit
-        while (following := stream.ahead.pop(stream.line.contiguous + 1, None)) is not None:
+        following: Unit | None = unit
+        if stream.ahead or unit.sequence != stream.line.contiguous + 1:
+            stream.ahead[unit.sequence] = unit
+            following = stream.ahead.pop(stream.line.contiguous + 1, None)
+        while following is not None:
             if following.kind is UnitKind.PRUNED and following.service.is_agreed:
                 stream.line.bare(following.sequence, following.lamport)
             stream.line.advance(following.sequence, following.lamport)
             stream.queue.append(following)
+            following = stream.ahead.pop(stream.line.contiguous + 1, None) if stream.ahead else None
         if unit.service in WEAK:
             self._try_early(unit, out)
         if self._causal:
@@ -254,7 +262,8 @@ class Delivery:
         """Rules one and two: everything below the agreed line in order; SAFE stops the walk until it is stable."""
         agreed, stable = self.lines.agreed, self.lines.stable
         moved = False
-        while (stream := self._lowest()) is not None:
+        lone = self._streams[0] if len(self._streams) == 1 else None
+        while (stream := lone or self._lowest()) is not None and stream.queue:
             unit = stream.queue[0]
             if unit.lamport > agreed or (unit.service is Service.SAFE and unit.lamport > stable):
                 break
@@ -285,7 +294,8 @@ class Delivery:
             out.append(unit)
             if unit.service in WEAK:
                 self._note_past(unit)
-        self._release(unit, out)
+        if self._after:
+            self._release(unit, out)
 
     def _forget_stable(self) -> None:
         stable = self.lines.stable

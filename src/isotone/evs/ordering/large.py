@@ -33,6 +33,7 @@ from isotone.evs.ordering.units import Unit, UnitKind
 
 HEAD_BYTES = 1 + FRAGMENT_HEADER_BYTES  # the kind of the whole message stands before each fragment
 PIECE_BYTES_MAX = BUNDLE_BYTES_MAX - HEAD_BYTES
+WHOLE_BYTES_MAX = BUNDLE_BYTES_MAX + WHOLE_OVERHEAD_MAX  # a single message of the size of a bundle is not cut
 ENCODED_BYTES_MAX = MESSAGE_BYTES_MAX + WHOLE_OVERHEAD_MAX  # of the largest message with what stands before it
 UNFINISHED_MAX = 1 << 16  # of one daemon; bytes are what is really bounded
 
@@ -58,7 +59,7 @@ def drafts_of(draft: Draft, *, number: int, piece_bytes: int = PIECE_BYTES_MAX) 
 
     ``number`` is unique among the large messages of this daemon that are under way, over all sessions.
     """
-    if len(draft.body) <= BUNDLE_BYTES_MAX:
+    if len(draft.body) <= WHOLE_BYTES_MAX:
         return [draft]
     kind = bytes([draft.kind])
     parts: list[bytes | memoryview] = []

@@ -109,7 +109,8 @@ class Lines:
     @property
     def agreed(self) -> int:
         """Everything with a time of at most this has been received here."""
-        return min(site.line for site in self.sites)
+        sites = self.sites
+        return sites[0].line if len(sites) == 1 else min(site.line for site in sites)
 
     @property
     def heard(self) -> int:

@@ -169,7 +169,7 @@ class Stamper:
 
     def originate(self, *, site_sequence: int, site_lamport: int, bytes_max: int) -> Origination:
         """Stamp what waits, within the visit's bytes and the daemon's window."""
-        self._line_wanted = False
+        urgent, self._line_wanted = self._line_wanted, False
         lamport = self.lamport = max(self.lamport, site_lamport)
         frames: list[Frame] = []
         while bytes_max > 0 and (turns := self._turns()) is not None:
@@ -180,6 +180,7 @@ class Stamper:
             unit = self._stamp(draft, site_sequence if reliable else 0, lamport)
             self._born.append(unit)
             self._originated.append(draft)
+            urgent = urgent or draft.service is Service.SAFE or draft.kind is UnitKind.MEMBERSHIP
             header, body = encode_unit(unit)
             frames.append(frame_of(frame_kind(unit), header, body))
             cost = len(draft.body) + UNIT_OVERHEAD_BYTES
@@ -191,7 +192,7 @@ class Stamper:
                 self._unstable.append((lamport, cost))
         self.lamport = lamport
         self.promise = (site_sequence, lamport)
-        return Origination(frames, site_sequence, lamport)
+        return Origination(frames, site_sequence, lamport, urgent)
 
     def _next_draft(self, turns: dict[str, deque[Draft]]) -> Draft:
         session = next(iter(turns))

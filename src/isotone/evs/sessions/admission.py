@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from hashlib import blake2b
+from itertools import islice
 
 import msgspec
 
@@ -30,9 +31,10 @@ class Admitted(msgspec.Struct, frozen=True, gc=False):
 
 
 class Denied(msgspec.Struct, frozen=True, gc=False):
-    """The credential is not accepted."""
+    """The credential is not accepted, or does not allow this; of whom it is, if anybody's."""
 
     reason: str
+    principal: str = ""
 
 
 Admit = Callable[[str, bytes, Address], Admitted | Denied]
@@ -87,6 +89,10 @@ class Admission:
         self._departed[client] = farewell
         if len(self._departed) > DEPARTED_MAX:
             self._departed.popitem(last=False)
+
+    def departed(self, count: int) -> list[tuple[ClientId, Farewell]]:
+        """The last so many who went, the latest first; bounded by what is remembered."""
+        return list(islice(reversed(self._departed.items()), count))
 
     # --- decisions -------------------------------------------------------------------------------------------------
 

@@ -59,7 +59,8 @@ class Asking:
         groups = check_groups(wanted.groups)
         self.requests.check_room()
         expires_at = NEVER if wanted.deadline_us is None else wanted.at + wanted.deadline_us
-        for payload, lengths, types in chunks(wanted, settings.bundle_bytes_max):
+        pieces = chunks(wanted, bundle_bytes_max=settings.bundle_bytes_max, packed_bytes_max=settings.packed_bytes_max)
+        for payload, lengths, types in pieces:
             self.requests.add_messages(
                 wanted.service, groups, payload, lengths, types, flags=wanted.flags, expires_at=expires_at
             )

@@ -17,7 +17,7 @@ HEAD_BYTES = FRAME.size
 DEADLINE_FLAG = 1
 """A request with a deadline: microseconds in front of the bundle."""
 DEADLINE = Struct("<Q")
-_KINDS = (FrameKind.BUNDLE, FrameKind.CONTROL)
+_KINDS = {int(kind): kind for kind in (FrameKind.BUNDLE, FrameKind.CONTROL)}
 
 Parts = tuple[bytes | memoryview, ...]
 Check = Callable[[FrameKind, int], None]
@@ -54,55 +54,57 @@ def bundle_frame(parts: list[bytes | memoryview], deadline_us: int | None = None
 class FrameReader:
     """Bytes in, frames out. ``check`` sees kind and size of each frame, head included, before its body is collected."""
 
-    __slots__ = ("_check", "_partial")
+    __slots__ = ("_check", "_chunks", "_kind", "_size", "held_bytes")
 
     def __init__(self, check: Check) -> None:
         self._check = check
-        self._partial = bytearray()  # the beginning of one frame, whose head was checked if it is whole
-
-    @property
-    def held_bytes(self) -> int:
-        """Bytes of the frame that is cut."""
-        return len(self._partial)
+        self._chunks: list[bytes] = []  # of the frame that is cut
+        self._kind, self._size = 0, 0  # kind and flags, and size with the head, of that frame; 0 while its head is cut
+        self.held_bytes = 0  # of the chunks
 
     def next(self, data: memoryview, at: int) -> tuple[Arrived | None, int]:
         """The next frame of the data from this place on, or None when it is cut; and the place behind it.
 
         One frame at a time, since what a frame does decides whether the next is legal.
         """
-        if self._partial:
+        if self.held_bytes:
             return self._complete(data, at)
-        if len(data) - at < HEAD_BYTES:
-            self._partial += data[at:]
-            return None, len(data)
+        left = len(data) - at
+        if left < HEAD_BYTES:
+            return self._hold(data, at, left)
         kind, flags, size = self._read_head(data, at)
+        if left < HEAD_BYTES + size:
+            self._kind, self._size = kind << 8 | flags, HEAD_BYTES + size
+            return self._hold(data, at, left)
         end = at + HEAD_BYTES + size
-        if end > len(data):
-            self._partial += data[at:]
-            return None, len(data)
         return Arrived(kind, flags, data[at + HEAD_BYTES : end]), end
 
+    def _hold(self, data: memoryview, at: int, size: int) -> tuple[None, int]:
+        """Keep so much of a frame; it is joined once, when all is there."""
+        self._chunks.append(bytes(data[at : at + size]))
+        self.held_bytes += size
+        return None, at + size
+
     def _complete(self, data: memoryview, at: int) -> tuple[Arrived | None, int]:
-        partial = self._partial
-        if len(partial) < HEAD_BYTES:
-            more = min(HEAD_BYTES - len(partial), len(data) - at)
-            partial += data[at : at + more]
-            at += more
-            if len(partial) < HEAD_BYTES:
+        if not self._size:
+            more = min(HEAD_BYTES - self.held_bytes, len(data) - at)
+            _, at = self._hold(data, at, more)
+            if self.held_bytes < HEAD_BYTES:
                 return None, at
-            self._read_head(partial, 0)
-        kind, flags, _, size = FRAME.unpack_from(partial)
-        more = min(HEAD_BYTES + size - len(partial), len(data) - at)
-        partial += data[at : at + more]
-        at += more
-        if len(partial) < HEAD_BYTES + size:
-            return None, at
-        self._partial = bytearray()
-        return Arrived(FrameKind(kind), flags, memoryview(partial)[HEAD_BYTES:]), at
+            kind, flags, size = self._read_head(b"".join(self._chunks), 0)
+            self._kind, self._size = kind << 8 | flags, HEAD_BYTES + size
+        more = min(self._size - self.held_bytes, len(data) - at)
+        if self.held_bytes + more < self._size:
+            return self._hold(data, at, more)
+        whole = memoryview(b"".join([*self._chunks, data[at : at + more]]))
+        kind, flags = _KINDS[self._kind >> 8], self._kind & 0xFF
+        self._chunks, self._kind, self._size, self.held_bytes = [], 0, 0, 0
+        return Arrived(kind, flags, whole[HEAD_BYTES:]), at + more
 
     def _read_head(self, data: Buffer, at: int) -> tuple[FrameKind, int, int]:
-        kind, flags, zero, size = FRAME.unpack_from(data, at)
-        if kind not in _KINDS or zero or not size or flags > (DEADLINE_FLAG if kind == FrameKind.BUNDLE else 0):
-            raise RemoteProtocolError(f"a frame of kind {kind} with flags {flags} and {size} bytes")
-        self._check(FrameKind(kind), HEAD_BYTES + size)
-        return FrameKind(kind), flags, size
+        number, flags, zero, size = FRAME.unpack_from(data, at)
+        kind = _KINDS.get(number)
+        if kind is None or zero or not size or flags > (DEADLINE_FLAG if kind is FrameKind.BUNDLE else 0):
+            raise RemoteProtocolError(f"a frame of kind {number} with flags {flags} and {size} bytes")
+        self._check(kind, HEAD_BYTES + size)
+        return kind, flags, size

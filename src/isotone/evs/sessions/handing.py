@@ -59,7 +59,8 @@ class Handing:
 
     def __init__(self, pool: Pool, counters: SessionCounters, permit: Permit) -> None:
         self.room: int | None = None  # bytes; None before anybody said: no bound
-        self.blocked: frozenset[str] = frozenset()  # groups; only looked up
+        self.blocked: frozenset[str] = frozenset()  # groups of slow readers here; only looked up
+        self.held: frozenset[str] = frozenset()  # groups of slow readers of others; only looked up
         self._pool = pool
         self._counters = counters
         self._permit = permit
@@ -68,6 +69,11 @@ class Handing:
     def block(self, readers: Iterable[ServerSession]) -> None:
         """Nothing goes to the groups of these readers for now."""
         self.blocked = frozenset[str]().union(*({*each.groups, each.client.private_group} for each in readers))
+
+    @property
+    def has_held(self) -> bool:
+        """Whether any request had to wait."""
+        return bool(self._held)
 
     def forget(self, session: ServerSession) -> None:
         """The session is over."""
@@ -106,7 +112,9 @@ class Handing:
             return True
         if self.room is not None and self.room <= 0:
             return False
-        return not self.blocked or self.blocked.isdisjoint(request.bundle.groups)
+        if not self.blocked and not self.held:
+            return True
+        return self.blocked.isdisjoint(request.bundle.groups) and self.held.isdisjoint(request.bundle.groups)
 
     def _hand_on(self, session: ServerSession, out: list[Action]) -> None:
         """One request leaves the inbox, to the service or, when it is not permitted, back to its client."""

@@ -96,6 +96,12 @@ class RoomChanged(Event, frozen=True, gc=False):
     room: int
 
 
+class GroupsHeld(Event, frozen=True, gc=False):
+    """Sends to these groups wait until told otherwise: readers that another automaton plays here are too slow."""
+
+    groups: tuple[str, ...]
+
+
 class SessionCounters:
     """What a daemon's sessions did; everything only grows."""
 

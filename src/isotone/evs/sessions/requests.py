@@ -165,7 +165,8 @@ class Requests:
     def _fits(self, run: Run, size: int, count: int) -> bool:
         """Whether so many messages of so many bytes have place in a bundle in the making."""
         cost = run.cost + size + ENTRY_BYTES * count
-        fits = run.size + size <= self._settings.bundle_bytes_max and cost <= self.window
+        settings = self._settings
+        fits = run.size + size <= settings.bundle_bytes_max and cost <= min(self.window, settings.packed_bytes_max)
         return fits and len(run.lengths) + count <= MESSAGES_MAX
 
     # --- deadlines -------------------------------------------------------------------------------------------------

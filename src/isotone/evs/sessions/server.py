@@ -35,12 +35,13 @@ from isotone.evs.sessions.frames import control_frame
 from isotone.evs.sessions.handing import Permit, permit_all
 from isotone.evs.sessions.indications import encode_indication
 from isotone.evs.sessions.messages import EndCode, Farewell, Hello, Resume, server_codec, shortened
-from isotone.evs.sessions.notices import RoomChanged, SessionCounters
+from isotone.evs.sessions.notices import GroupsHeld, RoomChanged, SessionCounters
 from isotone.evs.sessions.requests import NEVER
 from isotone.evs.sessions.server_session import ServerSession, State
 from isotone.evs.sessions.settings import ServerSettings
 from isotone.evs.sessions.table import DUE, SessionTable
 
+ANSWERS = (b4.Connected, b4.Disconnected, b4.Refused)
 SWEEP: TimerKey = ("sessions sweep",)
 SWEEPS = 4  # in the time after which silence counts
 UNUSED_SILENCES = 3  # so many times the same, credit for a large message may lie unused
@@ -90,6 +91,20 @@ class ServerSessions:
         """Readers for which senders are held."""
         return tuple(session.client for session in self._table.slow.blocking)
 
+    @property
+    def has_held(self) -> bool:
+        """Whether requests wait for room, or for a reader."""
+        return self._table.handing.has_held
+
+    def note_room(self, room: int) -> list[Action]:
+        """As `RoomChanged`, while nobody waits for it."""
+        self._table.handing.room = room
+        return []
+
+    def departed(self, count: int) -> list[tuple[ClientId, Farewell]]:
+        """The last so many whose sessions ended and why, the latest first."""
+        return self._table.admission.departed(count)
+
     def next_id(self, name: str) -> ClientId:
         """An id for a client that is played beside this automaton: all numbers of sessions come from here."""
         return self._table.admission.next_id(name)
@@ -97,26 +112,27 @@ class ServerSessions:
     # --- events ----------------------------------------------------------------------------------------------------
 
     def handle(self, event: Event) -> list[Action]:
-        """Take one event: of a stream, of boundary B4, `RoomChanged`, or one of the two timers."""
+        """Take one event: of a stream, of boundary B4, `RoomChanged`, `GroupsHeld`, or one of the two timers."""
         out: list[Action] = []
         if self._stopped:
             return out
+        if isinstance(event, StreamWritable):
+            self._on_writable(event.stream, out)
+            return out  # nobody was waiting for that but the stream itself
         match event:
             case b4.Indicated(receivers=receivers, indication=indication):
                 self._on_indicated(receivers, indication, event.at, out)
             case StreamReceived(stream=stream, data=data):
                 self._on_received(stream, memoryview(data), event.at, out)
-            case StreamWritable(stream=stream):
-                session = self._table.streams.get(stream)
-                if session is not None:
-                    session.busy = False
-                    self._table.flush(session, out)
             case StreamOpened(stream=stream, peer=peer, accepted=True):
                 self._on_opened(stream, peer, event.at, out)
             case StreamClosed(stream=stream, reason=reason):
                 self._on_closed(stream, reason, event.at, out)
             case RoomChanged(room=room):
                 self._table.handing.room = room
+                self._table.pump_all(event.at, out)
+            case GroupsHeld(groups=groups):
+                self._table.handing.held = frozenset(groups)
                 self._table.pump_all(event.at, out)
             case TimerFired(key=key):
                 self._on_timer(key, event.at, out)
@@ -137,6 +153,12 @@ class ServerSessions:
         if gone is not None:
             out.append(CloseStream(gone))
         self._table.due(at + self.settings.handshake_us, at, out)
+
+    def _on_writable(self, stream: int, out: list[Action]) -> None:
+        session = self._table.streams.get(stream)
+        if session is not None:
+            session.busy = False
+            self._table.flush(session, out)
 
     def _on_received(self, stream: int, data: memoryview, at: int, out: list[Action]) -> None:
         newcomer = self._newcomers.get(stream)
@@ -228,7 +250,7 @@ class ServerSessions:
     def _on_indicated(
         self, receivers: tuple[ClientId, ...], indication: b4.Indication, at: int, out: list[Action]
     ) -> None:
-        if isinstance(indication, b4.Connected | b4.Disconnected | b4.Refused):
+        if isinstance(indication, ANSWERS):
             self._on_answer(receivers[0], indication, at, out)
             return
         sessions, calm = self._table.admission.sessions, self._table.slow.calm_bytes

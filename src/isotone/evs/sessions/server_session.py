@@ -67,6 +67,7 @@ class ServerSession:
         version: int,
         settings: ServerSettings,
         memory: Memory,
+        window: int,
     ) -> None:
         self.client = client
         self.attempt = attempt  # of the client that opened it
@@ -75,7 +76,7 @@ class ServerSession:
         self.state = State.CONNECTING
         self.stream: int | None = None
         self.backlog = Backlog(memory)
-        self.credit = Credit(settings.window_bytes)
+        self.credit = Credit(window)
         self.inbox: deque[Taken] = deque()
         self.taken = 0  # requests
         self.first_expiry = NEVER  # of the inbox; never too late

@@ -18,6 +18,7 @@ FRAME_OVERHEAD_MAX = 8 + 8 + WHOLE_OVERHEAD_MAX
 
 
 PINNED_PARTS = 4
+WINDOW_BYTES = 128 * KIB
 
 
 class SlowPolicy(Enum):
@@ -43,8 +44,12 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """A session without a stream lasts so long."""
     resume_bytes_max: int = 32 * MIB
     """What is kept for a session without a stream; more ends it."""
-    window_bytes: int = 128 * KIB
+    window_bytes: int = WINDOW_BYTES
     """Credit of each client: bytes of its requests that are not handed on yet."""
+    wide_window_bytes: int = MIB
+    """The same for the first ``wide_windows_max`` that are here: a visit of the token then takes a dozen bundles. Where
+    somebody chose another window than the usual one, that is everybody's."""
+    wide_windows_max: int = 64
     large_bytes_max: int = 4 * (MESSAGE_BYTES_MAX + FRAME_OVERHEAD_MAX)
     """Credit for requests above the window, shared by all clients."""
     message_bytes_max: int = MESSAGE_BYTES_MAX
@@ -52,7 +57,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What a client has not acknowledged yet, before it is too slow; there is a warning at half."""
     buffers_bytes_max: int = 512 * MIB
     """The same for all clients together; what several receive is counted once. The one who holds most has to go."""
-    write_bytes_max: int = 64 * KIB
+    write_bytes_max: int = 256 * KIB
     """A write ends with the frame that reaches this."""
     policy: SlowPolicy = SlowPolicy.BLOCK
     policies: Mapping[str, SlowPolicy] = {}
@@ -60,10 +65,16 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     client_policies: Mapping[str, SlowPolicy] = {}
     """By the private name of the reader; goes before that of the group."""
 
+    def window_of_one_more(self, wide: int) -> int:
+        """Of a session that begins while so many have a wide window."""
+        if self.window_bytes != WINDOW_BYTES or wide >= self.wide_windows_max:
+            return self.window_bytes
+        return max(self.window_bytes, self.wide_window_bytes)
+
     @property
     def acknowledge_bytes(self) -> int:
         """Having heard so much a client says so; else with its next request or heartbeat."""
-        return min(32 * KIB, self.buffer_bytes_max // 8)
+        return min(256 * KIB, self.buffer_bytes_max // 8)
 
     @property
     def blocked_bytes_max(self) -> int:
@@ -87,7 +98,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
         Of requests four times the credit: one that is cut is joined, one that is whole stays in the buffer in which it
         came, unless that is more than four times as large.
         """
-        incoming = PINNED_PARTS * (self.sessions_max * self.window_bytes + self.large_bytes_max)
+        wide = self.wide_windows_max * self.wide_window_bytes
+        incoming = PINNED_PARTS * (self.sessions_max * self.window_bytes + wide + self.large_bytes_max)
         return incoming + self.buffers_bytes_max + self.large_frame_bytes_max + self.handshakes_max * 8 * KIB
 
 
@@ -105,7 +117,9 @@ class ClientSettings(msgspec.Struct, frozen=True, kw_only=True):
     queue_bytes_max: int = MIB
     """Messages wait here for the stream and for credit; then they are refused."""
     bundle_bytes_max: int = BUNDLE_BYTES_MAX
-    write_bytes_max: int = 64 * KIB
+    packed_bytes_max: int = 64_000
+    """Messages share a frame up to this, heads and tables included: so it crosses a machine in one datagram."""
+    write_bytes_max: int = 256 * KIB
     message_bytes_max: int = MESSAGE_BYTES_MAX
     frame_bytes_max: int = 2 * (MESSAGE_BYTES_MAX + FRAME_OVERHEAD_MAX)
     """A larger frame of the daemon is malformed."""

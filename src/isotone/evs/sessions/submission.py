@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 from isotone.core import boundary as b4
 from isotone.core.bundles import GROUPS_MAX, MESSAGES_MAX, Bundle
+from isotone.core.codec.bundle import ENTRY_BYTES
 from isotone.core.errors import LocalProtocolError
 from isotone.core.names import check_group_name, is_private_group
 from isotone.evs.sessions.notices import SendWanted
 
 SMALL_MAX = 0xFFFF
 
-Chunk = tuple[bytes | memoryview, list[int], list[int]]
+Chunk = tuple[bytes | memoryview, Sequence[int], Sequence[int]]
 """Payload, lengths, types of what may be one bundle."""
 
 
@@ -50,7 +53,7 @@ def check_bundle(bundle: Bundle, *, message_bytes_max: int, bundle_bytes_max: in
 
 def check_send(wanted: SendWanted, *, message_bytes_max: int, queue_bytes_max: int) -> None:
     """Messages that a caller wants to send."""
-    sizes = [len(body) for body in wanted.bodies]
+    sizes = list(map(len, wanted.bodies))
     if not sizes:
         raise LocalProtocolError("nothing to send")
     if max(sizes) > message_bytes_max:
@@ -64,22 +67,28 @@ def check_send(wanted: SendWanted, *, message_bytes_max: int, queue_bytes_max: i
     _check_numbers(wanted.types, wanted.flags)
 
 
-def chunks(wanted: SendWanted, bundle_bytes_max: int) -> Iterator[Chunk]:
-    """The messages in pieces that each may be one bundle: full ones, or a single large message."""
-    types = wanted.types or (0,) * len(wanted.bodies)
-    start, size = 0, 0
-    for place, body in enumerate(wanted.bodies):
-        if place > start and (size + len(body) > bundle_bytes_max or place - start == MESSAGES_MAX):
-            yield _chunk(wanted, types, start, place)
-            start, size = place, 0
-        size += len(body)
-    yield _chunk(wanted, types, start, len(wanted.bodies))
+def cuts(sizes: Sequence[int], *, bundle_bytes_max: int, packed_bytes_max: int) -> Iterator[tuple[int, int]]:
+    """Where messages of these sizes are cut, so that each piece may be one bundle: a full one, or a single message."""
+    ends = list(accumulate(sizes))
+    count, start, behind = len(ends), 0, 0  # ``behind``: payload of all pieces before
+    while start < count:
+        fits = bisect_right(ends, behind + bundle_bytes_max, start)
+        packed = behind + packed_bytes_max + ENTRY_BYTES * start
+        if ends[fits - 1] + ENTRY_BYTES * fits > packed:
+            fits = bisect_right(range(fits), packed, start, key=lambda place: ends[place] + ENTRY_BYTES * (place + 1))
+        end = max(start + 1, min(fits, start + MESSAGES_MAX))
+        yield start, end
+        start, behind = end, ends[end - 1]
 
 
-def _chunk(wanted: SendWanted, types: tuple[int, ...], start: int, end: int) -> Chunk:
-    bodies = wanted.bodies[start:end]
-    payload = bodies[0] if len(bodies) == 1 else b"".join(bodies)
-    return payload, [len(body) for body in bodies], list(types[start:end])
+def chunks(wanted: SendWanted, *, bundle_bytes_max: int, packed_bytes_max: int) -> Iterator[Chunk]:
+    """The messages in pieces that each may be one bundle."""
+    sizes = list(map(len, wanted.bodies))
+    types = wanted.types or (0,) * len(sizes)
+    for start, end in cuts(sizes, bundle_bytes_max=bundle_bytes_max, packed_bytes_max=packed_bytes_max):
+        bodies = wanted.bodies[start:end]
+        payload = bodies[0] if end - start == 1 else b"".join(bodies)
+        yield payload, sizes[start:end], types[start:end]
 
 
 def _check_numbers(types: tuple[int, ...], flags: int) -> None:

@@ -54,10 +54,16 @@ class SessionTable:
             version=newcomer.version,
             settings=self._settings,
             memory=self.memory,
+            window=self._window(),
         )
         self.admission.enter(session)
         self._attach(session, newcomer.stream, at)
         out.append(b4.Ask(client, b4.Connect()))
+
+    def _window(self) -> int:
+        """Of one more session."""
+        settings, sessions = self._settings, self.admission.sessions.values()
+        return settings.window_of_one_more(sum(each.credit.window > settings.window_bytes for each in sessions))
 
     def resume(self, session: ServerSession, stream: int, at: int, out: list[Action]) -> None:
         """A session goes on, on another stream."""
@@ -84,7 +90,7 @@ class SessionTable:
             client=str(session.client),
             key=self.admission.key_of(session.client),
             credit=credit,
-            window=settings.window_bytes,
+            window=session.credit.window,
             message_bytes_max=settings.message_bytes_max,
             acknowledge_bytes=settings.acknowledge_bytes,
             heartbeat_us=settings.heartbeat_us,

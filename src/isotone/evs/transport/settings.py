@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import msgspec
 
+from isotone.core.bundles import BUNDLE_BYTES_MAX
+from isotone.core.codec.fragment import WHOLE_OVERHEAD_MAX
 from isotone.evs.links.fragments import MESSAGE_BYTES_MAX
 from isotone.evs.links.hop.settings import HopSettings
 from isotone.evs.links.ring import RingSettings
@@ -16,7 +18,7 @@ from isotone.evs.ordering.units import Unit
 from isotone.evs.overlay.topology import LinkLimits
 
 FRAGMENT_HEADERS = 16  # of a large message at most one part in so many is headers of its fragments
-UNIT_BYTES_MAX = 64 * 1024 + UNIT_OVERHEAD_BYTES
+UNIT_BYTES_MAX = BUNDLE_BYTES_MAX + WHOLE_OVERHEAD_MAX + UNIT_OVERHEAD_BYTES
 RESENT_BYTES_MAX = UNIT_BYTES_MAX + 2 * 1024  # a unit of an earlier daemon view inside of one of the membership
 
 

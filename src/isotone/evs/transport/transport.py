@@ -102,7 +102,8 @@ class Transport:
             settings=settings.ring,
         )
         self.injection = Injection(self.ring)
-        self.gateway = Gateway(me, view, Routes(view.topology), settings, first_stream) if me == site.gateway else None
+        leads = me == site.gateway and self._sites > 1  # of a lone site nothing leaves
+        self.gateway = Gateway(me, view, Routes(view.topology), settings, first_stream) if leads else None
         self._first_stream = first_stream
         self._trunks = {trunk.site: trunk for trunk in self.gateway.trunks} if self.gateway else {}
         self._near = {view.addresses[daemon] for daemon in site.daemons}
@@ -154,6 +155,13 @@ class Transport:
         self._conclude(event.at)
         return self._take_out()
 
+    def takes(self, drafts: Sequence[Draft]) -> bool:
+        """Take drafts while the token was asked for and did not come: nothing else moves. False: as an event."""
+        if self.failed is not None or not self.ring.is_awaited:
+            return False
+        self._on_submitted(drafts)
+        return True
+
     # --- for the membership ----------------------------------------------------------------------------------------
 
     @property
@@ -185,7 +193,7 @@ class Transport:
         for draft in drafts:
             if len(draft.body) > (RESENT_BYTES_MAX if draft.kind is UnitKind.MEMBERSHIP else UNIT_BYTES_MAX):
                 raise LocalProtocolError(f"a draft of more than {UNIT_BYTES_MAX} bytes: split it into fragments")
-        waiting = self.stamper.waiting_bytes + sum(len(draft.body) for draft in drafts)
+        waiting = self.stamper.waiting_bytes + sum([len(draft.body) for draft in drafts])
         if waiting > self.settings.waiting_bytes_bound:
             raise LocalProtocolError(f"{waiting} bytes would wait to be stamped: look at the room first")
         self.stamper.submit(drafts)
@@ -203,18 +211,13 @@ class Transport:
         if key == UPDATE_TIMER:
             self._update_at = None  # `_conclude` looks what is due
         elif key == PATIENCE_TIMER:
-            self._on_patience(event.at)
+            if (reason := self._patience.fired(event.at)) is not None:
+                self._fail("lines", reason)
+            self._out += self._patience.rearm(event.at)
         elif (trunk := self._timers.get(key)) is not None:
             self._from_trunk(trunk, trunk.handle(event), event.at)
         else:
             self._from_ring(self.ring.handle(event), event.at)
-
-    def _on_patience(self, at: int) -> None:
-        reason = self._patience.fired(at)
-        if reason is not None:
-            self._fail("lines", reason)
-        else:
-            self._out += self._patience.rearm(at)
 
     def _on_stream(self, event: StreamOpened | StreamReceived | StreamWritable | StreamClosed) -> None:
         trunk, events, actions = self._streams.route(event)
@@ -323,14 +326,15 @@ class Transport:
             if unit.service is not Service.UNRELIABLE:
                 assert not self.delivery.has_received(unit), f"unit {unit.sequence} of site {unit.site} came twice"
                 self._top = max(self._top, unit.lamport)
-        self._out += self._record.received([unit for unit in units if unit.daemon != self.stamper.daemon])
+        if self.settings.record_network:
+            self._out += self._record.received([unit for unit in units if unit.daemon != self.stamper.daemon])
 
     # --- after every event -----------------------------------------------------------------------------------------
 
     def _conclude(self, at: int) -> None:
         """Until nothing moves: have the token come, take what was stamped, walk, tell the others."""
         lines = self.delivery.lines
-        rooms = self._stamping_room(at)
+        rooms = self.injection.stamping_room if self.gateway is None else self.gateway.stamping_room(at)
         progress = self._progress(rooms)
         moving = True
         while moving and self.failed is None:
@@ -345,7 +349,7 @@ class Transport:
             lines.sites[self._site].promise(*self.stamper.promise)
             self._delivered += self.delivery.lines_moved()
             self._send(at)
-            rooms = self._stamping_room(at)
+            rooms = self.injection.stamping_room if self.gateway is None else self.gateway.stamping_room(at)
             progress = self._progress(rooms)
             moving = bool(born) or before != progress
         if self.failed is None:
@@ -356,9 +360,6 @@ class Transport:
         units, bulk = rooms
         stamper, stable = self.stamper, self.delivery.lines.stable
         return self.ring.site_line, stable, stamper.promise, stamper.has_born, units > 0, bulk > 0
-
-    def _stamping_room(self, at: int) -> tuple[int, int]:
-        return self.gateway.stamping_room(at) if self.gateway is not None else self.injection.stamping_room
 
     def _wants_token(self) -> bool:
         """To stamp, to promise, or (a ring of one has no rotation that would do it) to raise the site's line."""
@@ -375,15 +376,16 @@ class Transport:
                 self._from_trunk(trunk, actions, at)
             if not self._lone:
                 self.injection.press(*gateway.stamping_room(at))
-        if not self._lone:
+        if not self._lone and self.injection.waiting_bytes:
             self._from_ring(self.injection.pump(at), at)
 
     def _arm(self, at: int) -> None:
-        wait = None if self.gateway is None else self.gateway.update_wait_us(at, self.delivery.lines.heard)
-        due_at = None if wait is None else at + wait
-        if due_at != self._update_at:
-            self._update_at = due_at
-            self._out.append(CancelTimer(UPDATE_TIMER) if wait is None else SetTimer(UPDATE_TIMER, wait))
+        if self.gateway is not None:
+            wait = self.gateway.update_wait_us(at, self.delivery.lines.heard)
+            due_at = None if wait is None else at + wait
+            if due_at != self._update_at:
+                self._update_at = due_at
+                self._out.append(CancelTimer(UPDATE_TIMER) if wait is None else SetTimer(UPDATE_TIMER, wait))
         self._out += self._patience.look(at, top=self._top)
 
     def _take_out(self) -> list[Action]:

@@ -7,7 +7,8 @@
      ▼                   ▼
    asking            AT REST ──▶ asked for, or wanted here: the next visit
 ```
-Implements: [Spread 4.1], loss of the token. Deviations: D-rest as in `isotone.evs.links.ring.ring`.
+Implements: [Spread 4.1], loss of the token. Deviations: D-rest and D-linger as in
+`isotone.evs.links.ring.ring`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import msgspec
 
 from isotone.core.contract import Action, CancelTimer, SetTimer
 from isotone.evs.links.ring.dispatch import Dispatch
-from isotone.evs.links.ring.events import REQUEST_TIMER, RESTING, TOKEN_TIMER
+from isotone.evs.links.ring.events import LINGER_TIMER, REQUEST_TIMER, RESTING, TOKEN_TIMER
 from isotone.evs.links.ring.settings import RingSettings
 from isotone.evs.links.ring.token import PacketKind, Token
 
@@ -28,7 +29,18 @@ class TokenLost(Exception):
 class Custody:
     """One member's knowledge of the token between its visits."""
 
-    __slots__ = ("_asked", "_asking", "_dispatch", "_passed", "_resting", "_retries", "_settings", "at_rest", "visit")
+    __slots__ = (
+        "_asked",
+        "_dispatch",
+        "_lingers",
+        "_passed",
+        "_resting",
+        "_retries",
+        "_settings",
+        "at_rest",
+        "is_asking",
+        "visit",
+    )
 
     def __init__(self, dispatch: Dispatch, settings: RingSettings) -> None:
         self.visit = 0  # of the last token seen
@@ -37,7 +49,8 @@ class Custody:
         self._passed: tuple[Token, int] | None = None  # sent to whom, no sign of life since
         self._retries = 0
         self._resting = 0  # the last visit after which somebody announced that the token rests
-        self._asking = False
+        self._lingers = False  # the token, at rest here after somebody used it
+        self.is_asking = False
         self._asked = 0  # times since the last visit
 
     # --- it is here ------------------------------------------------------------------------------------------------
@@ -53,13 +66,32 @@ class Custody:
         seen = self._dispatch.word_to_all(PacketKind.SEEN, self.visit, RESTING)
         return [*self._stop_asking(), CancelTimer(TOKEN_TIMER), *seen]
 
+    def linger(self, token: Token, *, announce: bool) -> list[Action]:
+        """It was put to use, and stays a little: D-linger. That is a jump, since nobody else was asked."""
+        kept = msgspec.structs.replace(token, jumped_at=token.visit + 1)
+        actions = self.keep(kept) if announce else self._stop_asking()
+        self.at_rest = kept
+        if not self._lingers:
+            self._lingers = True
+            actions.append(SetTimer(LINGER_TIMER, self._settings.linger_us))
+        return actions
+
+    def on_linger_timer(self, successor: int) -> list[Action]:
+        """It stayed long enough."""
+        lingered, self._lingers = self._lingers, False
+        return self._hand_to(successor, self.at_rest) if lingered and self.at_rest is not None else []
+
     def pass_on(self, member: int, token: Token) -> list[Action]:
         """After a visit."""
         return [*self._stop_asking(), *self._hand_to(member, token)]
 
     def _hand_to(self, member: int, token: Token) -> list[Action]:
         self.at_rest, self._passed = None, (token, member)
-        return [self._dispatch.token_to(member, token), SetTimer(TOKEN_TIMER, self._settings.token_retry_us)]
+        handed = [self._dispatch.token_to(member, token), SetTimer(TOKEN_TIMER, self._settings.token_retry_us)]
+        if self._lingers:
+            self._lingers = False
+            return [*handed, CancelTimer(LINGER_TIMER)]
+        return handed
 
     def on_request(self, sender: int, successor: int) -> list[Action]:
         """A resting token goes to whoever asks: D-rest."""
@@ -73,12 +105,15 @@ class Custody:
 
     def on_seen(self, visit: int, flags: int) -> list[Action]:
         """Somebody says that this token came."""
+        actions: list[Action] = []
         if flags & RESTING:
             self._resting = max(self._resting, visit)
+            if self.is_asking and self._resting >= self.visit:
+                actions += self._ask()  # at once, and not when the timer thinks of it
         if self._passed is not None and visit >= self._passed[0].visit:
             self._passed, self._retries = None, 0
-            return [CancelTimer(TOKEN_TIMER)]
-        return []
+            actions.append(CancelTimer(TOKEN_TIMER))
+        return actions
 
     def data_came(self, top: int) -> None:
         """The highest link sequence known here. Somebody sends behind our token: it arrived."""
@@ -99,16 +134,16 @@ class Custody:
 
     def want(self) -> list[Action]:
         """Ask for it if it rests elsewhere; else it is on its way."""
-        if self._asking:
+        if self.is_asking:
             return []
-        self._asking = True
+        self.is_asking = True
         if self._resting >= self.visit:
             return self._ask()
         return [SetTimer(REQUEST_TIMER, self._settings.request_retry_us)]
 
     def on_request_timer(self) -> list[Action]:
         """It did not come."""
-        return self._ask() if self._asking else []
+        return self._ask() if self.is_asking else []
 
     def _ask(self) -> list[Action]:
         """Whoever has the token may be gone without anybody else noticing: asking has an end."""
@@ -120,11 +155,11 @@ class Custody:
 
     def _stop_asking(self) -> list[Action]:
         self._asked = 0
-        if not self._asking:
+        if not self.is_asking:
             return []
-        self._asking = False
+        self.is_asking = False
         return [CancelTimer(REQUEST_TIMER)]
 
     def abandon(self) -> list[Action]:
         """The ring failed."""
-        return [*self._stop_asking(), CancelTimer(TOKEN_TIMER)]
+        return [*self._stop_asking(), CancelTimer(TOKEN_TIMER), CancelTimer(LINGER_TIMER)]

@@ -6,6 +6,7 @@ from isotone.core.contract import Action, Event
 
 TOKEN_TIMER = ("ring", "token")
 REQUEST_TIMER = ("ring", "request")
+LINGER_TIMER = ("ring", "linger")
 RESTING = 1  # flag of SEEN: the token stays here
 
 

@@ -20,6 +20,16 @@ class PacketStore:
     def __len__(self) -> int:
         return len(self._held)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is missing up to the highest that is known."""
+        return self.top == self.through
+
+    def extend(self, first: int, datagrams: Sequence[Datagram]) -> None:
+        """Keep the next packets of a whole store."""
+        self._held.update(enumerate(datagrams, first))
+        self.through = self.top = first + len(datagrams) - 1
+
     def add(self, sequence: int, datagram: Datagram) -> bool:
         """Keep a packet; False when it was here before."""
         held = self._held

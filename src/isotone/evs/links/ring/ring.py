@@ -8,6 +8,8 @@ D-accelerated  the token leaves before the last packets of the visit do, so that
                still on the wire; hence a member asks only for what the previous visit's token promised.
 D-rest         at idle the token rests with who sent last. A member that wants it asks, and it goes there directly; who
                has it at rest sends at once.
+D-linger       who has it at rest, or is alone to send, and sends a little keeps it a little longer, so that the next
+               message finds it there and most cost no rotation; not if somebody asks, or waits for lines to rise.
 D-share        an equal share of the global window is everybody's, whatever others sent.
 D-claim        a line on the token counts when two visits in a row show it and the token did not leave the ring's order
                between them, since only then was every member asked.
@@ -37,14 +39,15 @@ from isotone.evs.links.contract import (
     LinkCounters,
     LinkRoomy,
 )
-from isotone.evs.links.packing import Packer
+from isotone.evs.links.packing import PART, Packer
 from isotone.evs.links.ring.custody import Custody, TokenLost
 from isotone.evs.links.ring.dispatch import Dispatch
-from isotone.evs.links.ring.events import REQUEST_TIMER, TOKEN_TIMER, SiteLineRose, TokenWanted
+from isotone.evs.links.ring.events import LINGER_TIMER, REQUEST_TIMER, TOKEN_TIMER, SiteLineRose, TokenWanted
 from isotone.evs.links.ring.inbound import Inbound, Word
 from isotone.evs.links.ring.packets import Datagram, PacketStore
 from isotone.evs.links.ring.settings import RingSettings
 from isotone.evs.links.ring.token import (
+    LONE_PART,
     NOBODY,
     PACKET,
     Origin,
@@ -54,6 +57,8 @@ from isotone.evs.links.ring.token import (
     decode_token,
     lower_or_raise,
 )
+
+URGENT_ROTATIONS = 3  # after which all have claimed the lines that somebody waited for
 
 
 class Ring:
@@ -90,7 +95,7 @@ class Ring:
         self._inbound = Inbound(
             ring=ring, others=others, packets=self._packets, settings=settings, counters=self.counters
         )
-        self._packer = Packer(settings.body_bytes)
+        self._packer = Packer(settings.body_bytes, fills=True)
         self._before: Token | None = None  # as it came at the visit before this one
         self._sent_last = 0  # packets of mine in the rotation that the token's flow counts
         self._short = False  # of room, and nobody was told yet that it returned
@@ -101,6 +106,11 @@ class Ring:
     def room(self) -> int:
         """Bytes of frames that may be offered now."""
         return max(0, self._settings.queue_bytes_max - self._packer.queued_bytes)
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether the token was asked for and did not come yet."""
+        return self._custody.is_asking
 
     @property
     def memory_max(self) -> int:
@@ -156,6 +166,7 @@ class Ring:
 
     def _visit_now(self, came: Token) -> list[Action]:
         """Repair, originate, pass the token on before the last packets leave, then claim what its lines allow."""
+        rested, offered = self._custody.at_rest is came, bool(self._packer)
         self._custody.visited(came)
         resent = self._resend(came.missing)
         allowed = self._allowance(came) - len(resent)
@@ -168,11 +179,25 @@ class Ring:
             self._packer.offer(origination.frames)
         fresh = self._pack(came.link_sequence, allowed)
         up = self._claim(came)
-        onward = self._updated(came, origination, resent=resent, fresh=len(fresh))
+        onward = self._updated(came, origination, resent=resent, fresh=len(fresh), offered=offered)
+        lingers = bool(fresh) and self._may_linger(came, onward, rested=rested)
         self._before, self._sent_last = came, len(resent) + len(fresh)
         cut = max(0, len(fresh) - self._settings.late_window)
+        if lingers:
+            lingering = self._custody.linger(onward, announce=not rested)
+            return [*self._dispatch.to_all(fresh), *lingering, *up, *self._roomy()]
         early = self._dispatch.to_all([*(self._packets.held(each) for each in resent), *fresh[:cut]])
         return [*early, *self._pass_on(onward), *self._dispatch.to_all(fresh[cut:]), *up, *self._roomy()]
+
+    def _may_linger(self, came: Token, onward: Token, *, rested: bool) -> bool:
+        """Whether nobody else sends or waits for lines to rise, and little would have to be sent again: D-linger."""
+        others = came.rest_with != self._me or came.flow > self._sent_last or came.received < came.link_sequence
+        if len(self._members) == 1 or onward.missing or (others and not rested):
+            return False
+        if onward.visit - onward.urgent_at < URGENT_ROTATIONS * len(self._members):
+            return False
+        idle = not self._packer and not self._origin.is_waiting()
+        return idle and len(self._packets) <= self._settings.linger_max
 
     def _resend(self, missing: Sequence[int]) -> list[int]:
         """What was asked for and is here."""
@@ -191,7 +216,18 @@ class Ring:
         fresh: list[Datagram] = []
         packer, add, kind, me, ring = self._packer, self._packets.add, PacketKind.DATA, self._me, self._ring
         sent_bytes = 0
+        head = LONE_PART.pack
         while packer and len(fresh) < count_max:
+            pieces, run_bytes = packer.next_run(count_max - len(fresh))
+            for piece_kind, piece_size, total, number, offset, piece in pieces:
+                sequence += 1
+                header = head(kind, 0, me, ring, sequence, piece_kind, PART, piece_size, total, number, offset)
+                lone: Datagram = (header, piece)
+                add(sequence, lone)
+                fresh.append(lone)
+            sent_bytes += run_bytes
+            if pieces:
+                continue
             datagram, size = packer.next_body()
             sequence += 1
             datagram.insert(0, PACKET.pack(kind, 0, me, ring, sequence))
@@ -218,7 +254,7 @@ class Ring:
         self.site_line = line
         return [SiteLineRose(line)]
 
-    def _updated(self, came: Token, origination: Origination, *, resent: list[int], fresh: int) -> Token:
+    def _updated(self, came: Token, origination: Origination, *, resent: list[int], fresh: int, offered: bool) -> Token:
         top = came.link_sequence + fresh
         promised = 0 if self._before is None else self._before.link_sequence
         missing = self._packets.missing(promised, self._settings.requests_max)
@@ -248,12 +284,13 @@ class Ring:
             jumped_at=came.jumped_at,
             calm=0,
             missing=tuple(sorted({*unserved, *missing}))[: self._settings.requests_max],
+            urgent_at=came.visit + 1 if origination.urgent or offered or resent else came.urgent_at,
         )
         return msgspec.structs.replace(token, calm=came.calm + 1) if self._is_calm(came, token) else token
 
     def _is_calm(self, came: Token, onward: Token) -> bool:
-        """Nothing but the count of visits changed, and nothing waits."""
-        same = msgspec.structs.replace(onward, visit=came.visit, calm=came.calm)
+        """Nothing changed that anybody waits to see twice, and nothing waits."""
+        same = msgspec.structs.replace(onward, visit=came.visit, calm=came.calm, flow=came.flow)
         return same == came and not self._packer and not self._origin.is_waiting() and not onward.missing
 
     def _pass_on(self, onward: Token) -> list[Action]:
@@ -298,6 +335,8 @@ class Ring:
     def _on_timer(self, key: object) -> list[Action]:
         if key == REQUEST_TIMER:
             return self._custody.on_request_timer()
+        if key == LINGER_TIMER:
+            return self._custody.on_linger_timer(self._successor)
         assert key == TOKEN_TIMER, key
         return self._custody.on_token_timer()
 

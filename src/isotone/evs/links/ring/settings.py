@@ -18,9 +18,25 @@ class RingSettings(msgspec.Struct, frozen=True, kw_only=True):
     token_retries_max: int = 10  # and the ring is declared failed after so many
     request_retry_us: int = 5_000  # a resting token is asked for again after this
     requests_unanswered_max: int = 200  # and the ring is declared failed after so many without a visit
+    linger_us: int = 20_000  # who sends a little while the token rests keeps it for so long; 0: not at all
     frame_bytes_max: int = 128 * 1024
     queue_bytes_max: int = 4 * 1024 * 1024  # of frames offered and not yet sent
     multicast: bool = True  # else each packet goes to each member on its own
+
+    def on_one_machine(self) -> RingSettings:
+        """Where all members share a machine, whose loopback carries 64 KiB in one packet: a bundle is one packet.
+
+        The windows have about the same bytes. For 64 messages of 1 KiB all daemons together spend 60 us instead of 700.
+        """
+        return msgspec.structs.replace(
+            self, body_bytes=65_400, personal_window=16, global_window=48, late_window=16, unsettled_max=192
+        )
+
+    def with_large_buffers(self) -> RingSettings:
+        """Where sockets hold several megabytes: a visit of the token takes a dozen bundles instead of four."""
+        return msgspec.structs.replace(
+            self, personal_window=600, global_window=1_800, late_window=600, unsettled_max=5_000
+        )
 
     @property
     def window_max(self) -> int:
@@ -36,6 +52,11 @@ class RingSettings(msgspec.Struct, frozen=True, kw_only=True):
         """
         share = max(1, self.global_window // members)
         return min(self.personal_window, max(share, self.global_window - others), self.unsettled_max - unsettled)
+
+    @property
+    def linger_max(self) -> int:
+        """Packets that not all are known to have, while a token lingers."""
+        return self.unsettled_max // 8 if self.linger_us else -1
 
     def failure_bound_us(self) -> int:
         """From the loss of a token to the declaration that the ring failed."""

@@ -19,7 +19,8 @@ from isotone.core.errors import RemoteProtocolError
 from isotone.evs.links.contract import Frame
 
 PACKET = struct.Struct("!BBHQQ")  # kind, flags, sender, ring, link sequence or visit
-TOKEN = struct.Struct("!QQQHIQQQHHHQH")
+LONE_PART = struct.Struct("!BBHQQBBHIII")  # such a packet that is one part of a large frame, with the part's header
+TOKEN = struct.Struct("!QQQQHIQQQHHHQH")
 NOBODY = 0xFFFF
 
 
@@ -48,6 +49,7 @@ class Token(msgspec.Struct, frozen=True, gc=False):
     jumped_at: int  # the visit at which it last left the ring's order
     calm: int  # hops since anything changed
     missing: tuple[int, ...] = ()  # link sequences asked for
+    urgent_at: int = 0  # the last visit at which something was sent whose senders wait for the lines to rise
 
 
 class Origination(msgspec.Struct, frozen=True, gc=False):
@@ -56,6 +58,7 @@ class Origination(msgspec.Struct, frozen=True, gc=False):
     frames: Sequence[Frame]
     site_sequence: int
     site_lamport: int
+    urgent: bool = False  # somebody waits for the lines to rise, so the token must go round
 
 
 class Origin(Protocol):
@@ -80,6 +83,7 @@ def encode_token(token: Token) -> bytes:
         token.link_sequence,
         token.received,
         token.jumped_at,
+        token.urgent_at,
         token.received_modifier,
         token.flow,
         token.site_sequence,
@@ -103,8 +107,8 @@ def decode_token(body: memoryview) -> Token:
         raise RemoteProtocolError("a token cut short") from None
     if len(body) != TOKEN.size + 8 * len(missing):
         raise RemoteProtocolError("a token with a tail")
-    (link_sequence, received, jumped_at, modifier, flow, *site, rest_with, calm, visit, _) = fields
-    if received > link_sequence or jumped_at > visit + 1:
+    (link_sequence, received, jumped_at, urgent_at, modifier, flow, *site, rest_with, calm, visit, _) = fields
+    if received > link_sequence or max(jumped_at, urgent_at) > visit + 1:
         raise RemoteProtocolError("a token that contradicts itself")
     site_sequence, site_lamport, site_line, line_modifier = site
     return Token(
@@ -121,6 +125,7 @@ def decode_token(body: memoryview) -> Token:
         jumped_at=jumped_at,
         calm=calm,
         missing=missing,
+        urgent_at=urgent_at,
     )
 
 
