@@ -23,7 +23,7 @@ from isotone.core.ids import ClientId, DaemonId, DaemonViewId, GroupViewId
 from isotone.core.views import Cause
 
 WITHIN_S = 120.0
-COMMAND = [sys.executable, "-m", "isotone.cli", "demo", "--directory"]
+COMMAND = [sys.executable, "-m", "isotone.cli", "demo", "--no-report", "--directory"]
 
 
 def processes_of(directory: Path) -> list[str]:

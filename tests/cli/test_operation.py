@@ -7,6 +7,7 @@ import os
 import pty
 import select
 import signal
+import subprocess
 import sys
 import time
 import urllib.request
@@ -17,7 +18,7 @@ import pytest
 
 from isotone.cli.admin_client import AdminClient
 from isotone.daemon.admin.metric_table import METRICS
-from tests.cli.running import Running, answers, first_object, isotone, process, told, wait_until
+from tests.cli.running import WITHIN_S, Running, answers, first_object, isotone, process, told, wait_until
 
 # --- looking -------------------------------------------------------------------------------------------------------
 
@@ -160,6 +161,32 @@ def test_chat_sends_what_is_typed_and_shows_it(cluster: Running) -> None:
     assert result.exit_code == 0, result.output
     said = [line for line in result.stdout.splitlines() if "#ada#d1" in line and "view" not in line]
     assert said == ["room #ada#d1: hello", "room #ada#d1: world"]
+
+
+def test_watching_without_a_terminal_prints_each_time_and_ends_with_its_reader(cluster: Running) -> None:
+    command = [sys.executable, "-m", "isotone.cli", "status", "--watch", "--every", "0.1", *cluster.at("d1")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
+        assert watching.stdout is not None and watching.stderr is not None
+        seen = 0
+        while seen < 2:
+            seen += "daemon view" in watching.stdout.readline()
+        watching.stdout.close()
+        assert watching.wait(WITHIN_S) == 0
+        assert watching.stderr.read() == ""
+
+
+def test_chat_whose_reader_has_gone_ends_quietly(cluster: Running) -> None:
+    """As in ``isotone group chat room | head -1``: also while it waits for what is typed."""
+    command = [sys.executable, "-m", "isotone.cli", "group", "chat", "pipe", "--name", "cut", "--address"]
+    with subprocess.Popen(
+        [*command, cluster.clients], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as chatting:
+        assert chatting.stdout is not None and chatting.stderr is not None
+        assert b"view" in chatting.stdout.readline()
+        chatting.stdout.close()
+        assert isotone("group", "send", "pipe", "hello", "--address", cluster.clients).exit_code == 0
+        assert chatting.wait(WITHIN_S) == 0
+        assert chatting.stderr.read() == b""
 
 
 def test_names_that_are_refused_end_with_2(cluster: Running) -> None:

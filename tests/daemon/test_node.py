@@ -121,18 +121,21 @@ def test_reload_takes_what_it_can_and_names_the_rest(tmp_path: Path) -> None:
             stack = msgspec.structs.replace(before.stack, membership=membership)
             wanted = msgspec.structs.replace(before, stack=stack, port=9, faults=True)
 
-            async def read() -> NodeSettings:
-                return wanted
+            async def read() -> tuple[NodeSettings, list[str]]:
+                return wanted, ["the access list changed"]
 
             node.read_settings = read
             said = await node.reload()
             assert "d2" in node.stack.membership.node.peers.by_name
-            assert [line for line in said if "needs a restart" in line] == [
-                "port changed: that needs a restart",
-                "faults changed: that needs a restart",
-            ]
+            assert said[1:] == ["faults: enabled", "port changed: that needs a restart", "the access list changed"]
+            node.set_fault_rules([{"daemon": "d2", "cut": True}])
+            assert node.fault_rules()
             wanted = before
-            assert "d2 removed" in (await node.reload())[0]
+            said = await node.reload()
+            assert "d2 removed" in said[0] and said[1] == "faults: not enabled any more, and healed"
+            assert node.fault_rules() is None
+            with pytest.raises(InputError, match="not enabled"):
+                node.set_fault_rules([])
             assert "d2" not in node.stack.membership.node.peers.by_name
 
     run(main())

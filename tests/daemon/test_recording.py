@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import msgspec
@@ -98,6 +99,26 @@ def test_a_changed_promise_is_as_good_as_its_weaker_half(tmp_path: Path, before:
     assert kinds == [Recovered, *([] if lost_a_row else [Recovered]), Truncated, Crashed]
 
 
+def test_a_process_of_its_own_makes_the_parquet_file(tmp_path: Path) -> None:
+    record = recording(tmp_path, apart=True)
+    for _ in range(3):
+        record.record(Recovered("d1#1"))
+    record.close()
+    assert [path.suffix for path in (tmp_path / "r").iterdir()] == [".parquet"]
+    assert entries(tmp_path) == [Recovered("d1#1")] * 3
+    assert not record.status().failed
+
+
+def test_a_conversion_that_fails_is_told_and_the_spool_remains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    record = recording(tmp_path, apart=True)
+    record.record(Recovered("d1#1"))
+    record.close()
+    assert [path.suffix for path in (tmp_path / "r").iterdir()] == [".spool"]
+    assert entries(tmp_path) == [Recovered("d1#1")]
+    assert "not in Parquet: exit code 1" in record.status().failed
+
+
 def test_without_a_directory_there_is_none_and_it_says_so() -> None:
     record = Recording(TraceSettings(level=Level.FULL), "d1", 1, lambda: 0)
     assert not record.is_on
@@ -126,7 +147,9 @@ def test_a_full_disk_costs_rows_that_the_record_names(tmp_path: Path, monkeypatc
         assert "No space left" in record.status().failed
         assert record.status().lost == 1
     record.record(Crashed("d1#1"))
+    assert not record.status().failed, "it is written again; what was lost stays counted"
     record.close()
+    assert record.status().lost == 1
     assert entries(tmp_path) == [Recovered("d1#1"), Gap(1), Crashed("d1#1")]
 
 

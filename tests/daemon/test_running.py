@@ -26,6 +26,8 @@ from isotone.daemon.running import run
 from isotone.daemon.storage import StateDirectory
 from isotone.daemon.streams import bind_tcp
 from isotone.evs.membership import KnownDaemon
+from isotone.evs.sessions.frames import control_frame
+from isotone.evs.sessions.messages import Hello, JoinAsked, client_codec
 from tests.daemon.daemon_process import Wanted
 from tests.daemon.test_cluster import judge
 
@@ -194,3 +196,41 @@ def test_a_signal_during_the_start_ends_nothing_in_the_middle(
     with caplog.at_level("INFO", "isotone.daemon"):
         assert run(NodeSettings(name="d1", state_directory=tmp_path)) == 0
     assert "SIGHUP during the start" in caplog.text and "daemon d1: SIGTERM" in caplog.text
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("program", [("isotone.cli", "daemon", "run"), ("isotone.daemon",)])
+def test_a_stop_before_it_has_begun_is_a_clean_one(tmp_path: Path, program: tuple[str, ...], number: int) -> None:
+    """The settings are a pipe: so it is certain that it waits for them when it is told to stop."""
+    settings = tmp_path / "isotone.toml"
+    os.mkfifo(settings)
+    with subprocess.Popen([sys.executable, "-m", *program, str(settings)], stderr=subprocess.PIPE) as process:
+        descriptor = os.open(settings, os.O_WRONLY)
+        process.send_signal(signal.SIGHUP)  # nothing to read again: it means nothing
+        process.send_signal(number)
+        _, said = process.communicate(timeout=DEADLINE_S)
+        os.close(descriptor)
+        assert (process.returncode, said) == (0, b"")
+
+
+def test_a_stop_does_not_wait_long_for_a_client_that_takes_nothing(tmp_path: Path) -> None:
+    async def main() -> float:
+        node = Node(NodeSettings(name="d1", state_directory=tmp_path, stop_within_s=60.0))
+        await node.start()
+        await node.ready()
+        host, _, port = node.address.rpartition(":")
+        with socket.create_connection((host, int(port))) as stuck:
+            async with connect(node.address, name="other") as other:
+                hello = client_codec.encode(Hello(name="stuck", credential=b"", attempt=bytes(16)))
+                stuck.sendall(b"ISOC\x01\x01\0\0" + control_frame(hello))
+                stuck.sendall(control_frame(client_codec.encode(JoinAsked("room"))))
+                room = await other.join("room")
+                while not isinstance(event := await room.receive(), View) or len(event.members) < 2:
+                    pass
+                while not node.shell.streams.waiting_bytes:
+                    await room.send(bytes(500_000))
+            began = asyncio.get_running_loop().time()
+            await node.stop()
+            return asyncio.get_running_loop().time() - began
+
+    assert asyncio.run(asyncio.wait_for(main(), DEADLINE_S)) < 30.0, "not all of its time"

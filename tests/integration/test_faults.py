@@ -72,6 +72,27 @@ def test_a_daemon_is_killed_and_comes_back_at_another_port(tmp_path: Path) -> No
     run(main())
 
 
+def test_a_daemon_that_is_killed_for_good_leaves_nothing_open(tmp_path: Path) -> None:
+    """Its record has no end, and no later incarnation tells that it died; that the process is gone does."""
+
+    async def main() -> None:
+        async with real_cluster(tmp_path) as cluster:
+            ada, ben, cia = people = await settle(cluster)
+            lost = cia.session.id
+            await ada.until(lambda: len(ada.acknowledged) > 3, "some acknowledgements")
+            await cluster.kill("d3")
+            await cia.close()
+            await hush([ada, ben], "ada", "ben")
+            assert assert_nothing_acknowledged_is_lost(people, dead=[lost]) > 3
+            verdicts = await cluster.end_quietly()
+            for name in ("EVS-2.7", "EVS-2.13.2", "EVS-2.14.2", "EVS-2.16", "EVS-2.17"):
+                assert verdicts[name] == "holds", name
+            for each in (ada, ben):
+                await each.close()
+
+    run(main())
+
+
 def test_a_stopped_daemon_is_excluded_and_comes_back_by_itself(tmp_path: Path) -> None:
     async def main() -> None:
         async with real_cluster(tmp_path) as cluster:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import builtins
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,19 @@ import pytest
 from hypothesis import given
 
 from isotone.core.errors import InputError, MachineError
+from isotone.core.services import Service
 from isotone.trace.columns import COLUMNS
-from isotone.trace.events import Row
+from isotone.trace.events import Row, Sent
 from isotone.trace.layout import PartHeader, Tail
-from isotone.trace.parquet import BATCH_ROWS, ParquetFile, require_pyarrow, schema, write_parquet, write_part
+from isotone.trace.parquet import (
+    BATCH_MESSAGES,
+    BATCH_ROWS,
+    ParquetFile,
+    require_pyarrow,
+    schema,
+    write_parquet,
+    write_part,
+)
 from isotone.trace.reader import read
 from isotone.trace.writer import Level, TraceWriter
 from tests.trace.rows import sends
@@ -138,16 +146,9 @@ def test_what_is_not_a_trace(tmp_path: Path) -> None:
 def test_without_pyarrow_it_says_what_to_install_and_spools_remain(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ordinary = builtins.__import__
-
-    def without(name: str, *rest: Any) -> Any:
-        if name.startswith("pyarrow"):
-            raise ImportError(name)
-        return ordinary(name, *rest)
-
     for name in [name for name in sys.modules if name.split(".")[0] == "pyarrow"]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MachineError, match=r"install isotone\[trace\]"):
         require_pyarrow()
     rows = sends(3)
@@ -245,3 +246,15 @@ def test_text_that_is_not_unicode(tmp_path: Path) -> None:
     pyarrow.parquet.write_table(table.set_column(table.schema.get_field_index("node"), "node", flipped), path)
     with pytest.raises(InputError, match=r"x\.parquet: damaged: .*utf-8"):
         list(ParquetFile(path).rows())
+
+
+def test_memory_is_bounded_however_many_messages_a_row_stands_for(tmp_path: Path) -> None:
+    """Rows are turned into columns a few at a time: by their number, and by that of their messages."""
+    each = BATCH_MESSAGES // 4
+    entry = Sent("#c#d1#1#1", 1, Service.AGREED, ("g",), (1,) * each, (7,) * each)
+    rows = [Row("d1", 1, index, index, entry) for index in range(9)]
+    path = tmp_path / "t.parquet"
+    write_parquet(path, "r", rows)
+    file = pyarrow.parquet.ParquetFile(path)
+    assert [file.metadata.row_group(place).num_rows for place in range(file.num_row_groups)] == [4, 4, 1]
+    assert list(ParquetFile(path).rows()) == rows

@@ -44,7 +44,7 @@ def check_command(traces: tuple[Path, ...], engine: str, master: str | None, as_
       isotone check /var/lib/isotone/trace --json
     """
     if engine == "spark":
-        return _check_on_spark(traces, master or "local[*]", as_json=as_json)
+        return _check_on_spark(traces, master, as_json=as_json)
     if master is not None:
         raise InputError("--master goes with --engine spark")
     summary = check_traces(traces)
@@ -55,7 +55,7 @@ def check_command(traces: tuple[Path, ...], engine: str, master: str | None, as_
     return summary.exit_code
 
 
-def _check_on_spark(traces: tuple[Path, ...], master: str, *, as_json: bool) -> int:
+def _check_on_spark(traces: tuple[Path, ...], master: str | None, *, as_json: bool) -> int:
     try:
         from isotone.pipeline import checking
         from isotone.pipeline.conformance.registry import MISSING
@@ -65,7 +65,8 @@ def _check_on_spark(traces: tuple[Path, ...], master: str, *, as_json: bool) -> 
     for problem in checked.problems:
         click.echo(f"isotone: {problem.path}: {problem.reason}", err=True)
     if MISSING:
-        click.echo(f"isotone: this engine does not judge {', '.join(MISSING)} yet; --engine python does", err=True)
+        missing = ", ".join(MISSING)
+        click.echo(f"isotone: this engine does not judge {missing} and COReL yet; --engine python does", err=True)
     if as_json:
         print_json(checked.summary)
     else:

@@ -14,7 +14,7 @@ from isotone.cli.command_group import EXIT_VIOLATION
 from isotone.cli.demo_screen import Screen
 from isotone.cli.demo_story import Story, say_that_all_is_over
 from isotone.cli.local_cluster import LocalCluster, places_of
-from isotone.cli.output import json_option, print_json, progress_bar, results
+from isotone.cli.output import json_option, print_json, print_text, progress_bar, results
 from isotone.cli.tables import print_summary
 from isotone.core.errors import InputError, MachineError
 from isotone.sim.summary import Summary
@@ -34,8 +34,11 @@ MARK = ".isotone-demo"  # in a directory that a demo made, so that the next one 
 )
 @click.option("--simulated", is_flag=True, help="Five nodes in virtual time instead; nothing is started or written.")
 @click.option("--seed", metavar="N", help="With --simulated: another interleaving (default: 1).")
+@click.option(
+    "--report/--no-report", default=True, show_default=True, help="Write DIRECTORY/report.html, with isotone[pipeline]."
+)
 @json_option
-def demo_command(*, directory: Path, simulated: bool, seed: str | None, as_json: bool) -> int:
+def demo_command(*, directory: Path, simulated: bool, seed: str | None, report: bool, as_json: bool) -> int:
     """Show a cluster through a kill, a cut and a merge, and judge what it recorded.
 
     Three real daemons run in two sites on loopback, with a client at each. They send through all services; one daemon
@@ -60,6 +63,10 @@ def demo_command(*, directory: Path, simulated: bool, seed: str | None, as_json:
         print_json(summary)
     else:
         print_summary(results(), summary)
+        if report:
+            from isotone.cli.pipeline_demo import report_on
+
+            print_text(report_on(directory.resolve(), summary))
     return EXIT_VIOLATION if summary.violations or not_judged(summary) else 0
 
 

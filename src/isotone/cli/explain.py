@@ -13,9 +13,10 @@ from isotone.cli.output import json_option, print_json, results
 from isotone.core.errors import InputError
 
 FINE = {"place": ("delivered",), "ruling": ("member", "ourselves")}
+LAZY = {name: f"isotone.cli.replica_explain:{name}_command" for name in ("primary", "green")}
 
 
-@click.group("explain", cls=CommandGroup)
+@click.group("explain", cls=CommandGroup, lazy=LAZY)
 def explain_commands() -> None:
     """Ask a daemon why something does not happen: who waits for what, since when, and what happens next.
 
@@ -25,6 +26,7 @@ def explain_commands() -> None:
       isotone explain message '120!d1#3'
       isotone explain message '#alice#d1#3#17:5'
       isotone explain exclusion d2
+      isotone explain primary isotone.toml
 
     Exit codes: 0 nothing is wrong, 1 something waits or is excluded, 2 wrong usage, 3 no daemon answers.
     """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -13,6 +12,7 @@ from typing import Any
 import msgspec
 
 from isotone.cli.output import print_text
+from isotone.cli.typed_lines import typed_lines
 from isotone.client import Bundle, Group, GroupEvent, Message, Session, View, connect
 from isotone.client.connecting import Connecting
 from isotone.core.ids import ClientId
@@ -193,20 +193,24 @@ async def chat(caller: Caller, group: str, service: Service) -> None:
 
         async def listen() -> None:
             async for event in room:
-                print_text(line_of(described(group, event)))
+                if not print_text(line_of(described(group, event))):
+                    return  # nobody reads any more
 
         async def talk() -> None:
-            while line := await asyncio.to_thread(sys.stdin.readline):
+            async for line in typed_lines():
                 if line.strip():
-                    await room.send(line.rstrip("\n").encode(), service=service)
+                    await room.send(line.encode(), service=service)
             await room.leave()
 
-        listening = asyncio.create_task(listen())
+        listening, talking = asyncio.create_task(listen()), asyncio.create_task(talk())
         try:
-            await talk()
-            await listening  # it ends with our own leave, so all that we said was heard
+            await asyncio.wait((listening, talking), return_when=asyncio.FIRST_COMPLETED)
+            if talking.done():
+                await talking
+                await listening  # it ends with our own leave, so all that we said was heard
         finally:
             listening.cancel()
+            talking.cancel()
 
 
 # --- measuring -----------------------------------------------------------------------------------------------------

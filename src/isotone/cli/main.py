@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from types import FrameType
 from typing import NoReturn
 
@@ -10,14 +11,18 @@ import click
 
 from isotone import __version__
 from isotone.cli.command_group import CommandGroup
+from isotone.daemon.early import stop_cleanly
 
 COMMANDS = {
+    "bench": "isotone.cli.bench:bench_commands",
     "check": "isotone.cli.check:check_command",
     "daemon": "isotone.cli.daemon:daemon_commands",
     "demo": "isotone.cli.demo:demo_command",
     "explain": "isotone.cli.explain:explain_commands",
     "faults": "isotone.cli.faults:faults_commands",
     "group": "isotone.cli.group:group_commands",
+    "pipeline": "isotone.cli.pipeline:pipeline_commands",
+    "replica": "isotone.cli.replica:replica_commands",
     "sim": "isotone.cli.sim:sim_commands",
     "status": "isotone.cli.status:status_command",
     "trace": "isotone.cli.trace_level:trace_commands",
@@ -40,6 +45,7 @@ def commands() -> None:
       isotone sim swarm --seeds 1..200     200 random clusters against every property
       isotone sim replay 17                one of them again, in detail
       isotone check run.jsonl              every property over a recorded trace
+      isotone pipeline run traces --out d  the same for any amount of traces, with metrics and a report
 
     Exit codes: 0 fine, 1 the answer is bad (a property is violated, a daemon is not ready), 2 wrong usage or input,
     3 the machine lacks something, 130 interrupted.
@@ -48,8 +54,18 @@ def commands() -> None:
 
 def main() -> None:
     """The entry point: a termination request ends the workers too, as an interrupt does."""
-    signal.signal(signal.SIGTERM, _on_terminate)
+    if is_daemon(sys.argv[1:]):
+        stop_cleanly()
+    else:
+        signal.signal(signal.SIGTERM, _on_terminate)
     commands()
+
+
+def is_daemon(arguments: list[str]) -> bool:
+    """Whether this process is to be a daemon: one that is told to stop does what it is asked, whenever that is."""
+    if arguments[:2] == ["replica", "start"]:
+        return True
+    return arguments[:1] == ["daemon"] and ("run" in arguments or "--dev" in arguments)
 
 
 def _on_terminate(number: int, frame: FrameType | None) -> NoReturn:

@@ -10,7 +10,7 @@ from typing import IO, cast
 
 import click
 import msgspec
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -59,9 +59,9 @@ class ResultStream:
             raise MachineError(f"cannot write to standard output: {error.strerror}") from error
 
 
-def results() -> Console:
+def results(stream: ResultStream | None = None) -> Console:
     """Standard output, in colour on a terminal and as plain text elsewhere."""
-    stream = ResultStream()
+    stream = stream or ResultStream()
     terminal = stream.isatty()
     width = None if terminal else PLAIN_WIDTH
     return Console(file=cast("IO[str]", stream), width=width, highlight=False, soft_wrap=not terminal)
@@ -76,6 +76,15 @@ def print_text(text: str) -> bool:
     """One line or more, as they are; False when the reader has gone, so that what would print for ever can end."""
     stream = ResultStream()
     stream.write(f"{text}\n")
+    stream.flush()
+    return stream.is_read
+
+
+def print_shown(what: RenderableType) -> bool:
+    """A table or the like, as `results` shows it; False when the reader has gone."""
+    stream = ResultStream()
+    console = results(stream)
+    console.print(what)
     stream.flush()
     return stream.is_read
 

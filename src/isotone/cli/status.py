@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -14,7 +15,7 @@ from rich.console import Group, RenderableType
 
 from isotone.cli.admin_client import AdminClient, admin_options, clients_of
 from isotone.cli.command_group import EXIT_VIOLATION
-from isotone.cli.output import json_option, live_display, print_json, print_text, results
+from isotone.cli.output import json_option, live_display, print_json, print_shown, print_text, results
 from isotone.cli.status_tables import cluster_table, status_view
 from isotone.core.errors import MachineError
 
@@ -87,12 +88,11 @@ def _shown(told: Told) -> RenderableType:
 def _watch(clients: Sequence[AdminClient], every: float, as_json: bool) -> int:
     """Until interrupted or nobody reads it, also while none answers; only the first time one has to."""
     told = ask_all(clients)
-    with live_display() if not as_json else nullcontext() as live:
+    with live_display() if not as_json and sys.stdout.isatty() else nullcontext() as live:
         while True:
-            if live is None:
-                if not print_text(json.dumps(_json(told))):
-                    return exit_code(told)
-            else:
+            if live is not None:
                 live.update(_shown(told), refresh=True)
+            elif not (print_text(json.dumps(_json(told))) if as_json else print_shown(_shown(told))):
+                return exit_code(told)
             time.sleep(every)
             told = ask_all(clients, needed=False)

@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 
 from isotone.core.errors import InputError, MachineError
-from isotone.daemon.admin.service import run_file
-from isotone.daemon.running import BAD_INPUT, BAD_MACHINE
+from isotone.daemon.early import stop_cleanly
+
+BAD_INPUT, BAD_MACHINE = 2, 3
 
 
 def main(arguments: list[str]) -> int:
@@ -15,6 +16,9 @@ def main(arguments: list[str]) -> int:
     if not 1 <= len(arguments) <= 2:
         sys.stderr.write("usage: python -m isotone.daemon SETTINGS [NAME]\n")
         return BAD_INPUT
+    stop_cleanly()
+    from isotone.daemon.admin.service import run_file  # it takes a while, in which somebody may think again
+
     try:
         return run_file(Path(arguments[0]), *arguments[1:])
     except (InputError, MachineError) as error:

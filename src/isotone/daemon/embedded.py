@@ -1,4 +1,8 @@
-"""A daemon inside of the application's own process: ``async with isotone.node() as daemon``."""
+"""A daemon inside of the application's own process: ``async with isotone.node() as daemon``.
+
+Implements: [Spread 3.2]. Deviations: De1 the server may also live in the process of its client, because an
+application that wants no other process to look after then needs none.
+"""
 
 from __future__ import annotations
 

@@ -35,6 +35,8 @@ log = logging.getLogger("isotone.daemon")
 EVENT_TEXT_MAX = 400
 EARLY_FLUSH_ROWS = 8_192
 STOP_LOOK_SECONDS = 0.01
+STUCK_SECONDS = 1.5
+"""A stop does not wait for streams on which nothing moved for so long."""
 LEAVE_SECONDS_MAX = 1.0
 """So long at most a stop waits until its own groups have heard that its clients left."""
 
@@ -68,7 +70,8 @@ class Node(Reports):
         self.phase = Phase.NEW
         self.end_reason = ""  # why it ended by itself; empty after a clean stop
         self.observers: list[Callable[[int], None]] = []  # called with the time after every wake-up
-        self.read_settings: Callable[[], Awaitable[NodeSettings]] | None = None  # for `reload`
+        self.read_settings: Callable[[], Awaitable[tuple[NodeSettings, list[str]]]] | None = None
+        """For `reload`; says besides what it changed itself."""
         self.started_at = 0
         self._waiters: list[asyncio.Future[None]] = []
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
@@ -205,7 +208,8 @@ class Node(Reports):
         """Read the settings again, as on SIGHUP; says what changed, raises `InputError` and changes nothing then."""
         if self.read_settings is None:
             raise InputError("this daemon was started without a settings file: there is nothing to read again")
-        return self.apply(await self.read_settings())
+        settings, changed = await self.read_settings()
+        return [*self.apply(settings), *changed]
 
     # --- the end ---------------------------------------------------------------------------------------------------
 
@@ -225,10 +229,23 @@ class Node(Reports):
             await self._until(lambda: not self.stack.has_local_members, heard_by)
             if self.phase is Phase.STOPPING:
                 self.shell.stop()
-            await self._until(lambda: self.shell.is_quiet, deadline)
+            await self._until(self._is_quiet_or_stuck(), deadline)
             self._end_once()
         if self.phase is Phase.ENDED:
             await asyncio.shield(self._closed)
+
+    def _is_quiet_or_stuck(self) -> Callable[[], bool]:
+        """Whether all that was said is on its way, or those who did not hear it take nothing any more."""
+        shell, moved_at, before = self.shell, self._loop.time(), (0, 0)
+
+        def look() -> bool:
+            nonlocal moved_at, before
+            now = len(shell.streams.by_number), shell.streams.waiting_bytes
+            if now != before or any(lane.held for lane in shell.lanes):
+                moved_at, before = self._loop.time(), now
+            return shell.is_quiet or self._loop.time() - moved_at > STUCK_SECONDS
+
+        return look
 
     async def _until(self, done: Callable[[], bool], deadline: float) -> None:
         """While it stops: look now and then, so that no layer below need know that somebody waits."""

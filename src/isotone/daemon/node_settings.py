@@ -26,6 +26,8 @@ class TraceSettings(msgspec.Struct, frozen=True, kw_only=True):
     age_max_s: int = 7 * 86_400
     rotate_bytes: int = ROTATE_BYTES
     flush_ms: int = 200
+    apart: bool = False
+    """Parquet files are made by a process of their own, so that the daemon has neither their work nor their memory."""
 
 
 class Listener(msgspec.Struct, frozen=True, kw_only=True):

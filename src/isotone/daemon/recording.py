@@ -9,6 +9,8 @@ is not marked as complete.
 from __future__ import annotations
 
 import queue
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,9 +23,36 @@ from isotone.daemon.node_settings import TraceSettings
 from isotone.trace.events import Entry, Row
 from isotone.trace.layout import PARQUET_SUFFIX, SPOOL_SUFFIX, header_of_path
 from isotone.trace.recorder import Recorder
+from isotone.trace.rotation import rotate
 from isotone.trace.writer import Level, TraceWriter
 
 RETENTION_SECONDS = 10.0
+CONVERSION_SECONDS_MAX = 300.0
+
+
+def rotate_apart(spool: Path) -> None:
+    """Turn a spool into its Parquet file in a process of its own; raises `OSError` when that fails.
+
+    It takes seconds of Python, and libraries that are larger than the daemon: both would be felt by clients. A kill of
+    either process loses nothing. Signals of a terminal are for the daemon alone.
+    """
+    command = [sys.executable, "-P", "-m", "isotone.trace.rotation", str(spool)]
+    try:
+        done = subprocess.run(
+            command,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=CONVERSION_SECONDS_MAX,
+            start_new_session=True,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise OSError(f"{spool}: not in Parquet after {error.timeout:g} s") from None
+    if done.returncode:
+        said = done.stderr.strip().splitlines()
+        raise OSError(f"{spool}: not in Parquet: {said[-1] if said else f'exit code {done.returncode}'}")
 
 
 class Recording:
@@ -38,7 +67,8 @@ class Recording:
         self._node, self._incarnation, self._now = node, incarnation, now
         self._recorder = Recorder(self._take)
         self._writer: TraceWriter | None = None
-        self._problem = ""
+        self._problem = ""  # why there is no writer
+        self._trouble = ""  # of the thread, at its last work
         self._bytes = 0  # of all files of this daemon, when somebody last looked
         self._skipping = 0  # rows in a row that fell away just now
         self._begin()
@@ -75,7 +105,7 @@ class Recording:
             rows=self.rows,
             lost=writer.lost if writer is not None else 0,
             bytes=self._bytes,
-            failed=(writer.problem if writer is not None else "") or self._problem,
+            failed=(writer.failing if writer is not None else "") or self._problem or self._trouble,
         )
 
     def close(self) -> None:
@@ -101,7 +131,9 @@ class Recording:
                 self._incarnation,
                 level=self.level,
                 rotate_bytes=settings.rotate_bytes,
+                convert=rotate_apart if settings.apart else rotate,
             )
+            self._problem = ""
         except IsotoneError as error:  # no room, no right: the daemon is worth more than its record
             self._problem = str(error)
 
@@ -137,8 +169,9 @@ class Recording:
                 if time.monotonic() - looked_at > RETENTION_SECONDS:
                     looked_at = time.monotonic()
                     self._retain()
+                self._trouble = ""
             except (OSError, IsotoneError) as error:
-                self._problem = str(error)
+                self._trouble = str(error)
 
     def _close_writer(self) -> None:
         if self._writer is None:

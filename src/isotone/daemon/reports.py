@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("isotone.daemon")
 
-_LIVE = ("stack", "trace")  # fields of the settings of which something can change at run time
+_LIVE = ("stack", "trace", "faults")  # fields of the settings of which something can change at run time
 
 
 class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,6 +122,8 @@ class Reports:
             "disk_syncs": shell.disk.syncs,
             "disk_failures": shell.disk.failures,
             "timer_late_us_max": shell.timers.late_us_max,
+            "wake_gap_us_max": shell.gaps.longest_us,
+            "wake_gap_us_recent": shell.gaps.recent_us,
         }
         if self.faults is not None:
             node |= {"fault_dropped": self.faults.dropped, "fault_delayed": self.faults.delayed}
@@ -182,7 +184,7 @@ class Reports:
     def set_fault_rules(self, rules: list[dict[str, object]]) -> None:
         """Replace them; raises `InputError`."""
         if self.faults is None:
-            raise InputError("faults are not enabled: [faults] enabled = true, and start the daemon again")
+            raise InputError("faults are not enabled: [faults] enabled = true, and reload")
         try:
             self.faults.replace(msgspec.convert(rules, list[FaultRule]))
         except msgspec.ValidationError as error:
@@ -207,6 +209,9 @@ class Reports:
         if settings.trace.level is not before.trace.level:
             self.set_trace_level(settings.trace.level.value)
             said.append(f"trace: {settings.trace.level.value}")
+        if settings.faults is not before.faults:
+            self.shell.enable_faults(settings.faults)
+            said.append(f"faults: {'enabled' if settings.faults else 'not enabled any more, and healed'}")
         self.shell.recording.settings = msgspec.structs.replace(
             before.trace, bytes_max=settings.trace.bytes_max, age_max_s=settings.trace.age_max_s
         )

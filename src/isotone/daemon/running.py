@@ -25,6 +25,7 @@ log = logging.getLogger("isotone.daemon")
 
 GOOD, BAD_INPUT, BAD_MACHINE = 0, 2, 3
 FILES_MAX = 65_536
+HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 Around = Callable[[Node], AbstractAsyncContextManager[object]]
 Reload = Callable[[Node], Awaitable[list[str]]]
@@ -120,13 +121,16 @@ class _Signals:
         self._reloading: asyncio.Task[None] | None = None
 
     def install(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Instead of what was done with signals before, until `remove`."""
+        self._before = {number: signal.getsignal(number) for number in HANDLED}
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_stop, signal.Signals(number).name)
         loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
 
     def remove(self, loop: asyncio.AbstractEventLoop) -> None:
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number, before in self._before.items():
             loop.remove_signal_handler(number)
+            signal.signal(number, before)
 
     async def wait_for_end(self) -> None:
         """Until somebody asks, or the daemon ends by itself."""

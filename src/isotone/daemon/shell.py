@@ -40,15 +40,18 @@ from isotone.daemon.composition import Composition, Hooks, prepared
 from isotone.daemon.effects import Effects
 from isotone.daemon.engine import Engine, Lane
 from isotone.daemon.faults import Faults
+from isotone.daemon.gaps import Gaps
+from isotone.daemon.holding import Holding
 from isotone.daemon.node_settings import NodeSettings
 from isotone.daemon.places import MAIN, TLS_CLIENTS, Places
 from isotone.daemon.recording import Recording
 from isotone.daemon.routing import Router
 from isotone.daemon.security.events import Note, Outgoing, Pass, ViewWatch
 from isotone.daemon.sockets import Datagrams
-from isotone.daemon.spread.actions import GroupsHeld, PauseReading, Remark, ResumeReading
+from isotone.daemon.spread.actions import PauseReading, Remark, ResumeReading
 from isotone.daemon.storage import Disk
 from isotone.daemon.streams import Streams
+from isotone.daemon.suiting import suited
 from isotone.daemon.timers import Timers
 from isotone.evs.membership.peers import Peer
 from isotone.evs.sessions.notices import ClientsDismissed, RoomChanged
@@ -89,8 +92,9 @@ class Shell:
         self.engine = Engine(now, submit=self._submit, failed=failed)
         self.recording = Recording(settings.trace, me.name, me.incarnation, now)
         self.timers = Timers(self._loop, now, self._fire)
+        self.gaps = Gaps(self._loop, now)
         self.journal = self._make_journal()
-        self.stack = self._make_stack()
+        self.stack = self._make_stack(places.datagrams)
         self.stack_lane = Lane(STACK, self.stack)
         self.guard_lane = self._made(GUARD, hooks.guard)
         self.spread_lane = self._made(SPREAD, hooks.spread)
@@ -113,10 +117,11 @@ class Shell:
 
         return Journal.begin(self._settings.journal, self.me, identity=self.identity, address=self.address)
 
-    def _make_stack(self) -> Stack:
+    def _make_stack(self, sock: socket.socket) -> Stack:
         settings, hooks = self._settings, self._hooks
         secret = os.urandom(SECRET_BYTES)
         stack_settings = prepared(settings)
+        stack_settings = suited(stack_settings, sock)
         admit, permit = hooks.admit, hooks.permit
         if self.journal is not None:
             admit, permit = self.journal.judging(admit, permit)
@@ -138,12 +143,13 @@ class Shell:
             identity=self.identity,
             address=self.address,
             stack=self.stack,
-            next_id=self._next_id,
+            next_id=self.next_id,
             name_in_use=lambda name: name in self.stack.groups.roster.open,
         )
         return Lane(label, build(around))  # type: ignore[arg-type]
 
-    def _next_id(self, name: str) -> ClientId:
+    def next_id(self, name: str) -> ClientId:
+        """The id of a new session of this name."""
         assert self.stack.sessions is not None
         if self.journal is not None:
             self.journal.numbered(self.now(), name)
@@ -152,7 +158,12 @@ class Shell:
     def _make_datagrams(self, sock: socket.socket) -> Datagrams:
         settings = self._settings
         datagrams = Datagrams(
-            self._loop, sock, received=self._on_datagrams, refused=self._on_refusal, use_offload=settings.offload
+            self._loop,
+            sock,
+            received=self._on_datagrams,
+            refused=self._on_refusal,
+            drained=self.engine.drain,
+            use_offload=settings.offload,
         )
         if settings.multicast:
             datagrams.join(settings.multicast, settings.interface or settings.host)
@@ -180,20 +191,31 @@ class Shell:
             changed=self._faults_changed,
         )
 
+    def enable_faults(self, enabled: bool) -> None:
+        """Let faults be injected from now on, or not any more: those that stand are healed first."""
+        if self.faults is not None:
+            self.faults.heal()
+        self.faults = self._make_faults() if enabled else None
+        self._heed_faults()
+
+    def _heed_faults(self) -> None:
+        self._effects.faults = self.faults
+        self.streams.is_cut = None if self.faults is None else self.faults.is_cut
+
     def _connect(self, stop: Callable[[str], None]) -> None:
         engine, spread = self.engine, self.spread_lane
-        self._boundary = Boundary(engine, self.stack_lane, self.recording)
+        self.boundary = Boundary(engine, self.stack_lane, self.recording)
         effects = Effects(
             engine,
             timers=self.timers,
             datagrams=self.datagrams,
             streams=self.streams,
-            boundary=self._boundary,
+            boundary=self.boundary,
             recording=self.recording,
             neighbours=self._neighbours,
             stop=stop,
         )
-        effects.faults = self.faults
+        self._effects = effects
         for lane in self.lanes:
             effects.plain(lane)
         if self.guard_lane is not None:
@@ -205,10 +227,8 @@ class Shell:
             spread.performers[Ask] = self._ask_of_gateway
             spread.performers |= {PauseReading: self._pause, ResumeReading: self._resume, Remark: self._remark}
             self._told_room: int | None = None
-            self._told_held: frozenset[str] = frozenset()
-            engine.settlers += [self._tell_room, self._tell_held]
-        if self.faults is not None:
-            self.streams.is_cut = self.faults.is_cut
+            engine.settlers += [self._tell_room, Holding(engine, self.stack_lane, spread).settle]
+        self._heed_faults()
         if self.journal is not None:
             self.journal.attach(engine, self.stack_lane)
         self._complaints = Complaints(self.me)
@@ -260,6 +280,7 @@ class Shell:
         """Nothing happens any more."""
         self.engine.end(self.lanes)
         self.timers.close()
+        self.gaps.close()
         self.streams.close()
         self.datagrams.close()
         if self.journal is not None:
@@ -270,7 +291,7 @@ class Shell:
     def _on_datagrams(self, source: Address, data: bytes, segment_size: int) -> None:
         if source == self.address or (self.faults is not None and self.faults.loses(source)):
             return  # our own multicast comes back
-        self.engine.take(self.below, DatagramsReceived(self.now(), source, data, segment_size))
+        self.engine.post(self.below, DatagramsReceived(self.now(), source, data, segment_size))
 
     def _on_refusal(self, destination: Address) -> None:
         self.engine.take(self.below, DatagramsRefused(self.now(), destination))
@@ -350,7 +371,7 @@ class Shell:
 
     def _ask_of_gateway(self, lane: Lane, action: Ask) -> None:
         self._told_room = None  # it counts down what it was told
-        self._boundary.ask(lane, action)
+        self.boundary.ask(lane, action)
 
     def _tell_room(self, at: int) -> None:
         """Nothing that the gateway asked is under way now, so the room is what it may use."""
@@ -358,15 +379,3 @@ class Shell:
         if room != self._told_room and self.spread_lane is not None:
             self._told_room = room
             self.engine.post(self.spread_lane, RoomChanged(at, room))
-
-    def _tell_held(self, at: int) -> None:
-        """To which groups senders wait for slow readers of ours: Spread's clients wait for them too."""
-        assert self.stack.sessions is not None
-        blocking = self.stack.sessions.blocking
-        if not blocking and not self._told_held:
-            return
-        groups_of = self.stack.groups.roster.groups_of
-        held = frozenset[str]().union(*({*groups_of(each), each.private_group} for each in blocking))
-        if held != self._told_held and self.spread_lane is not None:
-            self._told_held = held
-            self.engine.post(self.spread_lane, GroupsHeld(at, held))

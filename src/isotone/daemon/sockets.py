@@ -1,8 +1,10 @@
 """The datagrams of one daemon: one UDP socket for all peers, and one more that hears the multicast group.
 
-Several buffers are read in one wake-up, each becomes one event with its segment size. What the kernel does not take at
-once waits in a bounded queue and is then dropped, as a network would. Answers that nobody listens at an address come
+Several buffers are read in one wake-up; what may be one event with a segment size is one. What the kernel does not take
+at once waits in a bounded queue and is then dropped, as a network would. Answers that nobody listens at an address come
 by the socket's error queue.
+
+Implements: [Spread 3.5]: unreliable datagrams, and multicast on the LAN where there is one, are all that is needed.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import struct
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from ipaddress import ip_address
 from typing import Any
 
 import msgspec
@@ -24,10 +27,12 @@ from isotone.daemon import offload
 from isotone.daemon.addresses import AddressBook, SocketAddress, family_of, split_address
 from isotone.daemon.offload import Control, Parts
 
-READS_MAX = 16
+READS_MAX = 16  # of full buffers in one wake-up
+PACKETS_MAX = 128  # the same of small ones
 BUFFER_BYTES = 65_536
 WAITING_BYTES_MAX = 4 * 1024 * 1024
 REFUSALS_MAX = 64
+LARGE_BUFFER_BYTES = 4 * 1024 * 1024
 TRAINLESS_MAX = 256
 """If there are more addresses that take no trains, none gets any."""
 IP_RECVERR, IPV6_RECVERR = 11, 25
@@ -52,8 +57,36 @@ class DatagramCounters(msgspec.Struct):
     refusals: int = 0  # answers that nobody listens
 
 
+class _Runs:
+    """What was read in one wake-up: consecutive packets of one sender and one size, of which the last may be shorter.
+
+    At full speed a run has a dozen packets and the token behind them, and is one event instead of as many.
+    """
+
+    __slots__ = ("datagrams", "end", "found", "reads")
+
+    def __init__(self) -> None:
+        self.found: list[tuple[SocketAddress, int, int, int]] = []  # sender, begin, end, size of each packet
+        self.end = self.reads = self.datagrams = 0
+
+    def add(self, source: SocketAddress, size: int, segment: int) -> None:
+        """A buffer of packets of this size; empty ones say nothing."""
+        self.reads += 1
+        self.datagrams += -(-size // segment) if segment else 1
+        if not size:
+            return
+        start, self.end = self.end, self.end + size
+        if self.found:
+            before, begin, end, width = self.found[-1]
+            fits = segment == width or (size == segment < width)
+            if fits and before == source and not (end - begin) % width:
+                self.found[-1] = (source, begin, self.end, width)
+                return
+        self.found.append((source, start, self.end, segment))
+
+
 class Datagrams:
-    """The sockets, once bound. ``received`` gets each buffer, which is never used again."""
+    """The sockets, once bound. ``received`` gets each buffer, which is never used again; then ``drained`` is called."""
 
     def __init__(
         self,
@@ -62,6 +95,7 @@ class Datagrams:
         *,
         received: Received,
         refused: Refused,
+        drained: Callable[[], None] | None = None,
         use_offload: bool = True,
     ) -> None:
         self.counters = DatagramCounters()
@@ -69,11 +103,14 @@ class Datagrams:
         self.receives_trains = use_offload and offload.join_received(sock)
         self.book = AddressBook(loop, socket.AddressFamily(sock.family))
         self._loop, self._socket = loop, sock
-        self._received, self._refused = received, refused
-        self._buffer = bytearray(BUFFER_BYTES)
+        self._received, self._refused, self._drained = received, refused, drained
+        self._buffer = bytearray(READS_MAX * BUFFER_BYTES)
+        self._last_room = (READS_MAX - 1) * BUFFER_BYTES
         self._view = memoryview(self._buffer)
         self._waiting: deque[tuple[SocketAddress, list[Any], Control, int]] = deque()
         self._waiting_bytes = 0
+        self._joined_of: Sequence[Parts] = ()  # what was sent last, and how it went
+        self._joined: list[tuple[list[bytes | memoryview], int, int]] = []
         self._group_socket: socket.socket | None = None
         self._group: SocketAddress | None = None
         self._trainless: dict[SocketAddress, None] = {}  # where the kernel takes no trains, be it for the way there
@@ -136,7 +173,9 @@ class Datagrams:
                 parts = list(datagram) if len(datagram) <= offload.PARTS_MAX else [b"".join(datagram)]
                 self._write(where, parts, [], 1)
             return
-        for parts, size, count in offload.trains(datagrams):
+        if datagrams is not self._joined_of:  # one member after the other gets the same packets
+            self._joined_of, self._joined = datagrams, list(offload.trains(datagrams))
+        for parts, size, count in self._joined:
             self._write(where, parts, offload.segment_control(size) if count > 1 else [], count)
 
     def _write(self, where: SocketAddress, parts: list[Any], control: Control, count: int) -> None:
@@ -200,40 +239,43 @@ class Datagrams:
     # --- receiving -------------------------------------------------------------------------------------------------
 
     def _on_readable(self) -> None:
-        for turn in range(READS_MAX):
-            if self._closed:
-                return
-            try:
-                if not self._read(self._socket):
-                    if not turn:
-                        self._rearm()  # woken by an error that somebody else has read
-                    return
-            except OSError:
-                self._rearm()
-                return
+        if self._closed:
+            return
+        try:
+            if not self._read(self._socket):
+                self._rearm()  # woken by an error that somebody else has read
+        except OSError:
+            self._rearm()
 
     def _on_group_readable(self) -> None:
         assert self._group_socket is not None
-        for _ in range(READS_MAX):
-            try:
-                if self._closed or not self._read(self._group_socket):
-                    return
-            except OSError:
-                return
+        if not self._closed:
+            with suppress(OSError):
+                self._read(self._group_socket)
 
     def _read(self, sock: socket.socket) -> bool:
+        """Hand on all that waits, up to a bound, and then say that it was all; whether there was anything."""
+        runs = _Runs()
         try:
-            size, control, _, source = sock.recvmsg_into([self._view], offload.RECEIVE_CONTROL_BYTES)
+            while runs.reads < PACKETS_MAX and runs.end <= self._last_room:
+                room = self._view[runs.end : runs.end + BUFFER_BYTES]
+                size, control, _, source = sock.recvmsg_into([room], offload.RECEIVE_CONTROL_BYTES)
+                runs.add(source, size, offload.segment_size(control, size) if control else size)
         except BlockingIOError:
-            return False
-        segment = offload.segment_size(control, size) if control else size
-        counters = self.counters
-        counters.datagram_reads += 1
-        counters.datagrams_received += -(-size // segment) if segment else 1
-        counters.datagram_bytes_received += size
-        if size:
-            self._received(self.book.text(source), bytes(self._view[:size]), segment)
-        return True
+            pass
+        finally:
+            self._hand_on(runs)
+        return runs.reads > 0
+
+    def _hand_on(self, runs: _Runs) -> None:
+        counters, text = self.counters, self.book.text
+        counters.datagram_reads += runs.reads
+        counters.datagrams_received += runs.datagrams
+        counters.datagram_bytes_received += runs.end
+        for source, start, end, segment in runs.found:
+            self._received(text(source), bytes(self._view[start:end]), segment)
+        if runs.found and self._drained is not None:
+            self._drained()
 
     def _rearm(self) -> None:
         """Read what went wrong. Some loops stop watching a socket that had an error, so it is watched anew."""
@@ -271,6 +313,16 @@ def bind_datagrams(host: str, port: int, *, receive_bytes: int, send_bytes: int)
         sock.close()
         raise MachineError(f"cannot use UDP {host}:{port}: {error.strerror}") from error
     return sock
+
+
+def is_loopback(sock: socket.socket) -> bool:
+    """Whether whoever can reach this socket is on this machine."""
+    return ip_address(sock.getsockname()[0]).is_loopback
+
+
+def has_large_buffer(sock: socket.socket) -> bool:
+    """Whether the packets of a large window have place while nobody reads."""
+    return sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) >= LARGE_BUFFER_BYTES
 
 
 def enlarge(sock: socket.socket, option: int, size: int) -> None:

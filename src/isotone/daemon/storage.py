@@ -14,11 +14,9 @@ from __future__ import annotations
 
 import fcntl
 import os
-import queue
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from threading import Thread
 from urllib.parse import quote, unquote
 from zlib import crc32
 
@@ -26,6 +24,7 @@ import msgspec
 
 from isotone.core.contract import Put, Storage, Write
 from isotone.core.errors import InputError, MachineError
+from isotone.daemon.committing import CommitThread
 from isotone.trace.layout import sync_directory
 
 IDENTITY, INCARNATION, LOCK, CELLS = "identity", "incarnation", "lock", "cells"
@@ -161,31 +160,17 @@ class Disk:
         self.syncs = 0
         self.failures = 0
         self._state = state
-        self._requests: queue.SimpleQueue[tuple[Sequence[Write], Answer] | None] = queue.SimpleQueue()
-        self._thread = Thread(target=self._work, name="isotone-disk", daemon=True)
-        self._thread.start()
+        self._thread: CommitThread[tuple[Sequence[Write], Answer]] = CommitThread("isotone-disk", self._commit)
 
     def submit(self, writes: Sequence[Write], answer: Answer) -> None:
         """Make these durable, after all before them."""
         strange = [type(each).__name__ for each in writes if not isinstance(each, Put)]
         assert not strange, f"the daemon's disk has cells only, no {strange[0]}"
-        self._requests.put((writes, answer))
+        self._thread.put((writes, answer))
 
     def close(self) -> None:
         """Finish what was asked for, and end."""
-        self._requests.put(None)
-        self._thread.join()
-
-    def _work(self) -> None:
-        ends = False
-        while not ends:
-            batch = [self._requests.get()]
-            while not self._requests.empty():
-                batch.append(self._requests.get())
-            ends = None in batch
-            asked = [each for each in batch if each is not None]
-            if asked:
-                self._commit(asked)
+        self._thread.close()
 
     def _commit(self, batch: Sequence[tuple[Sequence[Write], Answer]]) -> None:
         """All of it with one sync of the directory; of several values of one cell only the last is written."""

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from isotone.core.contract import Address
 
-READ_BYTES = 64 * 1024
+READ_BYTES = 256 * 1024
 READS_MAX = 4  # of one stream in one wake-up
 VECTOR_MAX = 512
 LINGER_SECONDS = 2.0

@@ -25,6 +25,8 @@ ACCEPTS_MAX = 64  # in one wake-up
 BACKLOG = 1024
 CONNECT_SECONDS = 10.0
 SILENCE_MS = 30_000
+UNIX_BUFFER_BYTES = 1024 * 1024
+"""Room for several bundles; that of TCP grows by itself."""
 WRITTEN_BYTES_MAX = 64 * 1024 * 1024
 """An automaton that writes so much without waiting for `StreamWritable` is wrong."""
 ACCEPT_AGAIN_SECONDS = 0.5
@@ -269,6 +271,7 @@ def tune(sock: socket.socket) -> None:
     """No delay for small writes; a peer that answers nothing at all is given up."""
     sock.setblocking(False)
     if sock.family == socket.AF_UNIX:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, UNIX_BUFFER_BYTES)
         return
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

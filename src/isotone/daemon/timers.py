@@ -16,6 +16,8 @@ from isotone.core.contract import TimerKey
 if TYPE_CHECKING:
     from isotone.daemon.engine import Lane
 
+EARLY_US = 1_000
+"""Some loops round to whole milliseconds; one that called too early would do so again and again before the time."""
 FIRED_MAX = 1_000
 """So many timers of one wake-up are handled before the sockets are looked at again."""
 
@@ -80,8 +82,8 @@ class Timers:
         self._count += 1
         heappush(self._heap, (due, self._count, timer))
 
-    def _wake(self) -> None:
-        """Have the loop call when the first entry is due."""
+    def _wake(self, least_us: int = 0) -> None:
+        """Have the loop call when the first entry is due, and not before so long."""
         if not self._heap or self._firing:
             return
         due = self._heap[0][0]
@@ -90,7 +92,7 @@ class Timers:
                 return
             self._handle.cancel()
         self._wakes_at = due
-        self._handle = self._loop.call_later(max(0, due - self._now()) / 1e6, self._run)
+        self._handle = self._loop.call_later(max(least_us, due - self._now()) / 1e6, self._run)
 
     def _run(self) -> None:
         self._handle = None
@@ -102,7 +104,7 @@ class Timers:
             if timer.entry == due:
                 self._ring(timer, now)
         self._firing = False
-        self._wake()
+        self._wake(EARLY_US if left == FIRED_MAX else 0)
 
     def _ring(self, timer: Timer, now: int) -> None:
         if timer.due > now:

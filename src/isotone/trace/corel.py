@@ -21,6 +21,9 @@ class ReplicaStarted(Entry, frozen=True, gc=False, tag="replica"):
     green: int
     yellow: int
     queue: tuple[str, ...]
+    servers: tuple[str, ...] = ()
+    vouches: bool = True
+    accepted: int = 0  # the last order proposal, if it accepted that
 
 
 class Initiated(Entry, frozen=True, gc=False, tag="initiate"):
@@ -48,23 +51,31 @@ class Yellowed(Entry, frozen=True, gc=False, tag="yellow"):
 
 
 class QueueArranged(Entry, frozen=True, gc=False, tag="arrange"):
-    """A recovery set the lines and the order, or inserted red messages; ``committed`` may have been adopted."""
+    """A recovery set the lines and the order, or inserted red messages; ``committed`` may have been adopted.
+
+    A server that catches up does not ``vouch`` for what was green in the last primary that it knows of.
+    """
 
     server: str
     committed: int
     green: int
     yellow: int
     queue: tuple[str, ...]
+    vouches: bool = True
 
 
 class Greened(Entry, frozen=True, gc=False, tag="green"):
-    """Messages from this place on are in the total order, known in the context of this primary component."""
+    """Messages from this place on are in the total order, known in the context of this primary component.
+
+    With a ``proposal`` they are so because all servers accepted it, and not by that primary component.
+    """
 
     server: str
     primary: int
     place: int
     messages: tuple[str, ...]
     digests: tuple[int, ...]
+    proposal: int = 0
 
 
 class Whitened(Entry, frozen=True, gc=False, tag="white"):
@@ -96,3 +107,39 @@ class PrimaryEstablished(Entry, frozen=True, gc=False, tag="establish"):
     server: str
     primary: int
     servers: tuple[str, ...]
+
+
+class Reconfigured(Entry, frozen=True, gc=False, tag="reconfigure"):
+    """The reconfiguration at this place is green: from here on these servers vote, and white asks for them."""
+
+    server: str
+    place: int
+    number: int
+    servers: tuple[str, ...]
+
+
+class SnapshotKept(Entry, frozen=True, gc=False, tag="snapshot"):
+    """A server keeps its application's state at this position; it stands for all messages up to this place."""
+
+    server: str
+    place: int
+    position: int
+    digest: int
+
+
+class StateInstalled(Entry, frozen=True, gc=False, tag="install"):
+    """A server that catches up has such a state from another: everything up to this place is green by it."""
+
+    server: str
+    place: int
+    position: int
+    digest: int
+    servers: tuple[str, ...] = ()
+
+
+class Voted(Entry, frozen=True, gc=False, tag="vote"):
+    """A server accepted or rejected an order proposal, and wrote that down."""
+
+    server: str
+    proposal: int
+    accepts: bool

@@ -30,7 +30,7 @@ class PartHeader(msgspec.Struct, frozen=True):
     """Which part of which record a file holds, and under which promise it was written.
 
     ``level`` is the writer's (see `isotone.trace.writer.Level`); ``boot`` names the run of the operating system, so
-    that a reader can tell the death of a process from that of its machine.
+    that a reader can tell the death of a process from that of its machine, and ``writer`` the process.
     """
 
     run: str
@@ -40,6 +40,7 @@ class PartHeader(msgspec.Struct, frozen=True):
     level: str
     boot: str = ""
     version: int = TRACE_VERSION
+    writer: str = ""
 
 
 class Tail(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
-from itertools import islice
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ from isotone.trace.layout import PartHeader, Tail, check_place
 from isotone.trace.vocabulary import check_version
 
 BATCH_ROWS = 8192
+BATCH_MESSAGES = 65536
+"""Of the rows that are turned into columns at a time: a row of a bundle has a length and a digest for each."""
 _VERSION_KEY = b"isotone_trace"
 _RUN_KEY = b"isotone_run"
 _PART_KEY = b"isotone_part"
@@ -42,12 +44,8 @@ def require_pyarrow() -> Any:
 
 
 def has_pyarrow() -> bool:
-    """Whether it is installed."""
-    try:
-        require_pyarrow()
-    except MachineError:
-        return False
-    return True
+    """Whether it is installed; without loading it, which takes longer than the rest of a daemon's start."""
+    return find_spec("pyarrow") is not None
 
 
 @lru_cache(maxsize=1)
@@ -96,12 +94,25 @@ def write_file(
     arrow = require_pyarrow()
     version = str(TRACE_VERSION).encode()
     described = schema().with_metadata({**metadata, _VERSION_KEY: version, _RUN_KEY: run.encode()})
-    left = iter(rows)
     with arrow.parquet.ParquetWriter(path, described, compression="zstd") as writer:
-        while batch := list(islice(left, BATCH_ROWS)):
+        for batch in _batches(rows):
             writer.write_batch(_batch(arrow, run, batch))
         tail = tail_of()
         writer.add_key_value_metadata({_CLOSED_KEY: b"1" if tail.closed else b"0", _PROBLEM_KEY: tail.problem.encode()})
+
+
+def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """As many rows as columns are made of at a time; so memory is bounded, however many messages a row stands for."""
+    batch: list[Row] = []
+    messages = 0
+    for row in rows:
+        batch.append(row)
+        messages += len(getattr(row.entry, "lengths", ()))
+        if len(batch) >= BATCH_ROWS or messages >= BATCH_MESSAGES:
+            yield batch
+            batch, messages = [], 0
+    if batch:
+        yield batch
 
 
 def _batch(arrow: Any, run: str, rows: list[Row]) -> Any:

@@ -1,8 +1,8 @@
 """One node's record, put together from its parts: incarnation by incarnation, part by part, and how each ends.
 
 A record needs no `Truncated` when its writer closed it, when it ends with `Crashed`, or when it was written at level
-*full* and a later incarnation of the node began while the same machine ran: then the process died and lost nothing.
-That it crashed is left for checkers to conclude from the later incarnation's `Recovered`.
+*full* and its process died while the same machine ran, and so lost nothing: a later incarnation of the node began, or
+the reader is on that machine and sees that the process is gone. The `Crashed` that it could not write is added here.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from isotone.trace.dense import index_after
 from isotone.trace.events import Crashed, Entry, Row, Truncated
 from isotone.trace.layout import PartHeader, Tail
 from isotone.trace.parquet import ParquetFile
+from isotone.trace.process import has_all_parts, has_died
 from isotone.trace.spool import SpoolPart, rotated_path
 from isotone.trace.writer import Level
 
@@ -37,6 +38,8 @@ def node_rows(parts: Iterable[Part], skip_unreadable: OnUnreadable | None) -> It
 
 
 def _record_rows(parts: list[Part], later: PartHeader | None, skip_unreadable: OnUnreadable | None) -> Iterator[Row]:
+    header = _weakest(parts)
+    died = _died_alone(parts, header, later)  # before its rows are read: all of them are there then
     last: Row | None = None
     tail = Tail(closed=False)
     for part in sorted(parts, key=lambda part: (_header(part).part, isinstance(part, SpoolPart))):
@@ -53,8 +56,7 @@ def _record_rows(parts: list[Part], later: PartHeader | None, skip_unreadable: O
             skip_unreadable(part.path, error)
             tail = Tail(closed=False, problem=str(error))
         tail = Tail(tail.closed and not damage, tail.problem or damage)
-    header = _weakest(parts)
-    end = _missing_end(header, tail, last, later)
+    end = _missing_end(header, tail, last, died_alone=died)
     if end is not None:
         index, at = (0, 0) if last is None else (index_after(last), last.at)
         yield Row(header.node, header.incarnation, index, at, end)
@@ -73,11 +75,17 @@ def _part_rows(part: Part) -> Iterator[Row]:
         raise InputError(f"{part.path}: {error}") from None
 
 
-def _missing_end(header: PartHeader, tail: Tail, last: Row | None, later: PartHeader | None) -> Entry | None:
+def _died_alone(parts: list[Part], header: PartHeader, later: PartHeader | None) -> bool:
+    """Whether the process died and its machine went on."""
+    if later is not None:
+        return later.boot == header.boot != ""
+    return has_died(header) and has_all_parts([part.path for part in parts], header)
+
+
+def _missing_end(header: PartHeader, tail: Tail, last: Row | None, *, died_alone: bool) -> Entry | None:
     """What stands at the end of a record that nobody closed: a crash where nothing else can be, else `Truncated`."""
     if tail.closed or (last is not None and isinstance(last.entry, Crashed | Truncated)):
         return None
-    died_alone = later is not None and later.boot == header.boot != ""
     if died_alone and header.level == Level.FULL.value and not tail.problem:
         return Crashed(f"{header.node}#{header.incarnation}")
     return Truncated(f"{NOT_CLOSED}: {tail.problem}" if tail.problem else NOT_CLOSED)

@@ -10,6 +10,7 @@ lost row, and it stands for all of them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
 from threading import Lock
@@ -18,6 +19,7 @@ from isotone.core.errors import IsotoneError, LocalProtocolError, MachineError
 from isotone.trace.events import Gap, Row
 from isotone.trace.layout import SPOOL_SUFFIX, PartHeader, part_path, parts_of, stale_files
 from isotone.trace.parquet import has_pyarrow
+from isotone.trace.process import this_boot, this_process
 from isotone.trace.records import END, frame
 from isotone.trace.rotation import rotate
 from isotone.trace.spool import SpoolFile, encode_row
@@ -25,7 +27,6 @@ from isotone.trace.spool import SpoolFile, encode_row
 ROTATE_BYTES = 64 * 1024 * 1024
 QUEUE_MAX = 65536
 _BLOCK_BYTES = 256 * 1024
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Level(Enum):
@@ -39,7 +40,8 @@ class Level(Enum):
 class TraceWriter:
     """Writes the record of (``run``, ``node``, ``incarnation``). `append` belongs to one thread; `flush` to any.
 
-    ``problem`` is the last error of the machine, empty when there was none.
+    ``convert`` turns a complete spool into Parquet, or raises `OSError`. ``problem`` is the last error of the machine,
+    empty when there was none.
     """
 
     def __init__(
@@ -52,8 +54,11 @@ class TraceWriter:
         level: Level = Level.BUFFERED,
         rotate_bytes: int | None = ROTATE_BYTES,
         queue_max: int = QUEUE_MAX,
+        convert: Callable[[Path], object] = rotate,
     ) -> None:
         self.problem = ""
+        self._write_problem = self._convert_problem = ""  # of the last attempt
+        self._convert = convert
         self._level = level
         self._rotate_bytes = rotate_bytes
         self._converts = rotate_bytes is not None and has_pyarrow()  # else complete spools stay what they are
@@ -70,12 +75,19 @@ class TraceWriter:
         self._closed = level is Level.OFF
         self._spool: SpoolFile | None = None  # none at level off and after close
         if level is not Level.OFF:
-            self._begin(directory, PartHeader(run, node, incarnation, 0, level.value, _boot()))
+            self._begin(
+                directory, PartHeader(run, node, incarnation, 0, level.value, this_boot(), writer=this_process())
+            )
 
     @property
     def lost(self) -> int:
         """How many rows were dropped because the queue or the disk was full."""
         return self._dropped + self._refused
+
+    @property
+    def failing(self) -> str:
+        """Why the last attempt to write or to convert failed; empty when it did not."""
+        return self._write_problem or self._convert_problem
 
     def append(self, row: Row) -> None:
         """Take the next row."""
@@ -187,7 +199,8 @@ class TraceWriter:
         if self._spool.torn or (self._rotate_bytes is not None and self._spool.size >= self._rotate_bytes):
             self._next_part(self._spool)
         written = self._spool.write(block)
-        self.problem = self._spool.problem or self.problem
+        self._write_problem = "" if written else self._spool.problem
+        self.problem = self._write_problem or self.problem
         return written
 
     def _next_part(self, spool: SpoolFile, level: Level | None = None) -> bool:
@@ -195,7 +208,7 @@ class TraceWriter:
         try:
             self._spool = spool.next_part(None if level is None else level.value)
         except OSError as error:
-            self.problem = str(error)
+            self.problem = self._write_problem = str(error)
             return False
         spool.close()
         if self._converts:
@@ -207,11 +220,12 @@ class TraceWriter:
         with self._rotating:
             while self._full_parts:
                 try:
-                    rotate(self._full_parts[0])
+                    self._convert(self._full_parts[0])
                 except (OSError, IsotoneError) as error:
-                    self.problem = str(error)
+                    self.problem = self._convert_problem = str(error)
                     return
                 self._full_parts.pop(0)
+                self._convert_problem = ""
 
 
 def _gap(expected: int, index: int, row: Row) -> bytes:
@@ -219,10 +233,3 @@ def _gap(expected: int, index: int, row: Row) -> bytes:
     if index <= expected:
         return b""
     return encode_row(Row(row.node, row.incarnation, expected, row.at, Gap(lost=index - expected)))
-
-
-def _boot() -> str:
-    try:
-        return _BOOT_ID.read_text().strip()
-    except OSError:
-        return ""

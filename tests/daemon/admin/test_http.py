@@ -85,13 +85,16 @@ def test_connections_have_a_bound() -> None:
             writer.write(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n")
             await reader.readuntil(b"]")
         reader, writer = await asyncio.open_connection(host, port)
-        refused = await asyncio.wait_for(reader.read(), 10)
+        writer.write(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n")
+        answer = await asyncio.wait_for(reader.readuntil(b"]"), 10)
+        gone = await asyncio.wait_for(idle[0][0].read(), 10)
+        assert answer.startswith(b"HTTP/1.1 200") and not idle[1][0].at_eof()
         for _, each in [*idle, (reader, writer)]:
             each.close()
         await server.stop()
-        return refused, server.turned_away
+        return gone, server.turned_away
 
-    assert asyncio.run(scenario()) == (b"", 1)
+    assert asyncio.run(scenario()) == (b"", 1), "who was silent for longest made place"
 
 
 def test_mutated_requests_end_their_own_connection_and_nothing_else() -> None:

@@ -9,9 +9,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from isotone.core.boundary import Ask, Connected, Indicated
+from isotone.core.contract import Address, StreamOpened, StreamReceived
 from isotone.core.errors import InputError
 from isotone.daemon.admin.change_log import ChangeLog, Refusals
 from isotone.daemon.admin.logs import configure_logs, set_level
+from isotone.evs.sessions.frames import control_frame
+from isotone.evs.sessions.messages import Hello, client_codec
 from tests.daemon.admin.fake_node import Inn
 
 
@@ -117,6 +121,23 @@ def test_a_silent_daemon_is_told_with_the_evidence_and_why_it_is_out(caplog: pyt
     watched.run(8_000)
     assert watched.said("a daemon is not suspected any more") == [{"daemon": "b"}]
     assert {"daemon": "b"} in watched.said("a daemon came into the daemon view")
+
+
+def test_a_session_that_had_to_end_is_told_with_client_and_reason(caplog: pytest.LogCaptureFixture) -> None:
+    watched = Watched("a", "a", caplog)
+    watched.house.world.restart("a")
+    watched.run(2_000)
+    sessions, at = watched.house.stack("a").sessions, watched.house.now("a")
+    assert sessions is not None
+    hello = client_codec.encode(Hello(name="alice", credential=b"", attempt=bytes(16)))
+    sessions.handle(StreamOpened(at, -1, Address("192.0.2.1:7"), accepted=True))
+    asked = sessions.handle(StreamReceived(at, -1, b"ISOC\x01\x01\0\0" + control_frame(hello)))
+    (client,) = [each.client for each in asked if isinstance(each, Ask)]
+    sessions.handle(Indicated(at, (client,), Connected()))
+    sessions.handle(StreamReceived(at, -1, b"\xff" * 8))
+    watched.run(2_000)
+    (ended,) = watched.said("a session ended")
+    assert (ended["client"], ended["code"]) == (str(client), "protocol") and ended["reason"]
 
 
 def test_nothing_is_said_when_nothing_changes(caplog: pytest.LogCaptureFixture) -> None:

@@ -29,6 +29,8 @@ def node(inn: Inn) -> FakeNode:
 def judge(credential: bytes, act: str) -> Admitted | Denied:
     if credential == b"reader" and act == "look":
         return Admitted("rita")
+    if credential == b"reader":
+        return Denied("rita may only look", "rita")
     return Admitted("ada") if credential == b"secret" else Denied("no such credential")
 
 
@@ -188,6 +190,21 @@ def test_refusals_are_written_down_once_for_each_host_and_act(node: FakeNode) ->
 
     asyncio.run(scenario())
     assert port.audit.acts == [("", "stop", "refused"), ("", "look", "refused")]
+
+
+def test_a_refusal_of_somebody_known_is_written_down_with_the_name(node: FakeNode) -> None:
+    """Whatever strangers on the same host were refused before."""
+    port = Port(node, judge=judge)
+
+    async def scenario() -> None:
+        async with port:
+            for credential in ("wrong", "reader", "reader"):
+                assert (await port.ask("POST", "/stop", {}, headers={"Authorization": f"Bearer {credential}"}))[
+                    0
+                ] == 403
+
+    asyncio.run(scenario())
+    assert port.audit.acts == [("", "stop", "refused"), ("rita", "stop", "refused")]
 
 
 def test_what_cannot_be_recorded_is_not_done(node: FakeNode, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,7 +91,40 @@ def test_administration_needs_a_credential_that_the_access_list_allows(tmp_path:
     asyncio.run(scenario())
     audit = (tmp_path / "state" / "d1" / "audit.jsonl").read_text()
     assert '"principal": "ada", "act": "trace", "outcome": "done"' in audit
-    assert audit.count('"act": "look", "outcome": "refused"') == 1
+    assert audit.count('"principal": "", "act": "look", "outcome": "refused"') == 1
+    assert audit.count('"principal": "bob", "act": "look", "outcome": "refused"') == 1
+
+
+def test_a_reload_looks_up_new_names_and_keeps_what_it_found_of_old_ones(tmp_path: Path) -> None:
+    path = settings_file(tmp_path, places_of(1, 1, None))
+
+    async def scenario() -> None:
+        async with served(path) as (node, _), asyncio.timeout(30):
+            membership, text = node.stack.membership.node, path.read_text()
+            assert not membership.seeds
+            path.write_text(text.replace("[cluster]\n", '[cluster]\nseeds = ["localhost:9"]\n'))
+            await node.reload()
+            while "127.0.0.1:9" not in membership.seeds:
+                await asyncio.sleep(0)
+            other = '[[daemon]]\nname = "d9"\nsite = "s1"\naddress = "127.0.0.1"\nport = 9\nadmin_port = 19\n'
+            path.write_text(path.read_text() + other)
+            assert "d9 known" in (await node.reload())[0]
+            while "127.0.0.1:9" not in membership.seeds:
+                await asyncio.sleep(0)
+
+    asyncio.run(scenario())
+
+
+def test_a_reload_says_what_was_taken_over(tmp_path: Path) -> None:
+    path = settings_file(tmp_path, places_of(1, 1, None))
+
+    async def scenario() -> None:
+        async with served(path) as (node, _):
+            path.write_text(path.read_text() + '[[security.access]]\nallow = ["connect"]\n')
+            assert await node.reload() == ["security.access changed"]
+            assert await node.reload() == []
+
+    asyncio.run(scenario())
 
 
 def test_settings_that_cannot_be_read_again_change_nothing(tmp_path: Path) -> None:

@@ -21,6 +21,9 @@ PEER = Address("192.0.2.1:5000")
 SENDER = ClientId(DaemonId("d1", 1), "alice", 1)
 
 
+GIVEN = (("operator", ("*",)), ("alice", ("alice*",)), ("alice", ("*",)), ("bob", ("bob", "alice1")))
+
+
 def send(*groups: str) -> Send:
     return Send(bundle_of(SENDER, 1, Service.AGREED, groups, [b"x"]))
 
@@ -87,6 +90,18 @@ def test_a_forged_private_name_is_refused(secrets: tuple[Credentials, dict[str, 
     assert access.permit("alice", Join("#bob#d1"))
     assert access.refused == {"forged private name": 4}
     assert len(access.notes()) == 2
+
+
+def test_a_credential_for_any_name_does_not_give_those_of_others(tmp_path: Path) -> None:
+    path = tmp_path / "credentials"
+    given = [add_credential(path, principal, names).encode() for principal, names in GIVEN]
+    access = Access(credentials=read_credentials(path), anonymous=False)
+    operator, alice, alice_too, bob = given
+    assert isinstance(access.admit("alice1", operator, PEER), Denied)
+    assert access.admit("other", operator, PEER) == Admitted("operator")
+    assert access.admit("alice1", alice_too, PEER) == access.admit("alice1", alice, PEER) == Admitted("alice")
+    assert access.admit("alice1", bob, PEER) == Admitted("bob"), "it was given to both"
+    assert access.refused == {"forged private name": 1}
 
 
 def test_a_client_certificate_stands_for_its_common_name(secrets: tuple[Credentials, dict[str, bytes]]) -> None:

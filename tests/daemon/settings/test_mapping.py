@@ -22,7 +22,7 @@ from isotone.daemon.settings import (
     stack_settings,
 )
 from isotone.daemon.settings.patterns import ByPattern
-from isotone.daemon.settings.tables import Daemon
+from isotone.daemon.settings.tables import Daemon, Trace
 from isotone.evs.groups import GroupsSettings
 from isotone.evs.membership import InterimViews, KnownDaemon, LinkPlan, MembershipSettings
 from isotone.evs.overlay.topology import LinkLimits, LinkProtocol
@@ -189,6 +189,8 @@ def test_development_is_open_on_loopback_and_says_so(tmp_path: Path) -> None:
     notice = dev_notice(settings)
     assert "loopback only and OPEN" in notice and str(tmp_path) in notice and "Spread" in notice
     assert files_of(settings, settings.daemon[0]).state == tmp_path / "state" / "dev"
+    named = msgspec.structs.replace(settings, trace=Trace(directory=str(tmp_path / "{name}")))
+    assert f"the trace in {tmp_path / 'dev'}." in dev_notice(named)
     assert stack_settings(settings, "dev").membership.known == ()
 
 

@@ -125,6 +125,9 @@ def test_with_an_authority_nobody_needs_to_be_listed() -> None:
         (ONE + '[spread]\nenabled = true\n[security]\nanonymous = false\ncredentials_file = "c"\n', ["spread.enabled"]),
         (ONE + '[[security.access]]\nallow = ["admin"]\n', ["security.access[0].principals"]),
         (ONE + '[admin]\nlisten = "0.0.0.0"\n', ["admin.listen"]),
+        (ONE + "[limits]\nbuffer_bytes_max = 20971519\n", ["limits.buffer_bytes_max"]),
+        (ONE + "[limits]\nbuffer_bytes_max = 20971520\n", []),
+        (ONE + '[limits]\nbuffer_bytes_max = 100000\nslow_policy = "disconnect"\n', []),
         (
             FAR + '[security]\nmode = "open"\nanonymous = false\ncredentials_file = "c"\n',
             ["security.mode", "security.credentials_file"],

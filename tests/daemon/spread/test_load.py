@@ -8,9 +8,9 @@ from isotone.core import boundary as b4
 from isotone.core.choice import Choice
 from isotone.core.contract import CloseStream, Started, Stopping, StreamWritable
 from isotone.core.services import Service
-from isotone.daemon.spread import GatewaySettings, GroupsHeld
+from isotone.daemon.spread import GatewaySettings
 from isotone.daemon.spread.constants import PARCEL_OVERHEAD
-from isotone.evs.sessions.notices import RoomChanged
+from isotone.evs.sessions.notices import GroupsHeld, RoomChanged
 from isotone.evs.sessions.settings import SlowPolicy
 from tests.daemon.spread.house import Guest, House
 from tests.spread_client.protocol import AGREED, FIFO, SpreadClient
@@ -240,10 +240,10 @@ def test_joins_wait_too_and_an_end_waits_behind_what_was_sent() -> None:
 def test_groups_that_others_hold_are_held_here() -> None:
     house = House()
     (alice,) = house.joined("alice")
-    house.tell("d1", GroupsHeld(0, frozenset({"g1"})))
+    house.tell("d1", GroupsHeld(0, ("g1",)))
     alice.write(alice.client.multicast(AGREED, "g1", b"x"))
     alice.expect_nothing()
-    house.tell("d1", GroupsHeld(0, frozenset()))
+    house.tell("d1", GroupsHeld(0, ()))
     assert alice.expect().data == b"x"
 
 

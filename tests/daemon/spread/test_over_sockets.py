@@ -6,7 +6,9 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,15 +27,17 @@ from tests.spread_client.protocol import AGREED, FIFO, SAFE, SpreadClient
 DEADLINE_S = 30.0
 
 
-def build(composition: Composition) -> SpreadGateway:
-    settings = GatewaySettings(inbox_bytes_max=64 * 1024, methods=("IP", "NULL"))
+def build(composition: Composition, **changes: Any) -> SpreadGateway:
+    settings = GatewaySettings(inbox_bytes_max=64 * 1024, methods=("IP", "NULL"), **changes)
     return SpreadGateway(
         composition.me, next_id=composition.next_id, name_in_use=composition.name_in_use, settings=settings
     )
 
 
 @asynccontextmanager
-async def daemon(path: Path, *listeners: Listener, sessions: ServerSettings | None = None) -> AsyncIterator[Node]:
+async def daemon(
+    path: Path, *listeners: Listener, sessions: ServerSettings | None = None, **changes: Any
+) -> AsyncIterator[Node]:
     settings = NodeSettings(
         name="d1",
         spread_shares_port=True,
@@ -41,7 +45,7 @@ async def daemon(path: Path, *listeners: Listener, sessions: ServerSettings | No
         state_directory=path / "state",
         sessions=sessions or ServerSettings(),
     )
-    node = Node(settings, Hooks(spread=build))
+    node = Node(settings, Hooks(spread=partial(build, **changes)))
     await node.start()
     try:
         async with asyncio.timeout(DEADLINE_S):
@@ -195,5 +199,63 @@ def test_senders_of_spread_wait_for_slow_native_readers(tmp_path: Path) -> None:
                 event = await room.receive()
                 heard += isinstance(event, Message) and len(event.body) == 1000
             assert await talking == 40 and gateway.counters.messages_sent == 41
+
+    asyncio.run(main())
+
+
+def gateway_of(node: Node) -> SpreadGateway:
+    assert node.shell.spread_lane is not None
+    gateway = node.shell.spread_lane.automaton
+    assert isinstance(gateway, SpreadGateway)
+    return gateway
+
+
+def test_native_senders_wait_for_slow_readers_of_spread(tmp_path: Path) -> None:
+    """With the policy `block` they run out of credit, memory stays bounded, and all go on when it reads."""
+    bound, body = 24_000_000, 40_000  # more than may be under way when senders begin to wait
+    joined, reads = threading.Event(), threading.Event()
+
+    def read(address: str) -> list[int]:
+        heard: list[int] = []
+        with SocketClient(address, SpreadClient("reader", version=(5, 0, 1), order="little"), DEADLINE_S) as me:
+            client = me.connect().client
+            me.write(client.join("room"))
+            me.next_that(lambda each: each.is_view)
+            joined.set()
+            assert reads.wait(DEADLINE_S)
+            while not heard or heard[-1] >= 0:
+                data = me.next_that(lambda each: not each.is_view).data
+                heard.append(int.from_bytes(data[:4], "big", signed=True))
+        return heard
+
+    async def main() -> None:
+        async with (
+            daemon(tmp_path, buffer_bytes_max=bound, policy=SlowPolicy.BLOCK) as node,
+            isotone.client.connect(node.address, name="sender") as sender,
+        ):
+            reading = asyncio.create_task(asyncio.to_thread(read, node.address))
+            assert await asyncio.to_thread(joined.wait, DEADLINE_S)
+            gateway, sent = gateway_of(node), 0
+            assert node.stack.sessions is not None
+            (session,) = node.stack.sessions.all
+
+            async def send() -> None:
+                nonlocal sent
+                while not reads.is_set():
+                    await sender.send("room", sent.to_bytes(4, "big") + bytes(body))
+                    sent += 1
+
+            sending = asyncio.create_task(send())
+            while not gateway.blocking or session.credit.granted - session.credit.received > body:
+                await asyncio.sleep(0)
+                assert gateway.held_bytes < 2 * bound, "it was to be held"
+            assert session.inbox, "what was taken waits"
+            before = sent
+            reads.set()
+            await sending
+            assert sent > before, "it goes on"
+            await sender.send("room", (-1).to_bytes(4, "big", signed=True))
+            assert await reading == [*range(sent), -1]
+            assert gateway.counters.blocked and not gateway.counters.ended["slow"] and not gateway.blocking
 
     asyncio.run(main())

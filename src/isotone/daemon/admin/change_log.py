@@ -17,6 +17,8 @@ from isotone.evs.stack import Stack
 
 PEERS_EVERY_US = 1_000_000
 REFUSALS_MAX = 1_024
+ENDS_MAX = 20
+"""Sessions of which one look tells each by name; all are counted."""
 QUIET_ENDS = (EndCode.ASKED, EndCode.SHUTDOWN)
 
 log = logging.getLogger("isotone.state")
@@ -58,6 +60,7 @@ class ChangeLog:
         self._members: set[str] = set()  # of the last daemon view
         self._conflict = ""
         self._sessions: dict[str, int] = {}
+        self._ended = 0  # sessions
         self._blocking: frozenset[str] = frozenset()
 
     def look(self, at: int) -> None:
@@ -149,7 +152,12 @@ class ChangeLog:
                 quiet = name in {f"ended {code.value}" for code in QUIET_ENDS}
                 level = logging.DEBUG if quiet else logging.WARNING
                 log.log(level, "sessions", extra={"fields": {"what": name, "more": more, "total": count}})
-        self._sessions = counts
+        ended = sum(sessions.counters.ended.values())
+        for gone, farewell in reversed(sessions.departed(min(ended - self._ended, ENDS_MAX))):
+            if farewell.code not in QUIET_ENDS:
+                fields = {"client": str(gone), "code": farewell.code.value, "reason": farewell.reason}
+                log.warning("a session ended", extra={"fields": fields})
+        self._sessions, self._ended = counts, ended
         blocking = frozenset(map(str, sessions.blocking))
         for client in sorted(blocking - self._blocking):
             log.warning("senders wait for a slow reader", extra={"fields": {"client": client, "policy": "block"}})

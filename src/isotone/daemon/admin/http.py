@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from http import HTTPStatus
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import h11
@@ -71,6 +72,7 @@ class HttpServer:
         self._handler = handler
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
+        self._reading: dict[asyncio.Task[Any], None] = {}  # that wait for a request, whoever waits longest first
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listen; returns host and port."""
@@ -105,8 +107,7 @@ class HttpServer:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=self.limits.head_bytes_max)
-        if len(self._connections) > self.limits.connections_max:
-            self.turned_away += 1
+        if len(self._connections) > self.limits.connections_max and not self._make_place():
             return
         while True:
             response, is_head = await self._exchange(connection, reader, writer)
@@ -115,10 +116,26 @@ class HttpServer:
                 return
             connection.start_next_cycle()
 
+    def _make_place(self) -> bool:
+        """Whoever has not asked anything for longest goes, so that probes and scripts get through; whether anybody did.
+
+        Without it one is turned away who came last.
+        """
+        self.turned_away += 1
+        if not self._reading:
+            return False
+        oldest = next(iter(self._reading))
+        del self._reading[oldest]
+        oldest.cancel()
+        return True
+
     async def _exchange(
         self, connection: h11.Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> tuple[Response, bool]:
         """Read a request and have it answered, and whether only the head is wanted. What is wrong is an answer too."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._reading[task] = None
         try:
             async with asyncio.timeout(self.limits.request_within_s):
                 request = await self._read(connection, reader, writer)
@@ -126,6 +143,8 @@ class HttpServer:
             return plain(error.error_status_hint, str(error)), False
         except TooLarge:
             return plain(413, f"at most {self.limits.body_bytes_max} bytes"), False
+        finally:
+            self._reading.pop(task, None)
         return await self._handled(request), request.method == "HEAD"
 
     async def _handled(self, request: Request) -> Response:

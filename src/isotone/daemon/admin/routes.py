@@ -76,7 +76,7 @@ class Routes:
     ) -> None:
         self._node, self._judge, self._audit, self._metrics = node, judge, audit, metrics
         self._free = free  # paths that need no principal
-        self._refusals: OrderedDict[tuple[str, str], None] = OrderedDict()  # that are written down already
+        self._refusals: OrderedDict[tuple[str, str, str], None] = OrderedDict()  # that are written down already
         self._looks: dict[str, Callable[[Request], Response]] = {
             "/health": self._health,
             "/ready": self._ready,
@@ -127,22 +127,22 @@ class Routes:
         credential = credential_of(request)
         admitted = self._judge(credential, act)
         if isinstance(admitted, Denied):
-            return await self._refused(request, act, 403 if credential else 401, admitted.reason)
+            return await self._refused(request, act, 403 if credential else 401, admitted)
         if not credential and (foreign := why_foreign(request)):
-            return await self._refused(request, act, 403, foreign)
+            return await self._refused(request, act, 403, Denied(foreign))
         if request.method == "POST" and not _is_json(request):
             return plain(415, "send JSON, with Content-Type: application/json")
         return admitted.principal
 
-    async def _refused(self, request: Request, act: str, status: int, reason: str) -> Response:
-        """Written down once for each host and act, so that nobody can fill the disk."""
-        key = (request.peer.rpartition(":")[0], act)
+    async def _refused(self, request: Request, act: str, status: int, denied: Denied) -> Response:
+        """Written down once for each host, principal and act, so that nobody can fill the disk."""
+        key = (request.peer.rpartition(":")[0], denied.principal, act)
         if key not in self._refusals:
             self._refusals[key] = None
             if len(self._refusals) > REFUSALS_MAX:
                 self._refusals.popitem(last=False)
-            await self._write_down("", act, "refused", request.peer, reason)
-        response = plain(status, reason)
+            await self._write_down(denied.principal, act, "refused", request.peer, denied.reason)
+        response = plain(status, denied.reason)
         if status == 401:
             return msgspec.structs.replace(response, headers=(("WWW-Authenticate", 'Bearer realm="isotone"'),))
         return response

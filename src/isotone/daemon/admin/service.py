@@ -33,6 +33,8 @@ from isotone.daemon.settings.whereabouts import listeners_of
 from isotone.evs.membership import KnownDaemon, PeersChanged
 
 NOTES_EVERY_US = 1_000_000
+OURS = ("security.", "admin.", "cluster.resolve")
+"""Keys that are taken over here; of others the node itself says what became of them."""
 
 log = logging.getLogger("isotone.service")
 
@@ -72,7 +74,7 @@ def run_service(read: Read, name: str, *, is_file: bool = True) -> int:
     assembly = assembled(settings, name)
     configure_logs(settings.admin.log_format, settings.admin.log_level, daemon=assembly.daemon.name)
     if settings.dev:
-        log.warning(dev_notice(settings))
+        log.warning(dev_notice(settings, assembly.daemon))
     warn(warnings)
     service = Service(assembly, read if is_file else None)
     return run(assembly.node, hooks=assembly.hooks, around=service.around)
@@ -92,6 +94,7 @@ class Service:
         self.settings = assembly.settings
         self.admin: AdminServer | None = None
         self._read = read
+        self._looking: asyncio.Task[None] | None = None
 
     @asynccontextmanager
     async def around(self, node: Node) -> AsyncIterator[None]:
@@ -100,14 +103,14 @@ class Service:
             node.read_settings = lambda: self._read_again(node)
         watch = Watch(node, self)
         node.observers.append(watch.look)
-        looking = asyncio.create_task(self._look_up(node))
+        self._looking = asyncio.create_task(self._look_up(node))
         try:
             await self._start_admin(node)
             yield
         finally:
-            looking.cancel()
+            self._looking.cancel()
             with suppress(asyncio.CancelledError):
-                await looking
+                await self._looking
             if self.admin is not None:
                 await self.admin.stop()
 
@@ -131,7 +134,7 @@ class Service:
         interval_ms = self.settings.cluster.resolve_interval_ms
         await keep_looking(discovery, tell, now=node.now, resolver=system_resolver, interval_ms=interval_ms)
 
-    async def _read_again(self, node: Node) -> NodeSettings:
+    async def _read_again(self, node: Node) -> tuple[NodeSettings, list[str]]:
         """The settings as they are in the file now; access list, keys and level of the log are taken at once."""
         assert self._read is not None
         settings, warnings = await asyncio.to_thread(self._read)
@@ -140,14 +143,23 @@ class Service:
         parts = access_parts(settings, self.assembly.files)
         fresh, roster = node_settings(settings, name), roster_of(settings)
         self.assembly.renew_certificate()
-        for difference in differences(self.settings, settings, name):
+        found = differences(self.settings, settings, name)
+        for difference in found:
             log.info("reload", extra={"fields": {"change": str(difference)}})
         self.assembly.access.replace(*parts)
         if node.shell.guard_lane is not None:
             node.shell.engine.take(node.shell.guard_lane, RosterChanged(node.now(), roster))
         set_level(settings.admin.log_level)
         self.settings = settings
-        return fresh
+        self._look_up_anew(node)
+        taken = [each.key for each in found if not each.needs_restart and each.key.startswith(OURS)]
+        return fresh, [f"{key} changed" for key in taken]
+
+    def _look_up_anew(self, node: Node) -> None:
+        """Other names may stand in the file now; and what a reload tells the daemon has only those without look-up."""
+        if self._looking is not None:
+            self._looking.cancel()
+        self._looking = asyncio.create_task(self._look_up(node))
 
 
 class Watch:

@@ -147,7 +147,8 @@ class Access:
         if entry is None:
             return self._denied(Address("admin"), "wrong credential", "administration needs a credential")
         if not self._may(entry.principal, "admin", ""):
-            return self._denied(Address("admin"), "forbidden admin", f"{entry.principal} may not {act}")
+            denied = self._denied(Address("admin"), "forbidden admin", f"{entry.principal} may not {act}")
+            return msgspec.structs.replace(denied, principal=entry.principal)
         return Admitted(entry.principal)
 
     def _may(self, principal: str, action: str, group: str) -> bool:

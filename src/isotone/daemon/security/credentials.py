@@ -49,12 +49,20 @@ class Credentials:
         return entry if is_right and entry is not self._nobody else None
 
     def may_use(self, entry: Entry, name: str) -> bool:
-        """Whether this private name is for the holder of this credential."""
-        return self._names[entry.id].match(name)
+        """Whether this private name is for the holder of this credential: any name is any that is not another's."""
+        if entry.names != ANY_NAME:
+            return self._names[entry.id].match(name)
+        owners = self._owners(name)
+        return not owners or entry.principal in owners
 
     def is_reserved(self, name: str) -> bool:
         """Whether this private name is for holders of certain credentials only."""
-        return any(entry.names != ANY_NAME and self._names[entry.id].match(name) for entry in self._entries.values())
+        return bool(self._owners(name))
+
+    def _owners(self, name: str) -> list[str]:
+        """Principals to whom the name was given."""
+        entries = self._entries.values()
+        return [each.principal for each in entries if each.names != ANY_NAME and self._names[each.id].match(name)]
 
 
 def read_credentials(path: Path | str) -> Credentials:

@@ -71,6 +71,7 @@ def _trace(settings: DaemonSettings, directory: Path) -> TraceSettings:
         bytes_max=trace.retain_bytes or UNLIMITED,
         age_max_s=trace.retain_hours * 3_600 or UNLIMITED,
         rotate_bytes=trace.rotate_bytes,
+        apart=True,
     )
 
 

@@ -16,6 +16,7 @@ from isotone.daemon.settings.tables import (
     Spread,
     Trace,
 )
+from isotone.daemon.settings.whereabouts import files_of
 
 LOOPBACK = "127.0.0.1"
 
@@ -47,11 +48,12 @@ def dev_settings(
     )
 
 
-def dev_notice(settings: DaemonSettings) -> str:
-    """What a daemon says when it starts with these settings."""
+def dev_notice(settings: DaemonSettings, daemon: Daemon | None = None) -> str:
+    """What a daemon, the first unless told otherwise, says when it starts with these settings."""
+    files = files_of(settings, daemon or settings.daemon[0])
     spread = "; Spread's clients use the same port" if settings.spread.enabled else ""
     return (
         "development: loopback only and OPEN, without keys or credentials: every program of this machine may connect, "
-        f"join, send and administrate{spread}. State is in {settings.cluster.state_directory}, "
-        f"the trace in {settings.trace.directory}."
+        f"join, send and administrate{spread}. State is in {files.state}, "
+        f"the trace in {files.trace}."
     )

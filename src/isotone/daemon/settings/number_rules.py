@@ -63,6 +63,10 @@ RANGES: dict[tuple[str, str], tuple[int, int]] = {
     ("spread", "groups_per_session_max"): (1, NUMBER_MAX),
     ("spread", "message_bytes_max"): (1, 143_952),
     ("admin", "port"): (1, PORT_MAX),
+    ("replica", "port"): (1, PORT_MAX),
+    ("replica", "reserve_bytes"): (0, BYTES_MAX),
+    ("replica", "waiting_records_max"): (1, NUMBER_MAX),
+    ("replica", "transfer_bytes_per_s"): (KIB, BYTES_MAX),
 }
 
 ASCENDING: tuple[tuple[str, str, str], ...] = (
@@ -108,6 +112,16 @@ def _together(settings: DaemonSettings) -> Iterator[Finding]:
         yield Finding(("trace", "retain_bytes"), what, f"choose at least {2 * trace.rotate_bytes}, or 0 to keep all")
     if trace.network and trace.level == "off":
         yield Finding(("trace", "network"), "nothing is recorded at level off", 'set level to "buffered" or "full"')
+
+
+def warnings(settings: DaemonSettings) -> Iterator[Finding]:
+    """Numbers that are allowed but doubtful."""
+    limits = settings.limits
+    under_way = limits.site_window_bytes + limits.waiting_bytes_max
+    named = [*(each.slow_policy for each in limits.group), *(each.slow_policy for each in limits.client)]
+    if "block" in (limits.slow_policy, *named) and limits.buffer_bytes_max < under_way:
+        what = "what is under way when senders begin to wait may exceed twice this, and the reader be disconnected"
+        yield Finding(("limits", "buffer_bytes_max"), what, f"choose at least {under_way}")
 
 
 def _links(settings: DaemonSettings) -> Iterator[Finding]:

@@ -2,6 +2,8 @@
 
 The structs say what may stand in the file and nothing else; `validation` says what makes sense together, `mapping` what
 the layers make of it. docs/settings.md explains each key; a test compares.
+
+Implements: [Spread 3.2], sites and the daemons in them; [Spread 3.3], links between sites and their weights.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ KIB, MIB, GIB = 1024, 1024 * 1024, 1024 * 1024 * 1024
 DEFAULT_PORT = 4803
 ADMIN_PORT = 4810
 SPREAD_PORT = 4813
+REPLICA_PORT = 4816
 
 SlowPolicyName = Literal["block", "disconnect"]
 Permission = Literal["connect", "join", "send", "admin"]
@@ -201,6 +204,43 @@ class Admin(Table, frozen=True, kw_only=True):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
 
+class ReplicaServer(Table, frozen=True, kw_only=True):
+    """One server of the replicated log."""
+
+    name: str
+    daemon: str = ""
+    votes: int = 1
+    joins: bool = False
+    address: str = ""
+    port: int | None = None
+
+
+class ReplicaRule(Table, frozen=True, kw_only=True):
+    """A part of the quorum rule."""
+
+    kind: Literal["majority", "votes", "tie-breaker", "monarch", "dynamic"]
+    server: str = ""
+    minimum: int = 1
+
+
+class Replica(Table, frozen=True, kw_only=True):
+    """The replicated log: who keeps it, and who may order."""
+
+    group: str = "replica"
+    directory: str = ""
+    sync: Literal["every-commit", "left-to-the-system"] = "every-commit"
+    attach: Literal["embedded", "client"] = "embedded"
+    combine: Literal["all", "any"] = "all"
+    proposals: bool = False
+    listen: str = "127.0.0.1"
+    port: int = REPLICA_PORT
+    reserve_bytes: int = 64 * MIB
+    waiting_records_max: int = 65_536
+    transfer_bytes_per_s: int = 64 * MIB
+    server: tuple[ReplicaServer, ...] = ()
+    rule: tuple[ReplicaRule, ...] = ()
+
+
 class DaemonSettings(Table, frozen=True, kw_only=True):
     """The whole file. ``dev`` is never in a file: it says that these are the settings of ``--dev``."""
 
@@ -215,6 +255,7 @@ class DaemonSettings(Table, frozen=True, kw_only=True):
     spread: Spread = Spread()
     faults: Faults = Faults()
     admin: Admin = Admin()
+    replica: Replica = Replica()
     dev: bool = False
 
     def daemon_named(self, name: str) -> Daemon | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from isotone.daemon.settings import number_rules, place_rules, security_rules
+from isotone.daemon.settings import number_rules, place_rules, replica_rules, security_rules
 from isotone.daemon.settings.places import Path
 from isotone.daemon.settings.problems import Finding
 from isotone.daemon.settings.tables import DaemonSettings
@@ -14,9 +14,10 @@ def findings(settings: DaemonSettings, written: frozenset[Path]) -> list[Finding
         *place_rules.findings(settings),
         *number_rules.findings(settings),
         *security_rules.findings(settings, written),
+        *replica_rules.findings(settings),
     ]
 
 
 def warnings(settings: DaemonSettings) -> list[Finding]:
     """What is allowed but doubtful."""
-    return security_rules.warnings(settings)
+    return [*number_rules.warnings(settings), *security_rules.warnings(settings)]

@@ -1,8 +1,8 @@
-"""What the gateway says to its shell beside the contract's own actions, and hears beside its events."""
+"""What the gateway says to its shell beside the contract's own actions."""
 
 from __future__ import annotations
 
-from isotone.core.contract import Action, Address, Event
+from isotone.core.contract import Action, Address
 
 
 class PauseReading(Action, frozen=True, gc=False):
@@ -23,9 +23,3 @@ class Remark(Action, frozen=True, gc=False):
     peer: Address
     code: str
     reason: str
-
-
-class GroupsHeld(Event, frozen=True, gc=False):
-    """Sends to these groups wait until told otherwise: readers of another automaton are too slow."""
-
-    groups: frozenset[str]

@@ -1,5 +1,6 @@
 """How Spread's clients prove who they are: the methods NULL, IP and PWORD of Spread's handshake.
 
+Implements: Spread's client protocol, authentication.
 Deviations: D-ip IPv6 and Unix peers pass by IP if the settings list them; D-password whether a password is right says a
 callable, so that it need not be eight characters under an old cipher in a file; it still crosses the wire in the clear.
 """

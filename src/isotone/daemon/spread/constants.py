@@ -1,4 +1,7 @@
-"""Numbers of Spread's client protocol: sizes, bits of the type field, result codes."""
+"""Numbers of Spread's client protocol: sizes, bits of the type field, result codes.
+
+Implements: Spread's client protocol, its numbers.
+"""
 
 from __future__ import annotations
 

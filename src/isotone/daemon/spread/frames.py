@@ -4,6 +4,7 @@ The writer's byte order is marked in the type field, and again in the hint, whic
 passes from sender to receivers as it was. This daemon writes little-endian. In a bundle the hint is the message's type
 and one flag, and the bits of Spread's type that receivers see are flags too (docs/protocols/spread-clients.md).
 
+Implements: Spread's client protocol, frames in both byte orders.
 Deviations: D-marker half a byte-order mark is malformed; D-reserved bits that only daemons write are malformed.
 """
 

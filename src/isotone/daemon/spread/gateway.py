@@ -30,7 +30,7 @@ from isotone.core.contract import (
     WriteStream,
 )
 from isotone.core.ids import ClientId, DaemonId
-from isotone.daemon.spread.actions import GroupsHeld, Remark
+from isotone.daemon.spread.actions import Remark
 from isotone.daemon.spread.authentication import Authentication, CheckPassword, Rejected
 from isotone.daemon.spread.constants import FLAG_SELF_DISCARD, SLOT_BYTES, Code
 from isotone.daemon.spread.frames import message_frames
@@ -42,7 +42,7 @@ from isotone.daemon.spread.settings import GatewaySettings, Oversize, SpreadCoun
 from isotone.daemon.spread.table import SessionTable
 from isotone.evs.sessions.admission import Admit, Denied, admit_all
 from isotone.evs.sessions.handing import Permit, permit_all
-from isotone.evs.sessions.notices import RoomChanged
+from isotone.evs.sessions.notices import GroupsHeld, RoomChanged
 
 HANDSHAKES: TimerKey = ("spread", "handshakes")
 
@@ -131,7 +131,7 @@ class SpreadGateway:
                 self._table.handing.room = room
                 self._table.pump_all(out)
             case GroupsHeld(groups=groups):
-                self._table.handing.held = groups
+                self._table.handing.held = frozenset(groups)
                 self._table.pump_all(out)
             case TimerFired():
                 self._is_armed = False

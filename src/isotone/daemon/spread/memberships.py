@@ -5,6 +5,7 @@ in transition to it) and of who stamped the change; the third is the Lamport tim
 the digest. So every daemon gives the same id to the same view, and no id returns, not even when a group dies and is
 made anew in the same daemon view.
 
+Implements: Spread's client protocol, membership messages.
 Deviations: D-ids those ids, because Spread's counter begins anew with the group; D-order members are ordered by the
 names of their daemons, because no file has them all; D-three clients older than 4.0 get the body that they can read.
 """

@@ -2,6 +2,8 @@
 
 Their number, time and bytes are bounded, and none holds up another. A name is taken from the moment a client asks for
 it. Names are invented for clients that have none.
+
+Implements: Spread's client protocol, private names. Deviations: none holds up another.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 These clients acknowledge nothing and know no credit. What they ask is read while the inbox has room; what they are told
 is held until the system below took it. Consecutive messages to the same groups that wait together become one bundle.
+
+Implements: Spread's client protocol, one connection.
 """
 
 from __future__ import annotations

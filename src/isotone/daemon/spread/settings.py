@@ -58,7 +58,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def blocked_bytes_max(self) -> int:
-        """A blocked reader is disconnected here: other senders are not held by this automaton."""
+        """A blocked reader is disconnected here: senders at other daemons are not held."""
         return 2 * self.buffer_bytes_max
 
     def memory_max(self, read_bytes: int) -> int:

@@ -2,6 +2,8 @@
 
 A session ends once, whatever the reason: its client hears nothing more and reads the end of the stream; what it asked
 before is still handed on, then it disconnects. Ends that are decided while others are told something happen behind it.
+
+Implements: Spread's client protocol, the lives of connections. Deviations: every end has a reason, in log and counters.
 """
 
 from __future__ import annotations

@@ -1,0 +1,194 @@
+"""``isotone pipeline``: traces of any size on Spark: verdicts, metrics, a report; and sweeps of simulations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from isotone.cli.command_group import CommandGroup
+from isotone.cli.output import json_option, print_json, progress_bar, results
+from isotone.cli.tables import print_summary
+from isotone.core.errors import InputError, MachineError
+
+if TYPE_CHECKING:
+    from isotone.pipeline.bronze import Problem
+
+_REPORT = "report.html"
+_traces = click.argument(
+    "traces", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True), metavar="TRACES…"
+)
+_out = click.option(
+    "--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="The directory of the tables."
+)
+_master = click.option(
+    "--master", metavar="URL", help="Where Spark runs (default: local[*], all cores of this machine)."
+)
+
+
+@click.group("pipeline", cls=CommandGroup)
+def pipeline_commands() -> None:
+    """Traces of any size, on Spark: verdicts, metrics and a report; sweeps of simulations. Needs isotone[pipeline].
+
+    \b
+    Examples:
+      isotone pipeline run traces --out tables
+      isotone pipeline run traces --out /shared/tables --master spark://host:7077
+      isotone pipeline report tables --to report.html
+      isotone pipeline sweep sweep.toml --out sweep
+
+    Exit codes: 0 fine, 1 a property is violated, 2 a file could not be read, 3 the machine lacks something.
+    """
+
+
+@pipeline_commands.command("run")
+@_traces
+@_out
+@_master
+@click.option("--report/--no-report", default=True, show_default=True, help="Write DIR/report.html too.")
+@json_option
+def run_command(*, traces: tuple[Path, ...], out: Path, master: str | None, report: bool, as_json: bool) -> int:
+    """Read what is new in TRACES into the tables of DIR, judge and measure it, and write a report.
+
+    Files that were read before and have not changed are not read again; a run with new files is made anew. What cannot
+    be read is named and left out.
+
+    \b
+    Examples:
+      isotone pipeline run traces --out tables
+      isotone pipeline run /var/lib/isotone/trace --out tables --json
+    """
+    stages = _pipeline("stages")
+    checking = _pipeline("checking")
+    spark = checking.session_for(traces, master)
+    with progress_bar("pipeline", total=stages.STEPS + 1) as advance:
+        done = stages.refresh(spark, traces, out, advance=advance)
+        summary = checking.summary_of(spark, out, traces)
+        if report and summary.runs:
+            _pipeline("report.page").write_report(spark, out, out / _REPORT)
+        advance("told")
+    _name_problems(done.problems)
+    if as_json:
+        print_json(summary)
+    else:
+        print_summary(results(), summary)
+        _say_where(out, report=report and summary.runs > 0)
+    return summary.exit_code or (2 if done.problems else 0)
+
+
+def _say_where(out: Path, *, report: bool) -> None:
+    told = f"tables in {out}" + (f", report in {out / _REPORT}" if report else "")
+    click.echo(told)
+
+
+@pipeline_commands.command("metrics")
+@_traces
+@_out
+@_master
+@json_option
+def metrics_command(*, traces: tuple[Path, ...], out: Path, master: str | None, as_json: bool) -> int:
+    """Measure only: latency, throughput, view changes, silences, traffic and skew of the runs in TRACES.
+
+    \b
+    Examples:
+      isotone pipeline metrics traces --out tables
+      isotone pipeline metrics traces --out tables --json
+    """
+    stages = _pipeline("stages")
+    spark = _pipeline("checking").session_for(traces, master)
+    with progress_bar("pipeline", total=stages.STEPS) as advance:
+        done = stages.refresh(spark, traces, out, judging=False, advance=advance)
+        rows = _pipeline("gold").metric_rows(spark, out)
+    _name_problems(done.problems)
+    if as_json:
+        print_json({"metrics": rows})
+    else:
+        from isotone.cli.pipeline_tables import print_metrics
+
+        print_metrics(results(), rows)
+    return 2 if done.problems else 0
+
+
+@pipeline_commands.command("report")
+@click.argument("tables", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR")
+@click.option("--to", type=click.Path(path_type=Path, dir_okay=False), help="The page (default: DIR/report.html).")
+@click.option(
+    "--results",
+    "committed",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Where the results of figures and benches are (default: results/ here, if it is there).",
+)
+@_master
+def report_command(*, tables: Path, to: Path | None, committed: Path | None, master: str | None) -> int:
+    """Write one page about the runs in the tables of DIR: verdicts, views over time, latency, throughput, figures.
+
+    \b
+    Examples:
+      isotone pipeline report tables
+      isotone pipeline report tables --to /tmp/report.html --results results
+    """
+    page = _pipeline("report.page")
+    if not _pipeline("tables").manifests(tables / _pipeline("stages").VERDICTS):
+        raise InputError(f"{tables} has no verdicts: run isotone pipeline run first")
+    spark = _pipeline("session").session(master, is_small=True)
+    target = to or tables / _REPORT
+    page.write_report(spark, tables, target, results=committed)
+    click.echo(f"report in {target}")
+    return 0
+
+
+@pipeline_commands.command("sweep")
+@click.argument("spec", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="SPEC.toml")
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="The directory of the results."
+)
+@_master
+@json_option
+def sweep_command(*, spec: Path, out: Path, master: str | None, as_json: bool) -> int:
+    """Run simulations as Spark tasks: every combination of what SPEC.toml varies, at every seed.
+
+    What DIR holds already is not run again. A simulation that fails is a row with the command that replays it, and its
+    trace is kept in DIR/traces.
+
+    \b
+    A file that varies faults and nodes over 200 seeds:
+      seeds = "1..200"
+      stack = ["oracle", "full"]
+      size = ["small"]
+      faults = ["all", "none"]
+      nodes = ["3", "5..9"]
+
+    \b
+    Examples:
+      isotone pipeline sweep sweep.toml --out sweep
+    """
+    from isotone.cli.pipeline_tables import print_swept
+
+    planned = _pipeline("sweep_spec")
+    wanted = list(planned.simulations(planned.read_spec(spec)))
+    spark = _pipeline("session").session(master, is_small=True)
+    with progress_bar("batches", total=None) as advance:
+        swept = _pipeline("sweeping").sweep(spark, wanted, out.absolute(), advance=advance)
+    if as_json:
+        print_json(swept._asdict() | {"failures": [each._asdict() for each in swept.failures]})
+    else:
+        print_swept(results(), swept)
+    code: int = swept.exit_code
+    return code
+
+
+def _pipeline(name: str) -> Any:
+    """A module of the pipeline, or an error that says what to install."""
+    from importlib import import_module
+
+    try:
+        return import_module(f"isotone.pipeline.{name}")
+    except ImportError as error:
+        raise MachineError(f"the pipeline needs {error.name}: pip install 'isotone[pipeline]'") from None
+
+
+def _name_problems(problems: Iterable[Problem]) -> None:
+    for problem in problems:
+        click.echo(f"isotone: {problem.path}: {problem.reason}", err=True)

@@ -1,0 +1,38 @@
+"""Readers that are too slow hold senders on both sides: Spread's clients wait for native readers, and native clients
+for those of Spread.
+
+Each automaton holds the senders that it plays by itself; here it hears to which groups the readers of the other one
+want nothing sent for now. What is held by the other's word is never told back, so neither waits for itself.
+"""
+
+from __future__ import annotations
+
+from isotone.daemon.engine import Engine, Lane
+from isotone.daemon.spread.gateway import SpreadGateway
+from isotone.evs.sessions.notices import GroupsHeld
+from isotone.evs.stack import Stack
+
+
+class Holding:
+    """Between the stack and the gateway for Spread's clients; looks when all that happened is handled."""
+
+    def __init__(self, engine: Engine, stack: Lane, spread: Lane) -> None:
+        assert isinstance(stack.automaton, Stack) and isinstance(spread.automaton, SpreadGateway)
+        self._engine, self._stack, self._spread = engine, stack.automaton, spread.automaton
+        self._told: dict[Lane, frozenset[str]] = {stack: frozenset(), spread: frozenset()}
+        self._stack_lane, self._spread_lane = stack, spread
+
+    def settle(self, at: int) -> None:
+        """Tell what changed."""
+        assert self._stack.sessions is not None
+        blocking = self._stack.sessions.blocking
+        if blocking or self._told[self._spread_lane]:
+            groups_of = self._stack.groups.roster.groups_of
+            groups = frozenset[str]().union(*({*groups_of(each), each.private_group} for each in blocking))
+            self._tell(self._spread_lane, groups, at)
+        self._tell(self._stack_lane, self._spread.blocked_groups, at)
+
+    def _tell(self, lane: Lane, groups: frozenset[str], at: int) -> None:
+        if groups != self._told[lane]:
+            self._told[lane] = groups
+            self._engine.post(lane, GroupsHeld(at, tuple(sorted(groups))))

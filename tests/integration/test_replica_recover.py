@@ -1,0 +1,131 @@
+"""``isotone replica recover`` after the loss of a quorum, and copies, by their commands on real files."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from tests.integration.replica_cluster import ReplicaCluster, isotone, replica_cluster, run, told
+
+
+async def write(cluster: ReplicaCluster, server: str, *records: bytes) -> int:
+    """One after another, until every server that is here has them green on disk."""
+    async with cluster.client(server) as log:
+        for record in records:
+            end = await log.append(record)
+    return end
+
+
+async def stop_all(cluster: ReplicaCluster, *names: str) -> None:
+    for name in names:
+        await cluster.stop(name)
+
+
+def test_what_it_showed_is_exactly_what_is_lost_and_the_old_side_is_fenced(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with replica_cluster(tmp_path) as cluster:
+            kept = [b"kept %d" % number for number in range(5)]
+            lost = [b"lost %d" % number for number in range(4)]
+            await write(cluster, "a", *kept)
+            await cluster.stop("c")
+            await cluster.primary("a", "b")
+            await write(cluster, "b", *lost)
+            done = isotone("replica", "recover", cluster.settings, "--survivor", "a", "--survivor", "b", "--yes")
+            assert done.code == 3 and "in use" in done.err, "not while they run"
+            await stop_all(cluster, "a", "b")
+            shutil.rmtree(tmp_path / "state" / "b.replica" / "logs")  # b's disk is gone, a's can still be read
+
+            before = await orders(cluster, "a", "c")
+            shown = told("replica", "recover", cluster.settings, "--survivor", "c", "--dry-run")
+            assert shown["survivors"] == ["c"] and shown["unread"] == ["b"]
+            assert not shown["moved"] and all(each["colour"] == "green" for each in shown["lost"])
+            assert isotone("replica", "recover", cluster.settings, "--survivor", "c").code != 0, "nobody said yes"
+            assert told("replica", "recover", cluster.settings, "--survivor", "c", "--yes")["done"]
+
+            cluster.start("c")
+            await cluster.primary("c")
+            await write(cluster, "c", b"after")
+            records = await cluster.records("c")
+            assert records == [*kept, b"after"]
+            gone = [each["name"] for each in shown["lost"]]
+            assert gone == [each for each in before["a"] if each not in before["c"]]
+            assert sum(each["records"] for each in shown["lost"]) == len(lost)
+
+            cluster.start("a")  # the old side is back
+            await cluster.until_status("a", lambda status: status["standing"] == "fenced")
+            done = isotone("explain", "primary", "--address", cluster.port("a"))
+            assert done.code == 1 and "forced" in done.out
+            await write(cluster, "c", b"not disturbed")
+            await cluster.stop("a")
+            order = told_lines(isotone("replica", "log", "dump", cluster.settings, "--name", "a", "--json").out)
+            assert len(order) == len(kept) + len(lost), "it took nothing of the new order"
+
+    run(main())
+
+
+async def orders(cluster: ReplicaCluster, *names: str) -> dict[str, list[str]]:
+    """The messages that stores hold, in order."""
+    found = {}
+    for name in names:
+        done = isotone("replica", "log", "dump", cluster.settings, "--name", name, "--json")
+        found[name] = list(dict.fromkeys(row["message"] for row in told_lines(done.out)))
+    return found
+
+
+def told_lines(text: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_backup_and_restore_to_a_position(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with replica_cluster(tmp_path) as cluster:
+            await write(cluster, "a", *(b"record %d" % number for number in range(9)))
+            await cluster.until_status("b", lambda status: status["white_position"] == 9)
+            copied = told("replica", "backup", cluster.settings, tmp_path / "copy", "--name", "b")
+            assert copied["position"] == 9
+            await write(cluster, "b", b"after the copy")
+            await stop_all(cluster, *cluster.names)
+            for name in cluster.names:
+                cluster.store(name).rename(tmp_path / f"old-{name}")
+            first = told("replica", "restore", tmp_path / "copy", cluster.settings, "--name", "a", "--position", "6")
+            assert first["missing"] == ["b", "c"] and first["position"] == 6
+            again = isotone("replica", "restore", tmp_path / "copy", cluster.settings, "--name", "a")
+            assert again.code == 2 and "not empty" in again.err
+            words = ("--name", "b", "--position", "6", "--fence", str(first["fence"]))
+            told("replica", "restore", tmp_path / "copy", cluster.settings, *words)
+            (tmp_path / "old-c").rename(cluster.store("c"))
+            cluster.start()
+            await cluster.primary("a", "b")
+            assert await write(cluster, "b", b"another story") == 7
+            assert (await cluster.records("a"))[5:] == [b"record 5", b"another story"]
+            await cluster.until_status("c", lambda status: status["standing"] == "fenced")
+
+    run(main())
+
+
+def test_a_flipped_bit_stops_a_server_and_scrub_repairs_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with replica_cluster(tmp_path) as cluster:
+            await write(cluster, "a", *(b"record %d" % number for number in range(9)))
+            await cluster.until_status("c", lambda status: status["white_position"] == 9)
+            await cluster.stop("c")
+            (segment,) = (cluster.store("c") / "logs" / "log").glob("*.segment")
+            data = bytearray(segment.read_bytes())
+            data[data.index(b"record 4")] ^= 32
+            segment.write_bytes(data)
+            done = isotone("replica", "log", "verify", cluster.settings, "--name", "c")
+            assert done.code == 1 and "isotone replica scrub" in done.out
+            cluster.start("c")
+            assert await cluster.ended("c") == 3
+            assert "damaged" in cluster.log("c") and "repaired from another server" in cluster.log("c")
+            await cluster.primary("a", "b")
+            await write(cluster, "b", b"without c")
+            assert len(told("replica", "scrub", cluster.settings, "--name", "c")["repaired"]) == 1
+            cluster.start("c")
+            await cluster.primary()
+            async with cluster.client("c") as log:
+                await log.wait_for(10)
+            assert await cluster.records("c") == await cluster.records("a")
+
+    run(main())
