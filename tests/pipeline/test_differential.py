@@ -17,6 +17,10 @@ from isotone.pipeline.bronze import problems, read_bronze
 from isotone.pipeline.conformance.registry import CHECKS
 from isotone.pipeline.conformance.verdicts import judge
 from isotone.pipeline.silver import silver
+from isotone.sim.plan import Size
+from isotone.sim.registry import system_named
+from isotone.sim.run import play_plan
+from isotone.sim.system import Setting, draw_plan
 from isotone.spec.check import Report, check
 from isotone.spec.check.synthetic import Shape, Synthetic
 from isotone.spec.properties import BY_ID, PROPERTIES, Boundary, Form
@@ -62,11 +66,23 @@ def _runs() -> Iterator[tuple[str, list[Row]]]:
         spoilt = corrupt(list(Synthetic(shape)), kind, Choice(f"{kind}/{place}"))
         if spoilt is not None:
             yield f"synthetic/{kind}", spoilt
-    yield "simulated", recorded(1)
+    yield from _swarm()
     for place, kind in enumerate(KINDS):
-        found = corruption(kind, 1, 0) if place % 4 == 0 else None
+        found = corruption(kind, 1, 0)
         if found is not None:
-            yield f"spoilt/{kind}", as_daemons(found.rows, "g1") if place % 8 else found.rows
+            yield f"spoilt/{kind}", as_daemons(found.rows, "g1") if place % 2 else found.rows
+
+
+def _swarm() -> Iterator[tuple[str, list[Row]]]:
+    """Twenty recorded traces of swarms, on every stack."""
+    for seed in range(1, 13):
+        yield f"oracle/{seed}", recorded(seed)
+    system = system_named("evs")
+    for stack in ("transport", "full"):
+        for seed in range(1, 5):
+            rows: list[Row] = []
+            play_plan(system, draw_plan(system, Setting(size=Size.SMALL, stack=stack), seed), rows.append)
+            yield f"{stack}/{seed}", rows
 
 
 def _with_loss(rows: list[Row], choice: Choice) -> list[Row]:

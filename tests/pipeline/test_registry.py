@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from isotone.pipeline.conformance.registry import CHECKS, MISSING
+from isotone.pipeline.conformance.registry import CHECKS, COREL_MISSING, MISSING
+from isotone.spec.corel_properties import COREL_PROPERTIES
 from isotone.spec.properties import PROPERTIES, Form
 
 JUDGED = {each.id.removeprefix("EVS-") for each in PROPERTIES if each.form is not Form.DEFINITION}
@@ -11,8 +12,9 @@ JUDGED = {each.id.removeprefix("EVS-") for each in PROPERTIES if each.form is no
 def test_every_property_has_a_check_or_a_reason() -> None:
     assert set(CHECKS) | set(MISSING) == JUDGED
     assert not set(CHECKS) & set(MISSING)
+    assert set(COREL_MISSING) == {each.id for each in COREL_PROPERTIES if each.form is not Form.DEFINITION}
 
 
 def test_the_list_of_reasons_only_shrinks() -> None:
     assert set(MISSING) <= {"2.12.2"}
-    assert all(len(reason.split()) > 5 for reason in MISSING.values())
+    assert all(len(reason.split()) > 5 for reason in (*MISSING.values(), *COREL_MISSING.values()))

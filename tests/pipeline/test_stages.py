@@ -35,17 +35,17 @@ def test_tables_follow_their_files(spark: SparkSession, tmp_path: Path, monkeypa
     with monkeypatch.context() as patched:
         patched.setattr(stages, "judge", die)
         with pytest.raises(KeyboardInterrupt):
-            refresh(spark, [traces], out)
+            refresh(spark, [traces], out, measuring=False)
     monkeypatch.setattr(stages, "judge", _verdicts)
-    done = refresh(spark, [traces], out)
+    done = refresh(spark, [traces], out, measuring=False)
     assert done.runs == ("a", "b")
     assert [Path(each.path).name for each in done.problems] == ["c.parquet"]
     assert _count(spark, out) == {"a": 2, "b": 2}
     before = manifests(out / "silver")
-    assert refresh(spark, [traces], out).runs == ()
+    assert refresh(spark, [traces], out, measuring=False).runs == ()
     assert manifests(out / "silver") == before
     write_parquet(traces / "a2.parquet", "a", _rows("d2"))
-    assert refresh(spark, [traces], out).runs == ("a",)
+    assert refresh(spark, [traces], out, measuring=False).runs == ("a",)
     assert _count(spark, out) == {"a": 4, "b": 2}
     assert manifests(out / "silver")["b"] == before["b"]
 

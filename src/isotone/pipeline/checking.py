@@ -6,20 +6,23 @@ Implements: [DESIGN 5], conformance. Deviations: none.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
 from isotone.core.errors import InputError
-from isotone.pipeline.bronze import Problem, problems, read_bronze
+from isotone.pipeline.bronze import Problem, found_files, problems, read_bronze
 from isotone.pipeline.conformance.verdicts import judge
-from isotone.pipeline.session import LOCAL, session
+from isotone.pipeline.gold import verdict_rows
+from isotone.pipeline.session import is_small, session
 from isotone.pipeline.silver import silver, whole_rows
 from isotone.sim.run import Violation
 from isotone.sim.summary import Failure, Summary, count_verdicts, failure_of
 from isotone.spec.properties import PROPERTIES, Boundary
+
+NOTHING = Summary(runs=0, violations=0, properties={}, failures=(), bounds={})
 
 
 class Checked(NamedTuple):
@@ -34,9 +37,18 @@ class Checked(NamedTuple):
         return self.summary.exit_code or (2 if self.problems else 0)
 
 
-def check_traces(traces: Sequence[Path], master: str = LOCAL) -> Checked:
+def check_traces(traces: Sequence[Path], master: str | None = None) -> Checked:
     """Check every run that the files hold, with a session of our own."""
-    return check_with(session(master), traces)
+    return check_with(session_for(traces, master), traces)
+
+
+def session_for(traces: Sequence[Path], master: str | None) -> SparkSession:
+    """A session that suits the size of these files; paths that hold none are named before anything is started."""
+    missing: list[Problem] = []
+    files = list(found_files(traces, missing))
+    if not files and not missing:
+        raise InputError(f"no trace found in {', '.join(map(str, traces))}")
+    return session(master, is_small=is_small(files, master))
 
 
 def check_with(spark: SparkSession, traces: Sequence[Path]) -> Checked:
@@ -48,16 +60,26 @@ def check_with(spark: SparkSession, traces: Sequence[Path]) -> Checked:
     if rows.isEmpty():
         if not found:
             raise InputError(f"no trace found in {', '.join(map(str, traces))}")
-        return Checked(Summary(runs=0, violations=0, properties={}, failures=(), bounds={}), found)
+        return Checked(NOTHING, found)
     command = shlex.join(["isotone", "check", "--engine", "spark", *map(str, traces)])
     return Checked(summarise(judge(silver(bronze.rows)), command), found)
 
 
+def summary_of(spark: SparkSession, out: Path, traces: Sequence[Path]) -> Summary:
+    """The same of the runs that a directory of tables holds."""
+    rows = verdict_rows(spark, out)
+    return _summed(rows, shlex.join(["isotone", "check", *map(str, traces)])) if rows else NOTHING
+
+
 def summarise(verdicts: DataFrame, command: str) -> Summary:
     """The table of verdicts as the object that ``isotone check`` prints."""
+    return _summed((row.asDict(recursive=True) for row in verdicts.orderBy("run", "place").collect()), command)
+
+
+def _summed(rows: Iterable[dict[str, Any]], command: str) -> Summary:
     states: dict[str, dict[str, str]] = {}
     failures: list[Failure] = []
-    for row in verdicts.orderBy("run", "place").collect():
+    for row in rows:
         states.setdefault(row["run"], {})[row["label"]] = row["state"]
         if row["witness"] is not None:
             witness = tuple((each["node"], each["incarnation"], each["index"]) for each in row["witness"])

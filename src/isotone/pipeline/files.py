@@ -21,6 +21,7 @@ from isotone.trace.events import TRACE_VERSION, Row
 from isotone.trace.jsonl import read_jsonl
 from isotone.trace.layout import JSONL_SUFFIX, PARQUET_SUFFIX, PartHeader, Tail
 from isotone.trace.parquet import BATCH_ROWS, ParquetFile, require_pyarrow, schema
+from isotone.trace.process import has_died
 from isotone.trace.spool import SpoolPart
 from isotone.trace.vocabulary import check_version, type_of_kind
 
@@ -96,6 +97,7 @@ def _told(path: Path, header: PartHeader, tail: Tail, *, is_spool: bool) -> Any:
         "part": header.part,
         "level": header.level,
         "boot": header.boot,
+        "died": has_died(header),
         "closed": tail.closed,
         "problem": tail.problem,
         "spool": is_spool,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOCAL = "local[*]"
+SMALL_BYTES_MAX = 4 << 20
+"""Trace files of up to so many bytes together are judged sooner by interpreting than by compiling queries."""
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -26,6 +29,7 @@ _SETTINGS = {
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.autoBroadcastJoinThreshold": "16m",
     "spark.sql.shuffle.partitions": "64",
+    "spark.sql.constraintPropagation.enabled": "false",  # costs planning; and breaks on unions of unions (4.3.0)
     "spark.driver.memory": "4g",
     "spark.log.level": "ERROR",
 }
@@ -41,17 +45,85 @@ _FAST = {
 """What makes small queries quick: for tests, and for traces that one core reads in a blink."""
 
 
-def session(master: str = LOCAL, *, is_small: bool = False, name: str = "isotone") -> SparkSession:
-    """The session of this process, started if there is none; ``is_small`` is for little data and a quick start."""
+_FUNCTIONS = (
+    "col",
+    "lit",
+    "when",
+    "struct",
+    "array",
+    "coalesce",
+    "max",
+    "min",
+    "count",
+    "sum",
+    "get",
+    "size",
+    "explode",
+)
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""In the environment of a program that ``spark-submit`` started: it has chosen master, memory and Java already."""
+
+
+def session(master: str | None = None, *, is_small: bool = False, name: str = "isotone") -> SparkSession:
+    """The session of this process, started if there is none; ``is_small`` is for little data and a quick start.
+
+    Without a master it is all cores of this machine; under ``spark-submit`` what that was told.
+    """
     try:
         from pyspark.sql import SparkSession
     except ImportError:
         raise MachineError("the pipeline needs pyspark: install isotone[pipeline]") from None
-    _prepare_environment(is_local=master.startswith("local"))
-    builder = SparkSession.builder.master(master).appName(name)
-    for key, value in {**_SETTINGS, **(_FAST if is_small else {})}.items():
+    is_submitted = master is None and _SUBMITTED in os.environ
+    builder = SparkSession.builder.appName(name)
+    if not is_submitted:
+        place = master or LOCAL
+        _prepare_environment(is_local=place.startswith("local"))
+        builder = builder.master(place)
+    wanted = {**_SETTINGS, **(_FAST if is_small else {})}
+    for key, value in wanted.items() if not is_submitted else ():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    try:
+        started = builder.getOrCreate()
+    except Exception as error:  # of the launcher, of the gateway, of Java: all mean the same to the caller
+        raise MachineError(f"Spark does not start at {master or LOCAL}: {_first_line(error)}") from None
+    if is_submitted:
+        _settle(started, wanted)
+    _remember_classes(started)
+    return started
+
+
+def _settle(spark: SparkSession, wanted: dict[str, str]) -> None:
+    """Of these settings, those that can still be chosen, and that whoever submitted the program has not chosen."""
+    chosen = spark.sparkContext.getConf()
+    for key, value in wanted.items():
+        if key.startswith("spark.sql.") and not chosen.contains(key):
+            spark.conf.set(key, value)
+
+
+def _remember_classes(spark: SparkSession) -> None:
+    """Look Spark's own classes and functions up once.
+
+    Else the gateway searches all archives for their short names at every call, and asks for every function twice.
+    """
+    gateway = spark.sparkContext._jvm
+    if "functions" in vars(gateway):
+        return
+    classes = {name: getattr(gateway, name) for name in ("functions", "PythonUtils", "PythonSQLUtils")}
+    vars(gateway).update(classes | {"org.apache.spark.sql.functions": classes["functions"]})
+    members = {"functions": _FUNCTIONS, "PythonUtils": ("toSeq",), "PythonSQLUtils": ("fn", "lambdaFunction")}
+    for name, found in members.items():
+        vars(classes[name]).update({each: getattr(classes[name], each) for each in found})
+
+
+def is_small(paths: Iterable[Path], master: str | None) -> bool:
+    """Whether these files are so small that starting costs more than computing, on a machine of our own."""
+    if not (master or LOCAL).startswith("local") or (master is None and _SUBMITTED in os.environ):
+        return False
+    return sum(path.stat().st_size for path in paths) <= SMALL_BYTES_MAX
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
 def _prepare_environment(*, is_local: bool) -> None:

@@ -18,7 +18,7 @@ from isotone.trace.writer import Level
 
 RECORD = ("run", "node", "incarnation")
 _SERVICES = ["UNRELIABLE", "RELIABLE", "FIFO", "CAUSAL", "AGREED", "SAFE"]
-_ABOUT = "part int, level string, boot string, closed boolean, problem string, spool boolean"
+_ABOUT = "part int, level string, boot string, died boolean, closed boolean, problem string, spool boolean"
 _EXTRA = "lost bigint, quiet boolean, components array<array<string>>"
 
 
@@ -114,7 +114,9 @@ def _typed(rows: DataFrame) -> DataFrame:
 
 
 def _once(rows: DataFrame) -> DataFrame:
-    """Of rows of one place any, but always the same."""
+    """Of rows of one place any, but always the same. Most runs have none twice, and that is cheap to see."""
+    if rows.groupBy(*RECORD, "index").count().where("count > 1").isEmpty():
+        return rows
     order = Window.partitionBy(*RECORD, "index").orderBy("kind", "at", "content")
     return rows.withColumn("_place", F.row_number().over(order)).where("_place = 1").drop("_place")
 
@@ -157,6 +159,7 @@ def _records(bronze: DataFrame) -> DataFrame:
         F.max_by(F.col("about.closed") & F.col("damage").isNull(), order).alias("closed"),
         F.max_by(F.coalesce("damage", "about.problem"), order).alias("problem"),
         F.min("about.boot").alias("boot"),
+        F.min("about.died").alias("gone"),
         weak.alias("full"),
     )
     later = Window.partitionBy("run", "node").orderBy("incarnation")
@@ -173,7 +176,8 @@ def _ends(rows: DataFrame, records: DataFrame) -> DataFrame:
     unfinished = records.join(last, on=list(RECORD), how="left").where(
         "NOT closed AND coalesce(last_kind, '') NOT IN ('crash', 'truncated')"
     )
-    died = (F.col("later") == F.col("boot")) & (F.col("boot") != "") & (F.col("full") == 1) & (F.col("problem") == "")
+    alone = F.coalesce(F.col("later") == F.col("boot"), F.col("gone")) & (F.col("boot") != "")
+    died = alone & (F.col("full") == 1) & (F.col("problem") == "")
     reason = F.when(F.col("problem") == "", NOT_CLOSED).otherwise(F.concat(F.lit(f"{NOT_CLOSED}: "), "problem"))
     home = F.concat("node", F.lit("#"), F.col("incarnation").cast("string"))
     ended = unfinished.select(

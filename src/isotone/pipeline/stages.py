@@ -1,4 +1,4 @@
-"""The tables of a directory, brought up to date with trace files: ``silver`` and ``verdicts``, by run.
+"""The tables of a directory, brought up to date with trace files: ``silver``, and what follows from it, by run.
 
 A file that was read before and has not changed is not read again, unless its run has new files: then the run is made
 anew from all of its files. So a new run costs its own size, and the same files again cost a look at each. What a job
@@ -9,7 +9,7 @@ Implements: [DESIGN 5]. Deviations: none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,11 +18,20 @@ from pyspark.sql import functions as F
 
 from isotone.pipeline.bronze import Bronze, Problem, found_files, problems, read_bronze
 from isotone.pipeline.conformance.verdicts import judge
+from isotone.pipeline.metrics.messages import traffic
+from isotone.pipeline.metrics.table import metrics_of
 from isotone.pipeline.silver import silver, whole_rows
 from isotone.pipeline.tables import Manifest, manifests, read_table, write_runs
+from isotone.pipeline.timeline import timeline
 
 SILVER = "silver"
 VERDICTS = "verdicts"
+METRICS = "metrics"
+TIMELINE = "timeline"
+STEPS = 3
+"""How often a refresh of everything says what it is at."""
+
+Advance = Callable[[str], None]
 
 
 class Refreshed(NamedTuple):
@@ -32,8 +41,16 @@ class Refreshed(NamedTuple):
     problems: tuple[Problem, ...]
 
 
-def refresh(spark: SparkSession, traces: Iterable[Path], out: Path) -> Refreshed:
-    """Read what is new, write its runs, judge what is not judged yet."""
+def refresh(
+    spark: SparkSession,
+    traces: Iterable[Path],
+    out: Path,
+    *,
+    judging: bool = True,
+    measuring: bool = True,
+    advance: Advance = lambda note: None,
+) -> Refreshed:
+    """Read what is new, write its runs; judge and measure what is not judged or measured yet."""
     missing: list[Problem] = []
     present = {_fingerprint(path): path for path in found_files(traces, missing)}
     known = manifests(out / SILVER)
@@ -41,7 +58,12 @@ def refresh(spark: SparkSession, traces: Iterable[Path], out: Path) -> Refreshed
     wrong: tuple[Problem, ...] = tuple(missing)
     if fresh:
         wrong = tuple(sorted({*wrong, *_refresh_silver(spark, fresh, known, out / SILVER)}))
-    return Refreshed(_judge_new(spark, out), wrong)
+    advance(f"{len(fresh)} files read")
+    judged = _judge_new(spark, out) if judging else ()
+    advance(f"{len(judged)} runs judged")
+    counted = _measure_new(spark, out) if measuring else ()
+    advance(f"{len(counted)} runs measured")
+    return Refreshed(tuple(sorted({*judged, *counted})), wrong)
 
 
 def _refresh_silver(
@@ -76,13 +98,26 @@ def _sources(rows: DataFrame) -> dict[str, tuple[str, ...]]:
     return {run: tuple(sorted(names)) for run, names in sources.items()}
 
 
+def _due(out: Path, table: str) -> dict[str, tuple[str, ...]]:
+    """The runs whose rows are not those that this table was made from, and what it is to be made from."""
+    made = manifests(out / table)
+    rows = {run: (each.directory,) for run, each in manifests(out / SILVER).items()}
+    return {run: inputs for run, inputs in rows.items() if run not in made or made[run].inputs != inputs}
+
+
 def _judge_new(spark: SparkSession, out: Path) -> tuple[str, ...]:
-    """Judge the runs whose rows are not those that their verdicts were made from."""
-    rows, judged = manifests(out / SILVER), manifests(out / VERDICTS)
-    due = [run for run, each in rows.items() if run not in judged or judged[run].inputs != (each.directory,)]
+    due = _due(out, VERDICTS)
     if due:
-        verdicts = judge(read_table(spark, out / SILVER, due))
-        write_runs(out / VERDICTS, verdicts, inputs={run: (rows[run].directory,) for run in due})
+        write_runs(out / VERDICTS, judge(read_table(spark, out / SILVER, due)), inputs=due)
+    return tuple(due)
+
+
+def _measure_new(spark: SparkSession, out: Path) -> tuple[str, ...]:
+    due = {**_due(out, TIMELINE), **_due(out, METRICS)}
+    if due:
+        found = traffic(read_table(spark, out / SILVER, due))
+        write_runs(out / TIMELINE, timeline(found.rows), inputs=due)
+        write_runs(out / METRICS, metrics_of(found), inputs=due)
     return tuple(due)
 
 

@@ -9,6 +9,7 @@ Implements: [DESIGN 5]. Deviations: none.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import uuid
@@ -19,6 +20,7 @@ from urllib.parse import quote, unquote
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from isotone.core.errors import InputError, MachineError
 from isotone.trace.layout import sync_directory
@@ -27,6 +29,8 @@ FORMAT = 1
 _ASIDE = ".aside-"
 _MANIFESTS = "manifests"
 _DATA = "data"
+_FULL = "No space left on device"
+"""How Spark says it, somewhere in the words of a job that failed."""
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -43,20 +47,25 @@ class Manifest(msgspec.Struct, frozen=True):
 def write_runs(table: Path, rows: DataFrame, *, inputs: Mapping[str, tuple[str, ...]] | None = None) -> list[Manifest]:
     """Replace the runs that these rows are of; each becomes visible as a whole. ``rows`` has a column ``run``.
 
-    ``inputs`` says by run what the rows were made from; it is kept in the manifest.
+    ``inputs`` says by run what the rows were made from; it is kept in the manifest. A run that it names and that has no
+    row is an empty one.
     """
     made_from = inputs or {}
     aside = table / _DATA / f"{_ASIDE}{uuid.uuid4().hex}"
     try:
         rows.withColumn("_run", F.col("run")).write.partitionBy("_run").parquet(str(aside))
-        counts = rows.sparkSession.read.parquet(str(aside)).groupBy("run").count().collect()
+        counts = rows.sparkSession.read.schema(rows.schema).parquet(str(aside)).groupBy("run").count().collect()
         form = rows.schema.json()
-        found = {row["run"]: row["count"] for row in counts}
+        found = {**dict.fromkeys(made_from, 0), **{row["run"]: row["count"] for row in counts}}
         plans = [Manifest(run, _new_name(run), found[run], form, made_from.get(run, ())) for run in sorted(found)]
         for manifest in plans:
             _commit(table, aside, manifest)
     except OSError as error:
-        raise MachineError(f"{table}: {error}") from None
+        raise MachineError(f"{table}: {error.strerror or error}; what was there is as it was") from None
+    except Exception as error:
+        if _FULL not in str(error):
+            raise
+        raise MachineError(f"{table}: {_FULL}; what was there is as it was") from None
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     sweep(table)
@@ -69,10 +78,11 @@ def _new_name(run: str) -> str:
 
 def _commit(table: Path, aside: Path, manifest: Manifest) -> None:
     """Give the run's rows their name, and then say so."""
-    written = next(path for path in aside.iterdir() if _is_partition_of(path, manifest.run))
-    target = table / _DATA / manifest.directory
-    os.rename(written, target)
-    sync_directory(target.parent)
+    if manifest.rows:
+        written = next(path for path in aside.iterdir() if _is_partition_of(path, manifest.run))
+        target = table / _DATA / manifest.directory
+        os.rename(written, target)
+        sync_directory(target.parent)
     _write_manifest(table / _MANIFESTS / f"{_file_name(manifest.run)}.json", manifest)
 
 
@@ -112,7 +122,9 @@ def read_table(spark: SparkSession, table: Path, runs: Iterable[str] | None = No
     wanted = [known[run] for run in (known if runs is None else runs)]
     if not wanted:
         raise InputError(f"{table}: no runs")
-    return spark.read.parquet(*(str(table / _DATA / each.directory) for each in wanted))
+    form = StructType.fromJson(json.loads(wanted[0].schema))
+    places = [str(table / _DATA / each.directory) for each in wanted if each.rows]
+    return spark.read.schema(form).parquet(*places) if places else spark.createDataFrame([], form)
 
 
 def sweep(table: Path) -> None:

@@ -23,6 +23,7 @@ from isotone.pipeline.conformance.terms import (
     event,
     few,
     findings,
+    no_findings,
     same_view,
     witness,
 )
@@ -42,7 +43,10 @@ def no_holes_before(n: Normal) -> DataFrame:
     )
     below = F.exists("lowest", lambda each: (each["process"] != F.col("process")) & (each["low"] < F.col("high.stamp")))
     exercised = judged.join(lowest, on=list(VIEW), how="inner").where(below)
-    holes = _holes(n, judged, strong)
+    partial = few(incomplete(n.regular, strong))
+    if partial.isEmpty():
+        return findings(exercised, no_findings(exercised))
+    holes = _holes(n, judged, strong, partial)
     return findings(exercised, holes.select(*SIDE, witness(_high(), F.col("event"))))
 
 
@@ -51,11 +55,16 @@ def no_holes_after(n: Normal) -> DataFrame:
     had = n.held
     strong = had.where(F.col("service") >= same_view())
     judged = few(_judged(n, _heights(had, is_late=True)).where((F.col("left") == INSTALL) & F.col("high").isNotNull()))
+    if judged.isEmpty():
+        return findings(judged, no_findings(judged))
     moving = F.array_contains("next_transitional", F.col("sender"))
     lows = strong.groupBy(*VIEW, "sender", F.col("process").alias("other")).agg(F.min("stamp").alias("low"))
     compared = judged.join(lows, on=list(VIEW), how="inner")
     exercised = compared.where(moving & (F.col("other") != F.col("process")) & (F.col("low") < F.col("high.stamp")))
-    holes = _holes(n, judged, strong).where(moving & F.col("signal").isNotNull())
+    partial = few(incomplete(n.regular, strong))
+    if partial.isEmpty():
+        return findings(exercised, no_findings(exercised))
+    holes = _holes(n, judged, strong, partial).where(moving & F.col("signal").isNotNull())
     return findings(exercised, holes.select(*SIDE, witness(event("signal"), _high(), event("left_at"), F.col("event"))))
 
 
@@ -88,9 +97,8 @@ def incomplete(stays: DataFrame, had: DataFrame) -> DataFrame:
     return counts.join(sizes, on=list(VIEW), how="inner").where("holders < size").select(*VIEW, *_BODY)
 
 
-def _holes(n: Normal, judged: DataFrame, strong: DataFrame) -> DataFrame:
+def _holes(n: Normal, judged: DataFrame, strong: DataFrame, partial: DataFrame) -> DataFrame:
     """What others delivered in the view below the height of a stay, and its process not until it left."""
-    partial = few(incomplete(n.regular, strong))
     facts = judged.select(*VIEW, *_WHO, "high", "signal", "left_at", "next_transitional")
     wanted = partial.join(facts, on=list(VIEW), how="inner")
     lacking = wanted.join(strong.select(*VIEW, *_BODY, *_WHO), on=[*VIEW, *_BODY, *_WHO], how="left_anti")

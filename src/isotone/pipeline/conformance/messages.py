@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from isotone.pipeline.conformance.lives import sided
-from isotone.pipeline.conformance.terms import DAEMONS, MESSAGE, PROCESS, event
+from isotone.pipeline.conformance.terms import DAEMONS, MESSAGE, PROCESS, event, few, kept
 
 SENDER = ("run", "boundary", "sender")
 _CONTENT = ("service", "groups", "count", "content")
@@ -39,7 +39,9 @@ def _claimed(sent: DataFrame) -> DataFrame:
     order = Window.partitionBy(*SENDER).orderBy("index")
     high = F.max("last").over(order.rowsBetween(Window.unboundedPreceding, -1))
     marked = sent.withColumn("_low", F.coalesce(F.col("first") <= high, F.lit(False)))
-    doubtful = marked.where("_low").select(*SENDER).distinct()
+    doubtful = few(marked.where("_low").select(*SENDER).distinct())
+    if doubtful.isEmpty():
+        return sent
     clear = marked.join(doubtful, on=list(SENDER), how="left_anti")
     odd = marked.join(doubtful, on=list(SENDER), how="left_semi")
     kept = odd.join(_folded(odd), on=[*SENDER, "index"], how="left_semi")
@@ -70,12 +72,18 @@ def pieces(rows: DataFrame, sent: DataFrame) -> DataFrame:
     known = sent.select(
         *SENDER, "first", "last", _sent().alias("sent"), *(F.col(name).alias(f"sent_{name}") for name in _CONTENT)
     )
-    matched = delivered.join(known, on=[*SENDER, "first"], how="left")
-    ragged = matched.where(~F.coalesce(_is_exact(), F.lit(False))).select(*SENDER).distinct()
-    whole = matched.join(F.broadcast(ragged), on=list(SENDER), how="left_anti").select(
-        *_PIECE[:-3], F.col("first").alias("bundle"), F.lit(False).alias("is_early"), F.lit(True).alias("is_true")
+    matched = delivered.join(known, on=[*SENDER, "first"], how="left").select(
+        *_PIECE[:-3],
+        F.col("first").alias("bundle"),
+        F.lit(False).alias("is_early"),
+        F.coalesce(_is_exact(), F.lit(False)).alias("is_true"),
     )
-    return whole.unionByName(_single(delivered, sent, ragged))
+    matched = kept(matched)
+    ragged = few(matched.where("NOT is_true").select(*SENDER).distinct())
+    if ragged.isEmpty():
+        return matched
+    whole = matched.join(F.broadcast(ragged), on=list(SENDER), how="left_anti")
+    return kept(whole.unionByName(_single(delivered, sent, ragged)))
 
 
 _PIECE = (

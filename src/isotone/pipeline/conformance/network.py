@@ -9,58 +9,21 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from isotone.pipeline.conformance.normal import Normal
-from isotone.pipeline.conformance.terms import NETWORK, SIDE, event, few, findings, two_first, witness
+from isotone.pipeline.conformance.terms import SIDE, findings, two_first, witness
 from isotone.pipeline.silver import daemon_name
 
-_KINDS = ("ninit", "nmcast", "nreceive", "linkfailed", "crash", "gap", "truncated")
 _MESSAGE = ("run", "boundary", "network", "sender", "first")
-
-
-def _uses(n: Normal) -> DataFrame:
-    """The rows of the network, each with the use of a network that its node is in, and the first failure in it."""
-    kind = F.col("kind")
-    rows = n.rows.where(kind.isin(*_KINDS) & (F.col("node") != "")).select(
-        "run",
-        F.lit(NETWORK).alias("boundary"),
-        "node",
-        "incarnation",
-        "index",
-        "kind",
-        F.get("clients", F.lit(0)).alias("daemon"),
-        "sender",
-        "network",
-        "first",
-        "servers",
-        F.get("digests", F.lit(0)).alias("digest"),
-        event().alias("event"),
-    )
-    order = Window.partitionBy("run", "node").orderBy("incarnation", "index")
-    turning = kind.isin("ninit", "crash", "gap", "truncated")
-    start = F.struct("kind", "event", "daemon", "network", "servers")
-    lost = F.max(kind.isin("gap", "truncated").cast("int")).over(order.rowsBetween(Window.unboundedPreceding, -1))
-    known = rows.select(
-        "*",
-        F.last(F.when(turning, start), ignorenulls=True)
-        .over(order.rowsBetween(Window.unboundedPreceding, -1))
-        .alias("last"),
-        F.coalesce(lost == 1, F.lit(False)).alias("is_doubtful"),
-    )
-    using = known.withColumn("use", F.when(F.col("last.kind") == "ninit", F.col("last"))).drop("last")
-    inside = F.coalesce(F.col("use.network") == F.col("network"), F.lit(False))
-    using = using.withColumn("is_inside", inside)
-    failed = F.min(F.when((kind == "linkfailed") & F.col("is_inside"), F.struct("incarnation", "index", "event")))
-    in_use = Window.partitionBy("run", "node", "use.event").orderBy("incarnation", "index")
-    first = failed.over(in_use.rowsBetween(Window.unboundedPreceding, -1))
-    return using.withColumn("failed", F.when(F.col("is_inside"), first["event"]))
 
 
 def _traffic() -> Column:
     return F.col("kind").isin("nmcast", "nreceive")
 
 
-def server_set(n: Normal) -> DataFrame:
+def server_set(n: Normal) -> DataFrame | None:
     """2.21."""
-    uses = few(_uses(n))
+    uses = n.uses
+    if uses is None:
+        return None
     traffic = uses.where(_traffic())
     starts = uses.where(F.col("kind") == "ninit")
     again = starts.groupBy(*SIDE, "network").count().where("count > 1")
@@ -112,9 +75,11 @@ def _never_began(n: Normal, uses: DataFrame) -> DataFrame:
     return missing.where(near).select(*SIDE, witness(F.col("event")))
 
 
-def network_end(n: Normal) -> DataFrame:
+def network_end(n: Normal) -> DataFrame | None:
     """2.23: nothing between a failed link and the next start."""
-    uses = few(_uses(n))
+    uses = n.uses
+    if uses is None:
+        return None
     exercised = uses.where((F.col("kind") == "linkfailed") & F.col("is_inside"))
     broken = uses.where(_traffic() & F.col("is_inside") & F.col("failed").isNotNull())
     return findings(exercised, broken.select(*SIDE, witness(F.col("failed"), F.col("event"))))
@@ -123,9 +88,11 @@ def network_end(n: Normal) -> DataFrame:
 # --- 2.22 ------------------------------------------------------------------------------------------------------------
 
 
-def reliable_multicast(n: Normal) -> DataFrame:
+def reliable_multicast(n: Normal) -> DataFrame | None:
     """2.22: received once and unaltered by all, unless a link fails or a server crashes."""
-    uses = few(_uses(n))
+    uses = n.uses
+    if uses is None:
+        return None
     sent = _multicasts(uses)
     received = uses.where("kind = 'nreceive' AND (is_inside OR is_doubtful)")
     order = Window.partitionBy(*_MESSAGE, "daemon").orderBy("incarnation", "index")

@@ -5,12 +5,14 @@ Each check is a small function of it. Spark keeps the tables until nobody refers
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
-from isotone.pipeline.conformance import asks, held, lives, messages, placing, stays
+from isotone.pipeline.conformance import asks, held, lives, messages, network_uses, placing, stays
+from isotone.pipeline.conformance.terms import kept
 
 
 class Normal(NamedTuple):
@@ -33,46 +35,60 @@ class Normal(NamedTuple):
     regular: DataFrame
     held: DataFrame
     together: DataFrame
+    uses: DataFrame | None
+    """Of the network; none where nothing is recorded of it."""
 
 
 def normal_form(silver: DataFrame) -> Normal:
-    """From silver rows of any number of runs."""
-    rows = _kept(silver)
-    homes = _kept(lives.homes(rows))
-    processes = _kept(lives.processes(rows, homes))
-    touched = _kept(stays.touches(rows))
-    turned = _kept(stays.turns(touched, processes, lives.losses(rows)))
-    stayed = _kept(stays.stays(turned, touched, processes))
-    asked = _kept(asks.asks(rows, turned))
-    sent = _kept(messages.sends(rows, processes))
-    pieces = _kept(messages.pieces(rows, sent))
-    delivered = _kept(messages.deliveries(pieces))
-    placed = _kept(placing.placed(delivered, sent, placing.marks(turned, touched, stayed, asked)))
-    runs = _kept(lives.runs(rows))
-    known = _kept(lives.boundary_homes(rows, homes))
-    inside = _kept(held.inside(placed))
-    regular = _kept(held.regular_stays(stayed))
+    """From silver rows of any number of runs; who was where and what was said are found at the same time."""
+    rows = kept(silver)
+    homes = kept(lives.homes(rows))
+    processes = kept(lives.processes(rows, homes))
+    with ThreadPoolExecutor(1) as pool:
+        said = pool.submit(_said, rows, processes)
+        touched, turned, stayed, asked = _stood(rows, processes)
+        runs, known = kept(lives.runs(rows)), kept(lives.boundary_homes(rows, homes))
+        regular = kept(held.regular_stays(stayed))
+        sent, pieces, delivered = said.result()
+    placed = kept(placing.placed(delivered, sent, placing.marks(turned, touched, stayed, asked)))
     return Normal(
-        rows,
-        runs,
-        homes,
-        known,
-        processes,
-        touched,
-        turned,
-        stayed,
-        asked,
-        sent,
-        pieces,
-        delivered,
-        placed,
-        inside,
-        regular,
-        _kept(held.held(placed)),
-        _kept(held.together(regular)),
+        rows=rows,
+        runs=runs,
+        homes=homes,
+        boundary_homes=known,
+        processes=processes,
+        touches=touched,
+        turns=turned,
+        stays=stayed,
+        asks=asked,
+        sends=sent,
+        pieces=pieces,
+        deliveries=delivered,
+        placed=placed,
+        inside=kept(held.inside(placed)),
+        regular=regular,
+        held=kept(held.held(placed)),
+        together=kept(held.together(regular)),
+        uses=_uses(rows),
     )
 
 
-def _kept(table: DataFrame) -> DataFrame:
-    """Computed now, and known from here on by its rows alone: plans that carry their whole past grow beyond measure."""
-    return table.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
+def _stood(rows: DataFrame, processes: DataFrame) -> tuple[DataFrame, DataFrame, DataFrame, DataFrame]:
+    """Touches, turns, stays and asks."""
+    touched = kept(stays.touches(rows))
+    turned = kept(stays.turns(touched, processes, lives.losses(rows)))
+    stayed = kept(stays.stays(turned, touched, processes))
+    return touched, turned, stayed, kept(asks.asks(rows, turned))
+
+
+def _said(rows: DataFrame, processes: DataFrame) -> tuple[DataFrame, DataFrame, DataFrame]:
+    """Sends, pieces and deliveries."""
+    sent = kept(messages.sends(rows, processes))
+    pieces = messages.pieces(rows, sent)
+    return sent, pieces, kept(messages.deliveries(pieces))
+
+
+def _uses(rows: DataFrame) -> DataFrame | None:
+    if rows.where(F.col("kind").isin(*network_uses.TRAFFIC)).isEmpty():
+        return None
+    return kept(network_uses.uses(rows))

@@ -24,6 +24,7 @@ from isotone.pipeline.conformance.terms import (
     event,
     few,
     findings,
+    no_findings,
     witness,
 )
 
@@ -35,12 +36,15 @@ def safe_before(n: Normal) -> DataFrame:
     """2.14.2."""
     had = n.held.where(F.col("service") == SAFE)
     holders = had.where("NOT is_late").select(*VIEW, *_BODY, "process", "event")
-    partial, whole = _counted(n, had)
-    easy = holders.join(whole.where("size > 1"), on=[*VIEW, *_BODY], how="left_semi")
-    judged = states(n, partial.join(holders, on=[*VIEW, *_BODY], how="left_semi"))
+    counts = _counted(n, had)
+    easy = counts.where("holders >= size AND size > 1 AND is_before").select(*SIDE)
+    partial = few(counts.where("holders < size AND is_before"))
+    if partial.isEmpty():
+        return findings(easy, no_findings(easy))
+    judged = states(n, partial)
     owed = judged.join(holders, on=[*VIEW, *_BODY], how="inner").where("member != process AND is_fine IS NOT NULL")
     broken = owed.where("NOT is_fine").select(*SIDE, witness(F.col("event"), F.col("row")))
-    return findings(easy.select(*SIDE).unionByName(owed.select(*SIDE)), broken)
+    return findings(easy.unionByName(owed.select(*SIDE)), broken)
 
 
 def safe_after(n: Normal) -> DataFrame:
@@ -50,9 +54,12 @@ def safe_after(n: Normal) -> DataFrame:
     moves = moves.select(
         *STAY, event("signal").alias("signal"), event("left_at").alias("left_event"), "next_transitional"
     )
-    late = had.where("is_late").join(moves, on=list(STAY), how="inner")
+    late = few(had.where("is_late").join(moves, on=list(STAY), how="inner"))
+    if late.isEmpty():
+        return findings(late, no_findings(late))
     holders = late.select(*VIEW, *_BODY, "process", "event", "signal", "left_event", "next_transitional")
-    partial, whole = _counted(n, had)
+    counts = _counted(n, had)
+    partial, whole = counts.where("holders < size"), counts.where("holders >= size")
     easy = holders.join(whole, on=[*VIEW, *_BODY], how="inner")
     mates = F.array_intersect("next_transitional", "members")
     easy = easy.where(F.size(F.array_except(mates, F.array("process"))) > 0)
@@ -66,9 +73,10 @@ def safe_after(n: Normal) -> DataFrame:
     return findings(easy.select(*SIDE).unionByName(owed.select(*SIDE)), owed.where("NOT is_fine").select(*SIDE, rows))
 
 
-def _counted(n: Normal, had: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """SAFE messages by view: those that not all members had in it, and those that all had."""
+def _counted(n: Normal, had: DataFrame) -> DataFrame:
+    """SAFE messages by view: how many of its members had them in it, and whether anyone before its signal."""
     views = n.regular.groupBy(*VIEW).agg(F.first("members").alias("members"))
     views = views.withColumn("size", F.size("members"))
-    counts = few(had.groupBy(*VIEW, *_BODY).agg(F.count("*").alias("holders")).join(views, on=list(VIEW), how="inner"))
-    return counts.where("holders < size"), counts.where("holders >= size")
+    before = F.bool_or(~F.col("is_late")).alias("is_before")
+    counts = had.groupBy(*VIEW, *_BODY).agg(F.count("*").alias("holders"), before)
+    return few(counts.join(views, on=list(VIEW), how="inner"))

@@ -11,7 +11,18 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from isotone.pipeline.conformance.normal import Normal
-from isotone.pipeline.conformance.terms import BUNDLE, PROCESS, RELIABLE, SIDE, event, few, findings, two_first, witness
+from isotone.pipeline.conformance.terms import (
+    BUNDLE,
+    PROCESS,
+    RELIABLE,
+    SIDE,
+    event,
+    few,
+    findings,
+    no_findings,
+    two_first,
+    witness,
+)
 
 _OWNER = (*BUNDLE, "is_early")
 
@@ -25,7 +36,10 @@ def _stamps(n: Normal) -> DataFrame:
 
 def doubtful_bundles(n: Normal) -> DataFrame:
     """Bundles with two stamps, or with the stamp of another."""
-    stamps = few(_stamps(n))
+    return _doubtful(few(_stamps(n)))
+
+
+def _doubtful(stamps: DataFrame) -> DataFrame:
     several = (
         stamps.groupBy(*_OWNER).agg(F.min("stamp").alias("low"), F.max("stamp").alias("high")).where("low != high")
     )
@@ -44,13 +58,15 @@ def order_function(n: Normal) -> DataFrame:
     row = F.struct("sender", "bundle", "is_early", event().alias("event"))
     exercised = reliable.groupBy(*SIDE).agg(F.min(row).alias("one"), F.max(row).alias("other")).where("one != other")
     sent = stamps.where("is_sent")
+    past = few(_above_the_past(n, sent).unionByName(_sends_in_order(sent)))
+    if _doubtful(stamps).isEmpty():
+        return findings(exercised, past)
     broken = (
         two_first(stamps, _OWNER, "stamp")
         .select(*SIDE, "witness")
         .unionByName(two_first(stamps, (*SIDE, "stamp"), "sender").select(*SIDE, "witness"))
         .unionByName(two_first(sent, (*SIDE, "stamp", "sender"), "bundle").select(*SIDE, "witness"))
-        .unionByName(_above_the_past(n, sent))
-        .unionByName(_sends_in_order(sent))
+        .unionByName(past)
     )
     return findings(exercised, broken)
 
@@ -79,6 +95,8 @@ def _sends_in_order(sent: DataFrame) -> DataFrame:
     wrong = sent.withColumn("below", below).withColumn("above", above)
     wrong = wrong.where((F.col("stamp") <= F.col("below")) | (F.col("stamp") >= F.col("above")))
     wrong = few(wrong.select(*sender, "bundle", "stamp", "event"))
+    if wrong.isEmpty():
+        return no_findings(sent)
     first = wrong.groupBy(*sender).agg(F.min("event").alias("event"))
     one = wrong.join(first, on=[*sender, "event"], how="left_semi")
     other = wrong.select(*sender, *(F.col(name).alias(f"other_{name}") for name in ("bundle", "stamp", "event")))

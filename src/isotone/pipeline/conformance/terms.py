@@ -5,6 +5,7 @@ Implements: [Spread 2.2.1], as far as names go. Deviations: none.
 
 from __future__ import annotations
 
+from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -99,6 +100,11 @@ def two_first(rows: DataFrame, keys: tuple[str, ...], differ: str, by: str = "ev
 def few(rows: DataFrame) -> DataFrame:
     """What is left where summaries differ: little, looked at several times, so computed now and kept by its rows."""
     return rows.localCheckpoint(eager=True)
+
+
+def kept(rows: DataFrame) -> DataFrame:
+    """Computed now, and known from here on by its rows alone: plans that carry their whole past grow beyond measure."""
+    return rows.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
 
 
 def no_findings(like: DataFrame) -> DataFrame:

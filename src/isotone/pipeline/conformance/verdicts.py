@@ -17,7 +17,8 @@ from isotone.pipeline.conformance.terms import CLIENTS, DAEMONS, NETWORK
 from isotone.spec.properties import PROPERTIES, Boundary, Form
 from isotone.spec.verdicts import State
 
-CHECKS_AT_ONCE = 3
+BATCHES = 6
+BATCHES_AT_ONCE = 3
 """Planning a query keeps one thread of the driver busy and the workers idle, so some queries are under way together."""
 _SIDES = {Boundary.CLIENTS: CLIENTS, Boundary.DAEMONS: DAEMONS, Boundary.NETWORK: NETWORK}
 
@@ -28,10 +29,13 @@ def judge(silver: DataFrame) -> DataFrame:
 
 
 def judge_normal(normal: Normal) -> DataFrame:
-    """The same from the normal form; each check is one query, whose outcome is a row per run and boundary."""
+    """The same from the normal form; some checks together are one query, with a row per run and boundary as outcome."""
     spark = normal.rows.sparkSession
-    with ThreadPoolExecutor(CHECKS_AT_ONCE) as pool:
-        found = reduce(DataFrame.unionByName, pool.map(partial(_outcome, normal), dict.fromkeys(CHECKS.values())))
+    checks = list(dict.fromkeys(CHECKS.values()))
+    batches = [checks[place::BATCHES] for place in range(BATCHES)]
+    with ThreadPoolExecutor(BATCHES_AT_ONCE) as pool:
+        outcomes = [each for each in pool.map(partial(_outcomes, normal), batches) if each is not None]
+    found = reduce(DataFrame.unionByName, outcomes)
     wanted = normal.runs.crossJoin(F.broadcast(_labels(spark)))
     judged = wanted.join(found, on=["run", "id", "boundary"], how="left")
     state = _state()
@@ -41,11 +45,20 @@ def judge_normal(normal: Normal) -> DataFrame:
     )
 
 
-def _outcome(normal: Normal, check: Check) -> DataFrame:
-    """What a check found, under each id that it judges."""
+def _outcomes(normal: Normal, checks: list[Check]) -> DataFrame | None:
+    """What these checks found, under each id that they judge."""
+    found = [outcome for check in checks if (outcome := _outcome(normal, check)) is not None]
+    return reduce(DataFrame.unionByName, found).localCheckpoint(eager=True) if found else None
+
+
+def _outcome(normal: Normal, check: Check) -> DataFrame | None:
     ids = F.array(*(F.lit(id) for id, each in CHECKS.items() if each is check))
-    found = check(normal).select(F.explode(ids).alias("id"), "run", "boundary", "witness")
-    return found.withColumn("is_exercised", F.lit(True)).localCheckpoint(eager=True)
+    findings = check(normal)
+    if findings is None:
+        return None
+    return findings.select(
+        F.explode(ids).alias("id"), "run", "boundary", "witness", F.lit(True).alias("is_exercised")
+    )  # fmt: skip
 
 
 def _labels(spark: SparkSession) -> DataFrame:

@@ -1,0 +1,42 @@
+"""Gold tables as plain rows, for what prints or draws them: they are small by now.
+
+Implements: [DESIGN 5]. Deviations: none.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from isotone.pipeline.stages import METRICS, TIMELINE, VERDICTS
+from isotone.pipeline.tables import manifests, read_table
+
+Rows = list[dict[str, Any]]
+
+
+def metric_rows(spark: SparkSession, out: Path) -> Rows:
+    """The metrics of all runs, in order."""
+    return _rows(spark, out / METRICS, "run", "metric", "dimension", "place", "key")
+
+
+def verdict_rows(spark: SparkSession, out: Path) -> Rows:
+    """The verdicts of all runs, in the order of the properties."""
+    return _rows(spark, out / VERDICTS, "run", "place")
+
+
+def timeline_rows(spark: SparkSession, out: Path, runs: list[str] | None = None) -> Rows:
+    """What happened to nodes in these runs, in order of time."""
+    return _rows(spark, out / TIMELINE, "run", "at", "node", "incarnation", "index", runs=runs)
+
+
+def _rows(spark: SparkSession, table: Path, *order: str, runs: list[str] | None = None) -> Rows:
+    if not manifests(table):
+        return []
+    found = [row.asDict(recursive=True) for row in read_table(spark, table, runs).collect()]
+    return sorted(found, key=lambda row: tuple(_sortable(row[name]) for name in order))
+
+
+def _sortable(value: Any) -> tuple[bool, Any]:
+    return (value is not None, value if value is not None else 0)

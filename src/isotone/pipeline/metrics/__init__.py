@@ -1,0 +1,1 @@
+"""What runs cost: latencies, throughput, view changes, silences, traffic and skew, one row per run and dimension."""

@@ -1,0 +1,92 @@
+"""What was sent, delivered and carried: over time, by node, service and link, per broadcast; repeats; who lags.
+
+The trace has what the reliable network below did (`nmcast`, `nreceive`), not the packets by which it did it: what a
+link sent again is counted by the daemon that did so, not here. *Repeated* is what reached a daemon more than once.
+
+Implements: [DESIGN 5], metrics. Deviations: none.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from isotone.pipeline.metrics.form import dimension, measured, undivided
+from isotone.pipeline.metrics.messages import Traffic, service_name, who
+from isotone.pipeline.silver import daemon_name
+
+
+def _time() -> Column:
+    seconds = F.col("step") / F.lit(1_000_000)
+    return dimension("time", F.format_number(seconds, 3), seconds, F.col("width_us") / F.lit(1_000_000))
+
+
+def _node() -> Column:
+    return dimension("node", F.col("node"))
+
+
+def _service() -> Column:
+    return dimension("service", service_name(), F.col("service"))
+
+
+def _link(here: Column, there: Column) -> Column:
+    return dimension("link", F.concat(here, F.lit(" → "), there))
+
+
+def flow(traffic: Traffic) -> list[DataFrame]:
+    """Messages (``count``) and bytes (``total``) sent, delivered, and carried from node to node."""
+    size = F.col("bytes") / F.col("count")
+    sent = measured(
+        traffic.sends, who("sent"), "bytes", size, F.col("count"), undivided(), _time(), _node(), _service()
+    )
+    delivered = measured(
+        traffic.receipts, who("delivered"), "bytes", size, F.col("count") * F.col("receivers"),
+        undivided(), _time(), _node(), _service(),
+    )  # fmt: skip
+    known = traffic.receipts.where("sent_at IS NOT NULL")
+    carried = measured(
+        known.where("sent_node != node"), who("carried"), "bytes", size, F.col("count"),
+        undivided(), _link(F.col("sent_node"), F.col("node")),
+    )  # fmt: skip
+    return [sent, delivered, carried, _per_broadcast(known), _lag(known)]
+
+
+def _per_broadcast(known: DataFrame) -> DataFrame:
+    """Bytes that reach other nodes for one send."""
+    away = F.when(F.col("sent_node") != F.col("node"), F.col("bytes")).otherwise(0)
+    spread = known.groupBy("run", "boundary", "sender", "first", "service").agg(F.sum(away).alias("carried"))
+    return measured(
+        spread, who("carried per broadcast"), "bytes", F.col("carried"), F.lit(1), undivided(), _service()
+    )  # fmt: skip
+
+
+def _lag(known: DataFrame) -> DataFrame:
+    """How much later than the first node each node delivers a bundle."""
+    bundle = Window.partitionBy("run", "boundary", "sender", "first")
+    behind = known.withColumn("behind", F.col("at") - F.min("at").over(bundle))
+    return measured(behind, who("lag"), "us", F.col("behind"), F.col("count"), undivided(), _node())
+
+
+def network(traffic: Traffic) -> list[DataFrame]:
+    """Messages of the network below, by link and per broadcast; what came more than once."""
+    received = traffic.rows.where(F.col("kind") == "nreceive")
+    by_link = _link(daemon_name(F.col("sender")), F.col("node"))
+    links = measured(received, "network received", "messages", F.lit(1), F.lit(1), undivided(), by_link)
+    twice = received.groupBy("run", "network", "sender", "first", "node").agg((F.count("*") - 1).alias("again"))
+    repeated = measured(
+        twice.where("again > 0"), "network repeated", "messages", F.col("again"), F.lit(1), undivided(), by_link
+    )
+    receipts = received.groupBy("run", "network", "sender", "first").agg(F.count("*").alias("receipts"))
+    per_multicast = measured(receipts, "network receipts per multicast", "messages", F.col("receipts"), F.lit(1),
+                             undivided())  # fmt: skip
+    return [links, repeated, per_multicast, _per_send(traffic.rows)]
+
+
+def _per_send(rows: DataFrame) -> DataFrame:
+    kind = F.col("kind")
+    counts = rows.where(kind.isin("nmcast", "ssend")).groupBy("run").agg(
+        F.count(F.when(kind == "nmcast", 1)).alias("multicasts"), F.count(F.when(kind == "ssend", 1)).alias("sends")
+    )  # fmt: skip
+    ratio = F.when(F.col("sends") > 0, F.col("multicasts") / F.col("sends"))
+    told = counts.where("multicasts > 0")
+    return measured(told, "network multicasts per broadcast", "messages", ratio, F.lit(1), undivided())

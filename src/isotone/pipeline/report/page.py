@@ -1,0 +1,114 @@
+"""The report: one page from gold, whole in itself, for a browser without network and without scripts.
+
+Implements: [DESIGN 5], report. Deviations: none.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from isotone import __version__
+from isotone.core.errors import InputError, MachineError
+from isotone.pipeline.gold import metric_rows, timeline_rows, verdict_rows
+from isotone.pipeline.report.exhibits import exhibits
+from isotone.pipeline.report.markup import card, figure, page, section, text
+from isotone.pipeline.report.measures import latency_section, other_section, throughput_section
+from isotone.pipeline.report.verdicts import verdict_section
+from isotone.pipeline.report.views import lanes, picture
+
+RUNS_DRAWN_MAX = 6
+RESULTS = Path("results")
+LINKS = (
+    ("verdicts", "Verdicts"),
+    ("views", "Views over time"),
+    ("latency", "Latency"),
+    ("throughput", "Throughput"),
+    ("measures", "Other measures"),
+    ("thesis", "Tables and figures"),
+)
+Rows = Sequence[dict[str, Any]]
+
+
+def write_report(spark: SparkSession, tables: Path, target: Path, *, results: Path | None = None) -> None:
+    """Read the gold tables and write the page; what was there is replaced by a rename."""
+    verdicts = verdict_rows(spark, tables)
+    if not verdicts:
+        raise InputError(f"{tables} has no verdicts: run isotone pipeline run first")
+    drawn = chosen_runs(verdicts)
+    committed = results or (RESULTS if RESULTS.is_dir() else None)
+    told = build(verdicts, metric_rows(spark, tables), timeline_rows(spark, tables, drawn), committed)
+    aside = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        aside.write_text(told, encoding="utf-8")
+        os.replace(aside, target)
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        raise MachineError(f"cannot write {target}: {error.strerror}") from None
+
+
+def chosen_runs(verdicts: Rows) -> list[str]:
+    """The runs that are drawn: those with violations first."""
+    broken = dict.fromkeys(row["run"] for row in verdicts if row["state"] == "violated")
+    return list({**broken, **dict.fromkeys(row["run"] for row in verdicts)})[:RUNS_DRAWN_MAX]
+
+
+def build(verdicts: Rows, metrics: Rows, timeline: Rows, results: Path | None) -> str:
+    """The page as text."""
+    drawn = chosen_runs(verdicts)
+    runs = list(dict.fromkeys(row["run"] for row in verdicts))
+    parts = [
+        _cards(verdicts, metrics, timeline),
+        verdict_section(verdicts, runs),
+        _views(drawn, timeline, len(runs)),
+        latency_section(drawn, metrics),
+        throughput_section(drawn, metrics),
+        other_section(drawn, metrics),
+        '<h2 id="thesis" style="margin:34px 0 0">The thesis’ tables and figures, from our own runs</h2>',
+        exhibits(results),
+    ]
+    names = ", ".join(runs[:4]) + (f" and {len(runs) - 4} more" if len(runs) > 4 else "")
+    foot = f"isotone {text(__version__)}. Clocks are set side by side for display only; no verdict uses them."
+    return page("Isotone: what happened, and whether it was right", f"Runs: {names}", LINKS, "".join(parts), foot)
+
+
+def _cards(verdicts: Rows, metrics: Rows, timeline: Rows) -> str:
+    states = [row["state"] for row in verdicts]
+    whole: Mapping[str, int] = {}
+    for name in ("sent", "delivered", "daemon delivered"):
+        found = sum(row["count"] for row in metrics if row["metric"] == name and row["dimension"] == "all")
+        whole = {**whole, name: found}
+    broken = states.count("violated")
+    nodes = len({(row["run"], row["node"]) for row in timeline if row["node"]})
+    cards = [
+        card(str(len({row["run"] for row in verdicts})), "runs judged"),
+        card(str(broken), "properties violated", "bad" if broken else "good"),
+        card(str(states.count("holds")), "verdicts hold"),
+        card(str(states.count("not_exercised") + states.count("not_judged")), "not exercised or not judged"),
+        card(f"{nodes}", "nodes drawn"),
+        card(f"{whole['sent']:,}", "messages sent by clients"),
+        card(f"{whole['delivered']:,}", "deliveries to clients"),
+    ]
+    return f'<div class="cards">{"".join(cards)}</div>'
+
+
+def _views(runs: list[str], timeline: Rows, count: int) -> str:
+    body = (
+        '<p class="note">A lane for each node, a bar for each view that it was in; one colour is one view, the number '
+        "of its members in brackets. Where colours part, the network was partitioned.</p>"
+    )
+    for place, run in enumerate(runs):
+        shown = lanes([row for row in timeline if row["run"] == run])
+        if shown.bars:
+            body += f"<h3>{text(run)}</h3>"
+            body += figure(f"views-{place}", picture(run, shown), f"Views of {shown.of} in run {run}.")
+        else:
+            body += f"<h3>{text(run)}</h3><p>No view was installed.</p>"
+    if count > len(runs):
+        body += f'<p class="note">{count - len(runs)} more runs are in the tables.</p>'
+    return section("views", "Views over time", body)

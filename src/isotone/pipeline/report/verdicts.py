@@ -1,0 +1,89 @@
+"""The verdict table of the report, with what was promised and what broke it.
+
+Implements: [DESIGN 4], [DESIGN 5]. Deviations: none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from isotone.pipeline.report.markup import section, text
+from isotone.spec.properties import BY_ID, Property
+
+Rows = Sequence[dict[str, Any]]
+RUNS_BESIDE_MAX = 4
+BROKEN_MAX = 30
+WITNESS_MAX = 8
+STATES = {
+    "holds": "holds",
+    "violated": "violated",
+    "not_exercised": "not exercised",
+    "not_judged": "not judged",
+}
+_MEANING = (
+    "<p class='note'><b>holds</b>: the premise was true at least once, and the promise was kept. <b>not exercised</b>: "
+    "the premise never was. <b>not judged</b>: rows are missing that it would take.</p>"
+)
+
+
+def verdict_section(verdicts: Rows, runs: Sequence[str]) -> str:
+    """Every property: run by run where there are few, else counted."""
+    labels = dict.fromkeys(row["label"] for row in verdicts)
+    by_label = {label: [row for row in verdicts if row["label"] == label] for label in labels}
+    beside = len(runs) <= RUNS_BESIDE_MAX
+    heads = list(runs) if beside else list(STATES.values())
+    top = "".join(f'<th class="{"" if beside else "n"}">{text(head)}</th>' for head in heads)
+    lines = "".join(_line(label, rows, runs, beside=beside) for label, rows in by_label.items())
+    table = (
+        f'<div class="scroll"><table><thead><tr><th>property</th><th>what it promises</th>{top}</tr></thead>'
+        f"<tbody>{lines}</tbody></table></div>"
+    )
+    return section("verdicts", "Verdicts", _MEANING + _broken(verdicts) + table)
+
+
+def property_of(label: str) -> Property | None:
+    """The property behind a label."""
+    return BY_ID.get(label.removesuffix("@S"))
+
+
+def _line(label: str, rows: Rows, runs: Sequence[str], *, beside: bool) -> str:
+    known = property_of(label)
+    told = f"{text(known.name)}<small>{text(known.statement)}</small>" if known else ""
+    if beside:
+        states = {row["run"]: row["state"] for row in rows}
+        cells = "".join(f"<td>{_state(states.get(run))}</td>" for run in runs)
+    else:
+        counts = Counter(row["state"] for row in rows)
+        cells = "".join(f'<td class="n">{_count(state, counts[state])}</td>' for state in STATES)
+    return f'<tr><td class="id">{text(label)}</td><td>{told}</td>{cells}</tr>'
+
+
+def _state(state: str | None) -> str:
+    return "" if state is None else f'<span class="state {state}">{STATES[state]}</span>'
+
+
+def _count(state: str, count: int) -> str:
+    return f'<span class="state violated">{count}</span>' if state == "violated" and count else str(count)
+
+
+def _broken(verdicts: Rows) -> str:
+    """Each violation with its explanation and its witness."""
+    found = [row for row in verdicts if row["state"] == "violated"]
+    told = "".join(_violation(row) for row in found[:BROKEN_MAX])
+    if len(found) > BROKEN_MAX:
+        told += f"<p>… and {len(found) - BROKEN_MAX} more in the tables.</p>"
+    return told
+
+
+def _violation(row: dict[str, Any]) -> str:
+    known = property_of(row["label"])
+    events = [f"{each['node']}#{each['incarnation']} event {each['index']}" for each in row["witness"] or ()]
+    more = f" and {len(events) - WITNESS_MAX} more" if len(events) > WITNESS_MAX else ""
+    told = "; ".join(events[:WITNESS_MAX]) + more
+    statement = known.statement if known else ""
+    return (
+        f'<div class="broken"><b>{text(row["label"])} is violated in {text(row["run"])}.</b> Promised: '
+        f"{text(statement)} Broken by: <code>{text(told)}</code></div>"
+    )

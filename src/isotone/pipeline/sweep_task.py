@@ -1,0 +1,114 @@
+"""One simulation of a sweep, in a task: played, judged, told as a row; its trace written if it failed.
+
+Runs on workers; the directory for traces must be theirs too.
+
+Implements: [DESIGN 5], sweep. Deviations: none.
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from isotone.core.errors import InputError
+from isotone.pipeline.sweep_spec import Simulation
+from isotone.sim.plan import Size
+from isotone.sim.run import RunResult, Violation
+from isotone.sim.swarm import replay_command, replay_seed
+from isotone.sim.system import RUN_ASSERT, Setting
+from isotone.trace.events import Row
+from isotone.trace.parquet import require_pyarrow, write_parquet
+
+JOB = "key string, seed bigint, system string, stack string, size string, faults string, nodes string"
+_MEASURES = ("sends", "messages", "faults_injected", "view_changes", "events", "rows")
+_VIOLATION = "array<struct<property: string, explanation: string>>"
+RESULT = (
+    f"run string, {JOB}, state string, violations {_VIOLATION}, "
+    f"{', '.join(f'{name} bigint' for name in _MEASURES)}, cpu_seconds double, "
+    "verdicts map<string, string>, bounds map<string, double>, replay string, trace string"
+)
+FAILED, PASSED = "failed", "passed"
+
+
+def job_of(simulation: Simulation) -> tuple[Any, ...]:
+    """A simulation as a row of the form `JOB`."""
+    setting = simulation.setting
+    return (
+        simulation.key, simulation.seed, setting.system, setting.stack, setting.size.value, setting.faults,
+        setting.nodes,
+    )  # fmt: skip
+
+
+def play_batches(traces: str, run: str, batches: Iterable[Any]) -> Iterator[Any]:
+    """Batches of jobs to batches of results; ``run`` names the batch that they are committed with."""
+    arrow = require_pyarrow()
+    for batch in batches:
+        for job in batch.to_pylist():
+            row = {"run": run, **job, **_played(Path(traces), job)}
+            columns = {name: arrow.array([row[name]], type=kind) for name, kind in _types().items()}
+            yield arrow.RecordBatch.from_pydict(columns)
+
+
+def _types() -> dict[str, Any]:
+    arrow = require_pyarrow()
+    text, number, real = arrow.string(), arrow.int64(), arrow.float64()
+    violation = arrow.struct([("property", text), ("explanation", text)])
+    told = {"run": text, "key": text, "seed": number}
+    told |= dict.fromkeys(("system", "stack", "size", "faults", "nodes", "state"), text)
+    told |= {"violations": arrow.list_(violation), **dict.fromkeys(_MEASURES, number), "cpu_seconds": real}
+    return told | {
+        "verdicts": arrow.map_(text, text), "bounds": arrow.map_(text, real), "replay": text, "trace": text
+    }  # fmt: skip
+
+
+def _played(traces: Path, job: dict[str, Any]) -> dict[str, Any]:
+    setting = Setting(job["system"], job["stack"], Size(job["size"]), job["faults"], job["nodes"])
+    rows: list[Row] = []
+    try:
+        result = replay_seed(setting, job["seed"], rows.append)
+    except Exception:
+        # The simulator itself broke: a result like any other, or one bad seed would end the sweep.
+        result = _broken(job["seed"], traceback.format_exc(limit=-4))
+    replay = replay_command(setting, job["seed"])
+    trace, problem = _kept(traces, job["key"], rows) if result.violations else ("", "")
+    return {
+        "state": FAILED if result.violations else PASSED,
+        "violations": [_told(each, problem) for each in result.violations],
+        "sends": result.sends,
+        "messages": result.messages,
+        "faults_injected": result.faults,
+        "view_changes": result.view_changes,
+        "events": result.events,
+        "rows": result.rows,
+        "cpu_seconds": result.cpu_seconds,
+        "verdicts": list(result.verdicts.items()),
+        "bounds": list(result.bounds.items()),
+        "replay": replay if result.violations else "",
+        "trace": trace,
+    }
+
+
+def _told(violation: Violation, problem: str) -> dict[str, str]:
+    return {"property": violation.property, "explanation": violation.explanation + problem}
+
+
+def _broken(seed: int, told: str) -> RunResult:
+    nothing: dict[str, Any] = {"sends": 0, "messages": 0, "faults": 0, "view_changes": 0, "events": 0, "rows": 0}
+    violation = Violation(RUN_ASSERT, f"the simulation broke:\n{told}")
+    return RunResult(seed=seed, verdicts={}, violations=(violation,), cpu_seconds=0.0, bounds={}, choices={}, **nothing)
+
+
+def _kept(traces: Path, key: str, rows: list[Row]) -> tuple[str, str]:
+    """The trace of a failure; that it could not be written is no reason to lose the result."""
+    path = traces / f"{quote(key, safe='')}.parquet"
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        write_parquet(aside, key, rows)
+        os.replace(aside, path)
+    except (InputError, OSError, ValueError) as error:
+        return "", f"\n(its trace could not be kept: {error})"
+    return str(path), ""

@@ -1,0 +1,111 @@
+"""A sweep: simulations as tasks, their results as a table; what is in the table already is not run again.
+
+A task plays its simulations one by one. One that fails, by a violated property or by an exception, is a row with the
+command that replays it, and its trace is kept; no task fails because of it. Results are committed batch by batch, so
+that a sweep that is killed goes on where it was.
+
+Implements: [DESIGN 5], sweep. Deviations: none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pyspark.sql import SparkSession
+
+from isotone.core.errors import InputError
+from isotone.pipeline.sweep_spec import Simulation
+from isotone.pipeline.sweep_task import JOB, RESULT, job_of, play_batches
+from isotone.pipeline.tables import manifests, read_table, write_runs
+
+TABLE = "sweep"
+TRACES = "traces"
+SIMULATIONS_PER_TASK = 8
+SECONDS_AT_ONCE = 60
+"""A batch is about as much as all tasks together do in this time, when a standard run costs about a second."""
+
+Advance = Callable[[str], None]
+
+
+class SweepFailure(NamedTuple):
+    """One simulation that failed."""
+
+    key: str
+    properties: tuple[str, ...]
+    explanation: str
+    replay: str
+    trace: str
+
+
+class Swept(NamedTuple):
+    """How many simulations were run now and stand in the table, their events, and those that failed."""
+
+    run: int
+    known: int
+    events: int
+    failures: tuple[SweepFailure, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """1 when a simulation failed."""
+        return 1 if self.failures else 0
+
+
+def sweep(
+    spark: SparkSession, wanted: Sequence[Simulation], out: Path, *, advance: Advance = lambda note: None
+) -> Swept:
+    """Run what is not in the table yet; the whole of what was asked for is told."""
+    if not wanted:
+        raise InputError("the sweep has no simulation")
+    done = finished(spark, out)
+    missing = iter([each for each in wanted if each.key not in done])
+    count = 0
+    size = spark.sparkContext.defaultParallelism * SECONDS_AT_ONCE
+    while batch := list(islice(missing, size)):
+        _run_batch(spark, batch, out)
+        count += len(batch)
+        advance(f"{count} simulations run")
+    return _told(spark, out, {each.key for each in wanted}, count)
+
+
+def finished(spark: SparkSession, out: Path) -> set[str]:
+    """The keys of all simulations in the table."""
+    if not manifests(out / TABLE):
+        return set()
+    return {row["key"] for row in read_table(spark, out / TABLE).select("key").collect()}
+
+
+def _run_batch(spark: SparkSession, batch: list[Simulation], out: Path) -> None:
+    name = hashlib.sha256("\n".join(each.key for each in batch).encode()).hexdigest()[:16]
+    traces = out / TRACES
+    traces.mkdir(parents=True, exist_ok=True)
+    jobs = [job_of(each) for each in batch]
+    slices = max(1, min(len(jobs), max(spark.sparkContext.defaultParallelism, len(jobs) // SIMULATIONS_PER_TASK)))
+    listed = spark.createDataFrame(jobs, JOB).repartition(slices)
+    results = listed.mapInArrow(partial(play_batches, str(traces), name), RESULT)
+    write_runs(out / TABLE, results)
+
+
+def _told(spark: SparkSession, out: Path, keys: set[str], run: int) -> Swept:
+    mine = [row for row in _rows(spark, out) if row["key"] in keys]
+    failed = [row for row in mine if row["violations"]]
+    return Swept(
+        run=run,
+        known=len(mine),
+        events=sum(row["events"] for row in mine),
+        failures=tuple(_failure(row) for row in sorted(failed, key=lambda row: str(row["key"]))),
+    )
+
+
+def _rows(spark: SparkSession, out: Path) -> Iterable[Any]:
+    return read_table(spark, out / TABLE).select("key", "events", "violations", "replay", "trace").collect()
+
+
+def _failure(row: Any) -> SweepFailure:
+    properties = tuple(each["property"] for each in row["violations"])
+    return SweepFailure(row["key"], properties, row["violations"][0]["explanation"], row["replay"], row["trace"])

@@ -1,0 +1,127 @@
+"""``isotone pipeline``: what it prints, what it leaves, how it ends. In this process, on the session of the tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from pyspark.sql import SparkSession
+
+from isotone.cli.check import check_traces
+from isotone.cli.main import commands
+from isotone.cli.pipeline_demo import report_on
+from isotone.core.errors import MachineError
+from isotone.pipeline import stages
+from isotone.pipeline.stages import refresh
+from isotone.pipeline.tables import manifests, read_table
+from isotone.trace.events import Connected, Recovered, Row
+from isotone.trace.jsonl import read_jsonl
+from isotone.trace.parquet import write_parquet
+
+TRACES = Path(__file__).parents[1] / "traces"
+BROKEN = TRACES / "2.5" / "broken-clients.jsonl"
+
+
+def _isotone(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(commands, ["pipeline", *map(str, arguments)])
+
+
+def _spoil(place: Path) -> None:
+    """A cut file, a foreign one and one of a newer version."""
+    write_parquet(place / "good.parquet", "good", read_jsonl(TRACES / "2.5" / "good-clients.jsonl").rows())
+    (place / "cut.parquet").write_bytes((place / "good.parquet").read_bytes()[:-100])
+    (place / "foreign.jsonl").write_text("hello\n")
+    (place / "newer.jsonl").write_text('{"isotone_trace": 99, "run": "later"}\n')
+
+
+def test_a_violation_and_files_that_cannot_be_read(spark: SparkSession, tmp_path: Path) -> None:
+    traces, out = tmp_path / "traces", tmp_path / "out"
+    traces.mkdir()
+    _spoil(traces)
+    write_parquet(traces / "broken.parquet", "broken", read_jsonl(BROKEN).rows())
+    done = _isotone("run", traces, "--out", out, "--json")
+    assert done.exit_code == 1, done.output
+    summary = json.loads(done.stdout)
+    assert (summary["runs"], [each["property"] for each in summary["failures"]]) == (2, ["EVS-2.5"])
+    for name in ("cut.parquet", "foreign.jsonl", "newer.jsonl"):
+        assert name in done.stderr
+    assert "99" in done.stderr
+    page = (out / "report.html").read_text()
+    assert "EVS-2.5 is violated in broken" in page
+    again = _isotone("report", out, "--to", tmp_path / "again.html")
+    assert again.exit_code == 0
+    assert (tmp_path / "again.html").read_text() == page
+
+
+def test_files_that_cannot_be_read_alone(spark: SparkSession, tmp_path: Path) -> None:
+    _spoil(tmp_path)
+    done = _isotone("metrics", tmp_path, "--out", tmp_path / "out")
+    assert done.exit_code == 2, done.output
+    assert "newer.jsonl" in done.stderr
+    assert set(manifests(tmp_path / "out" / stages.METRICS)) == {"good"}  # the rest was processed
+    assert "latency" in done.stdout
+
+
+def test_nothing_that_can_be_read(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "foreign.jsonl").write_text("hello\n")
+    done = _isotone("run", tmp_path, "--out", tmp_path / "out")
+    assert done.exit_code == 2
+    assert "foreign.jsonl" in done.stderr
+    assert "0 runs" in done.stdout
+
+
+def test_nothing_to_read(tmp_path: Path) -> None:
+    done = _isotone("run", tmp_path, "--out", tmp_path / "out")
+    assert done.exit_code == 2
+    assert "no trace found" in done.stderr
+    assert not (tmp_path / "out").exists()
+    assert _isotone("report", tmp_path).exit_code == 2
+
+
+def test_the_demo_ends_with_a_report(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    verdict = "'run' AS run, 'EVS-2.5' AS label, 'holds' AS state, cast(null AS array<int>) AS witness, 0 AS place"
+    monkeypatch.setattr(stages, "judge", lambda silver: silver.sparkSession.sql(f"SELECT {verdict}"))
+    (tmp_path / "trace").mkdir()
+    write_parquet(tmp_path / "trace" / "run.parquet", "run", read_jsonl(TRACES / "2.5" / "good-clients.jsonl").rows())
+    told = report_on(tmp_path, check_traces([tmp_path / "trace"]))
+    assert "judges the same" in told
+    assert '<section id="verdicts">' in (tmp_path / "report.html").read_text()
+
+
+# --- a full disk -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(place)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("only root may mount a small disk")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def _rows(node: str, count: int) -> list[Row]:
+    connects = [Row(node, 1, index, index, Connected(f"#c{index}#{node}#1#{index}")) for index in range(1, count)]
+    return [Row(node, 1, 0, 0, Recovered(f"{node}#1")), *connects]
+
+
+def test_a_full_disk_loses_nothing(spark: SparkSession, tmp_path: Path, small_disk: Path) -> None:
+    traces, out = tmp_path / "traces", small_disk / "out"
+    traces.mkdir()
+    write_parquet(traces / "a.parquet", "a", _rows("d1", 3))
+    refresh(spark, [traces], out, judging=False, measuring=False)
+    (small_disk / "ballast").write_bytes(bytes(1000 * 1024))
+    write_parquet(traces / "b.parquet", "b", _rows("d1", 5000))
+    with pytest.raises(MachineError, match="No space left on device; what was there is as it was"):
+        refresh(spark, [traces], out, judging=False, measuring=False)
+    assert read_table(spark, out / stages.SILVER).count() == 3
+    (small_disk / "ballast").unlink()
+    refresh(spark, [traces], out, judging=False, measuring=False)
+    assert read_table(spark, out / stages.SILVER).count() == 5003

@@ -1,0 +1,142 @@
+"""The report: whole in itself, every figure there, and a browser has nothing to complain about."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isotone.pipeline.metrics.form import QUANTILES
+from isotone.pipeline.report.exhibits import read_rows
+from isotone.pipeline.report.page import build
+from isotone.pipeline.report.views import lanes
+
+ROOT = Path(__file__).parents[2]
+CHROMIUM = next(
+    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+)
+FIGURES = ("views-0", "latency-0", "throughput-0", "figure-4-5", "figure-5-4")
+EXHIBITS = ("figure-3.4", "figure-3.5", "table-4.1", "table-4.2", "figure-4.5", "table-5.1", "figure-5.4")
+
+
+def _metric(metric: str, dimension: str, key: str, **other: Any) -> dict[str, Any]:
+    row: dict[str, Any] = {"run": "demo <run>", "metric": metric, "unit": "us", "dimension": dimension, "key": key}
+    row |= {"place": 0.0, "width": None, "count": 40, "total": 8000.0, "mean": 200.0, "least": 10.0, "p50": 150.0}
+    row |= {"p90": 300.0, "p99": 900.0, "p999": 1000.0, "most": 1200.0}
+    row["quantiles"] = [10.0 + 1190 * share for share in QUANTILES]
+    return row | other
+
+
+def _metrics() -> list[dict[str, Any]]:
+    rows = [_metric("latency", "all", ""), _metric("sent", "all", ""), _metric("delivered", "all", "")]
+    rows += [_metric("latency", "service", service) for service in ("FIFO", "AGREED", "SAFE")]
+    for step in range(12):
+        rows.append(_metric("sent", "time", f"{step}", place=float(step), width=1.0, count=10 + step % 3))
+        rows.append(_metric("delivered", "time", f"{step}", place=float(step), width=1.0, count=30 + 9 * (step % 3)))
+    return [*rows, _metric("view change", "phase", "signal to view"), _metric("carried", "link", "d1 → d2")]
+
+
+def _moment(at: float, node: str, kind: str, **other: Any) -> dict[str, Any]:
+    row = {"run": "demo <run>", "node": node, "incarnation": 1, "index": 0, "at": int(at * 1e6), "kind": kind}
+    return row | {"group": None, "view": None, "members": None, "reason": None} | other
+
+
+def _timeline() -> list[dict[str, Any]]:
+    rows = [_moment(0, f"d{n}", "sview", view="1!d1", members=["d1", "d2", "d3"]) for n in (1, 2, 3)]
+    rows += [_moment(3, f"d{n}", "sview", view="2!d1", members=["d1", "d2"]) for n in (1, 2)]
+    rows += [
+        _moment(3, "d3", "crash"),
+        _moment(4, "d1", "faults", reason="cut d2"),
+        _moment(6, "d1", "faults", reason=""),
+    ]
+    rows += [_moment(5, "d2", "linkfailed", reason="silent"), _moment(7, "d3", "recover")]
+    rows += [_moment(8, f"d{n}", "sview", view="3!d1", members=["d1", "d2", "d3"]) for n in (1, 2, 3)]
+    return rows + [_moment(12, f"d{n}", "last") for n in (1, 2, 3)]
+
+
+def _verdicts() -> list[dict[str, Any]]:
+    states = {"EVS-2.2": "holds", "EVS-2.5": "violated", "EVS-2.7": "not_exercised", "EVS-2.13.2@S": "not_judged"}
+    witness = [{"node": "d1", "incarnation": 1, "index": 7}]
+    return [
+        {"run": "demo <run>", "label": label, "state": state, "place": place,
+         "witness": witness if state == "violated" else None}
+        for place, (label, state) in enumerate(states.items())
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return build(_verdicts(), _metrics(), _timeline(), ROOT / "results")
+
+
+def test_the_page_needs_nothing_but_itself(page: str) -> None:
+    assert "<script" not in page
+    assert not re.findall(r"""(?:src|href)=["'](?!#|data:,)""", page)
+    assert "demo <run>" not in page  # escaped
+    assert "demo &lt;run&gt;" in page
+
+
+def test_every_figure_is_there(page: str) -> None:
+    for name in FIGURES:
+        assert re.search(rf'<figure id="{name}"[^>]*><svg', page), name
+    for name in EXHIBITS:
+        assert f'<section id="{name}"' in page, name
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+
+
+def test_a_violation_is_told_with_its_witness(page: str) -> None:
+    assert "EVS-2.5 is violated in demo &lt;run&gt;" in page
+    assert "d1#1 event 7" in page
+
+
+def test_thesis_values_stand_beside_ours(page: str) -> None:
+    for stated in ("487.3", "578.8", "136.3", "311.6", "2 D + delta"):
+        assert stated in page, stated
+
+
+def test_what_is_not_measured_is_said(page: str, tmp_path: Path) -> None:
+    bare = build(_verdicts(), _metrics(), _timeline(), tmp_path)
+    assert bare.count("Not yet measured") == len(EXHIBITS)
+
+
+def test_the_same_tables_give_the_same_page(page: str) -> None:
+    assert build(_verdicts(), _metrics(), _timeline(), ROOT / "results") == page
+
+
+def test_lanes_show_who_was_in_which_view_and_when() -> None:
+    shown = lanes(_timeline())
+    assert [(bar.begin, bar.end, bar.view) for bar in shown.bars if bar.node == "d3"] == [
+        (0.0, 3.0, "1!d1"),
+        (8.0, 12.0, "3!d1"),
+    ]
+    assert shown.crashes == [("d3", 3.0)]
+    assert shown.cuts == [("d1", 4.0, 6.0)]
+
+
+def test_printed_results_are_read_back() -> None:
+    rows = read_rows("# command\n\nsites 4, probes 2\nservice   load  median ms\nSAFE      –     1.5     \n")
+    assert rows == [{"service": "SAFE", "load": None, "median ms": 1.5}]
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+def test_a_browser_shows_it_without_complaint(page: str, tmp_path: Path) -> None:
+    assert CHROMIUM is not None
+    (tmp_path / "report.html").write_text(page, encoding="utf-8")
+    place = Path(os.environ.get("ISOTONE_ARTEFACTS", ROOT / "build" / "artefacts"))
+    place.mkdir(parents=True, exist_ok=True)
+    shot = place / "report.png"
+    shot.unlink(missing_ok=True)
+    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--enable-logging=stderr",
+               f"--user-data-dir={tmp_path / 'profile'}", "--window-size=1200,6400", "--v=0",
+               f"--screenshot={shot}", "--dump-dom", (tmp_path / "report.html").as_uri()]  # fmt: skip
+    told = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert "CONSOLE" not in told.stderr
+    for name in FIGURES:
+        assert f'id="{name}"' in told.stdout
+    assert shot.stat().st_size > 10_000

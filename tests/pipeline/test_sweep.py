@@ -1,0 +1,122 @@
+"""Sweeps: what is asked for, that nothing is run twice, and that a failure is a row whose command shows it again."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from isotone.core.errors import InputError
+from isotone.pipeline.sweep_spec import Simulation, read_spec, simulations
+from isotone.pipeline.sweep_task import job_of, play_batches
+from isotone.pipeline.sweeping import sweep
+from isotone.sim.plan import Size
+from isotone.sim.system import Setting
+from isotone.trace.parquet import require_pyarrow
+from isotone.trace.reader import read_runs
+from tests.planted.harness import ROOT, copy_source, read_planted
+
+PLANTED = ROOT / "tests" / "planted" / "oracle" / "01-safe-on-agreed.patch"
+SPEC = """\
+seeds = ["1..17", "19..21"]
+size = ["small"]
+"""
+TWICE = """\
+import json, sys
+from pathlib import Path
+from isotone.pipeline.session import session
+from isotone.pipeline.sweep_spec import read_spec, simulations
+from isotone.pipeline.sweeping import sweep
+
+out, wanted = Path(sys.argv[2]), list(simulations(read_spec(Path(sys.argv[1]))))
+spark = session("local[2]", is_small=True)
+told = [sweep(spark, each, out) for each in (wanted[:8], wanted, wanted)]
+print(json.dumps([each._asdict() | {"failures": [failure._asdict() for failure in each.failures]} for each in told]))
+"""
+
+
+def _spec(place: Path, text: str) -> Path:
+    (place / "spec.toml").write_text(text)
+    return place / "spec.toml"
+
+
+def test_a_sweep_is_every_combination_at_every_seed(tmp_path: Path) -> None:
+    spec = read_spec(
+        _spec(tmp_path, 'seeds = ["2..3", 7]\nsize = ["small"]\nfaults = ["all", "none"]\nnodes = [3, "4..5"]\n')
+    )
+    found = list(simulations(spec))
+    assert len(found) == len({each.key for each in found}) == 3 * 2 * 2
+    assert found[0].key == "2 --size small --nodes 3"
+    assert {each.seed for each in found} == {2, 3, 7}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("seeds = 1\nsizes = []", "sizes"),
+        ("seeds = 1\nstack = ['ether']", "ether"),
+        ("seeds = 1\nfaults = ['plague']", "plague"),
+        ("seeds = '9..1'", "upwards"),
+        ("seeds =", "spec.toml"),
+        ("stack = ['oracle']", "seeds"),
+    ],
+)
+def test_a_spec_that_makes_no_sense_is_refused(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        list(simulations(read_spec(_spec(tmp_path, text))))
+
+
+def test_a_simulator_that_breaks_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setattr("isotone.pipeline.sweep_task.replay_seed", broken)
+    simulation = Simulation(Setting(size=Size.SMALL), 7)
+    columns = ("key", "seed", "system", "stack", "size", "faults", "nodes")
+    jobs = require_pyarrow().RecordBatch.from_pylist([dict(zip(columns, job_of(simulation), strict=True))])
+    [row] = next(iter(play_batches(str(tmp_path), "batch", [jobs]))).to_pylist()
+    assert row["state"] == "failed"
+    assert "planted" in row["violations"][0]["explanation"]
+    assert row["replay"] == "isotone sim replay 7 --size small"
+
+
+def test_nothing_is_run_twice(spark: SparkSession, tmp_path: Path) -> None:
+    wanted = [Simulation(Setting(size=Size.SMALL, faults="none"), seed) for seed in (1, 2, 3)]
+    first = sweep(spark, wanted[:1], tmp_path)
+    assert (first.run, first.known, first.failures) == (1, 1, ())
+    assert first.events > 0
+    assert (sweep(spark, wanted, tmp_path).run, sweep(spark, wanted, tmp_path).run) == (2, 0)
+
+
+def _run(source: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(
+        [sys.executable, *command], env=environment, cwd=source.parent, capture_output=True, text=True, timeout=600,
+        check=False,
+    )  # fmt: skip
+
+
+def test_a_planted_fault_is_found_by_a_sweep_and_shown_again_by_its_command(tmp_path: Path) -> None:
+    source = copy_source(tmp_path, read_planted(PLANTED).diff)
+    done = _run(source, "-c", TWICE, str(_spec(tmp_path, SPEC)), str(tmp_path / "out"))
+    assert done.returncode == 0, done.stderr
+    told: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
+    assert [(each["run"], each["known"]) for each in told] == [(8, 8), (12, 20), (0, 20)]
+    assert told[1]["failures"] == told[2]["failures"]
+    [failure] = told[2]["failures"]
+    assert set(failure["properties"]) & set(read_planted(PLANTED).raises)
+    [(run, rows)] = [(run, list(rows)) for run, rows in read_runs([Path(failure["trace"])])]
+    assert run == failure["key"]
+    assert rows
+    program, *arguments = shlex.split(failure["replay"])
+    assert program == "isotone"
+    again = _run(source, "-m", "isotone.cli", *arguments)
+    assert again.returncode == 1
+    assert failure["properties"][0] in again.stdout
