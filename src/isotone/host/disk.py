@@ -6,13 +6,12 @@ answered to every one that was handed in before it became known, as the contract
 
 from __future__ import annotations
 
-import queue
 from collections.abc import Callable, Sequence
 from functools import partial
-from threading import Thread
 from typing import NamedTuple
 
 from isotone.core.errors import MachineError
+from isotone.daemon.committing import CommitThread
 from isotone.host.store import Store
 from isotone.host.writes import StoreWrite, checked_size
 
@@ -47,9 +46,13 @@ class Disk:
         self._epoch = 0  # counts failures that were answered
         self._failed_reason = ""
         self._failed_epoch = -1  # the thread's: what was submitted in this epoch stands behind a failure
-        self._requests: queue.SimpleQueue[Waiting | None] = queue.SimpleQueue()
-        self._thread = Thread(target=self._work, name="isotone-store", daemon=True)
-        self._thread.start()
+        self._thread: CommitThread[Waiting] = CommitThread(
+            "isotone-store",
+            self._commit,
+            size_of=lambda waiting: waiting.size,
+            bytes_max=COMMIT_BYTES_MAX,
+            idle=store.tell_synced,
+        )
 
     @property
     def syncs(self) -> int:
@@ -67,32 +70,13 @@ class Disk:
         if self.waiting_bytes + size > WAITING_BYTES_MAX and self.waiting_bytes:
             raise MachineError(f"the disk is too slow: {self.waiting_bytes} bytes wait for it already")
         self.waiting_bytes += size
-        self._requests.put(Waiting(writes, size, self._epoch, answer))
+        self._thread.put(Waiting(writes, size, self._epoch, answer))
 
     def close(self) -> None:
         """Finish what was asked for, and end; the store stays open."""
-        self._requests.put(None)
-        self._thread.join()
+        self._thread.close()
 
     # --- the thread's side -----------------------------------------------------------------------------------------
-
-    def _work(self) -> None:
-        ends = False
-        while not ends:
-            batch: list[Waiting] = []
-            size = 0
-            head = self._requests.get()
-            while head is not None:
-                batch.append(head)
-                size += head.size
-                if size >= COMMIT_BYTES_MAX or self._requests.empty():
-                    break
-                head = self._requests.get()
-            ends = head is None
-            if batch:
-                self._commit(batch)
-            if self._requests.empty():
-                self._store.tell_synced()
 
     def _commit(self, batch: list[Waiting]) -> None:
         behind = [each for each in batch if each.epoch == self._failed_epoch]

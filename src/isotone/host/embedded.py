@@ -51,7 +51,7 @@ class EmbeddedService:
         assert self._node.phase is Phase.RUNNING, "the node is not running"
         self._port = port
         self._loop = asyncio.get_running_loop()
-        self._engine, self._boundary = self._node.shell.engine, self._node.shell._boundary
+        self._engine, self._boundary = self._node.shell.engine, self._node.shell.boundary
         self._engine.when_drained.append(self._on_drained)
         self._watch = self._loop.create_task(self._watch_node())
 
@@ -106,7 +106,7 @@ class EmbeddedService:
     def _real(self, action: Ask) -> Ask:
         if type(action.request) is Connect:
             own = action.client.daemon == self._node.me
-            real = action.client if own else self._node.shell._next_id(action.client.name)
+            real = action.client if own else self._node.shell.next_id(action.client.name)
             self._provisional[real] = action.client
             return Ask(real, action.request)
         if type(action.request) is Disconnect:

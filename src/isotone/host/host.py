@@ -40,6 +40,7 @@ from isotone.core.ids import ClientId
 from isotone.daemon.engine import Engine, Lane, Performer
 from isotone.daemon.node import now_us
 from isotone.daemon.node_settings import TraceSettings
+from isotone.host.files import Files
 from isotone.host.machinery import Machinery
 from isotone.host.service import Around, Service
 from isotone.host.store import SEGMENT_BYTES, Sync
@@ -92,6 +93,7 @@ class Host:
         segment_bytes: int = SEGMENT_BYTES,
         trace: TraceSettings | None = None,
         stop_within_s: float = 5.0,
+        files: Files | None = None,
     ) -> None:
         self.name = name
         self.service = service
@@ -99,7 +101,7 @@ class Host:
         self.end_reason = ""  # why it ended by itself; empty after a clean stop
         self.error: BaseException | None = None  # what the automaton, or what is around it, raised
         self._build, self._callbacks = build, dict(on or {})
-        self.machinery = Machinery(name, directory, sync=sync, segment_bytes=segment_bytes, trace=trace)
+        self.machinery = Machinery(name, directory, sync=sync, segment_bytes=segment_bytes, trace=trace, files=files)
         self._stop_within_s = stop_within_s
         self._told: Event | None = None  # what the application tells, until it is handled
         self._later: deque[Event] = deque()  # what callbacks of the host told: it waits its turn

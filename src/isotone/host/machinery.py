@@ -16,6 +16,7 @@ from isotone.daemon.node_settings import TraceSettings
 from isotone.daemon.recording import Recording
 from isotone.daemon.timers import Timers
 from isotone.host.disk import Disk
+from isotone.host.files import Files
 from isotone.host.store import Opened, Store, Sync
 from isotone.trace.events import Entry
 
@@ -29,13 +30,20 @@ class Machinery:
     timers: Timers
 
     def __init__(
-        self, name: str, directory: Path | None, *, sync: Sync, segment_bytes: int, trace: TraceSettings | None
+        self,
+        name: str,
+        directory: Path | None,
+        *,
+        sync: Sync,
+        segment_bytes: int,
+        trace: TraceSettings | None,
+        files: Files | None,
     ) -> None:
         self._name, self._trace = name, trace
         self._temporary = tempfile.TemporaryDirectory(prefix="isotone-") if directory is None else None
         path = Path(self._temporary.name) if self._temporary is not None else directory
         assert path is not None
-        self.store = Store(path, sync=sync, segment_bytes=segment_bytes)
+        self.store = Store(path, sync=sync, segment_bytes=segment_bytes, files=files)
         self.recording: Recording | None = None
         self._flush_handle: asyncio.TimerHandle | None = None
         self._incarnation = 0

@@ -1,0 +1,99 @@
+"""Appends under way: from the request to its position, its refusal, or *maybe*.
+
+A request is *open* until its message is green. At its deadline, or when the replica ends, the answer is `Maybe`: the
+record may be ordered later, for it may be on disks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+from isotone.core.errors import IsotoneError
+from isotone.corel.message import Message, Origin
+from isotone.host.answers import Maybe, Refused
+
+Answered = Callable[[int | IsotoneError], object]
+"""Called once, with the position or with what went wrong."""
+
+
+class _Append:
+    __slots__ = ("answered", "message")
+
+    def __init__(self, answered: Answered) -> None:
+        self.answered = answered
+        self.message = ""  # once it has one
+
+
+@dataclass
+class Appends:
+    """Of one life of a replica."""
+
+    _last: int = 0
+    _open: dict[int, _Append] = field(default_factory=dict)
+    _by_message: dict[tuple[Origin, int], tuple[int, ...]] = field(default_factory=dict)
+    _deadlines: list[tuple[int, int]] = field(default_factory=list)  # a heap: when, and which request
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def begin(self, answered: Answered, deadline: int | None) -> int:
+        """The number of a new request."""
+        self._last += 1
+        self._open[self._last] = _Append(answered)
+        if deadline is not None:
+            heappush(self._deadlines, (deadline, self._last))
+        return self._last
+
+    def drop(self, request: int) -> None:
+        """It was not handed over; whoever asked has been told."""
+        self._open.pop(request, None)
+
+    def named(self, requests: Sequence[int], message: Message) -> None:
+        """These travel in this message."""
+        self._by_message[message.name] = tuple(requests)
+        name = str(message)
+        for request in requests:
+            if (append := self._open.get(request)) is not None:
+                append.message = name
+
+    def refused(self, request: int, reason: str) -> None:
+        """It will not be ordered."""
+        if (append := self._open.pop(request, None)) is not None:
+            append.answered(Refused(reason))
+
+    def greened(self, position: int, messages: Sequence[Message]) -> None:
+        """Messages are green; their records begin at this position."""
+        for message in messages:
+            if self._by_message:
+                self._answer(position, self._by_message.pop(message.name, ()))
+            position += len(message.records)
+
+    def _answer(self, position: int, requests: tuple[int, ...]) -> None:
+        for place, request in enumerate(requests, position):
+            if (append := self._open.pop(request, None)) is not None:
+                append.answered(place)
+
+    # --- time ------------------------------------------------------------------------------------------------------
+
+    @property
+    def next_deadline(self) -> int | None:
+        """Of the requests that are open."""
+        while self._deadlines and self._deadlines[0][1] not in self._open:
+            heappop(self._deadlines)
+        return self._deadlines[0][0] if self._deadlines else None
+
+    def expire(self, now: int, why: Callable[[str], str]) -> None:
+        """Answer those whose time is over; ``why`` explains a message that is not green."""
+        while (deadline := self.next_deadline) is not None and deadline <= now:
+            append = self._open.pop(heappop(self._deadlines)[1])
+            append.answered(Maybe(why(append.message), append.message))
+
+    def end(self, reason: str) -> None:
+        """The replica ended: nobody here will hear of the rest."""
+        left, self._open = self._open, {}
+        self._by_message.clear()
+        self._deadlines.clear()
+        for append in left.values():
+            append.answered(Maybe(reason, append.message))

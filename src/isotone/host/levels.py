@@ -1,0 +1,136 @@
+"""Reading at the service levels [COReL 3.3]: red as it reaches the disk, green in the one order, white everywhere.
+
+Whoever reads waits for *news*: an event that is replaced whenever the replica told something.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+
+from isotone.core.ordered_log import LogEntry
+from isotone.corel.message import Message
+from isotone.host.answers import FellBehind, NotYet
+from isotone.host.entries import Entries
+
+FOLLOW_BATCH_MAX = 1024
+RED_MAX = 65_536
+"""Red messages that wait for one reader; one that is slower has missed some, and is told."""
+
+
+class _RedFeed:
+    """Red messages for one reader."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[Message] = deque()
+        self.lost = False
+
+    def take(self, messages: tuple[Message, ...]) -> None:
+        """Keep them, as far as the bound allows."""
+        self.waiting.extend(messages)
+        if len(self.waiting) > RED_MAX:
+            self.lost = True
+            self.waiting.clear()
+
+
+class Levels(ABC):
+    """What a replica told, for any number of readers on one loop."""
+
+    def __init__(self) -> None:
+        self.entries = Entries()
+        self.white_position = 0
+        self.has_ended = False  # nothing comes any more
+        self._reds: list[_RedFeed] = []
+        self._changed = asyncio.Event()  # set, and replaced, when anything was told
+
+    @abstractmethod
+    def why_no_primary(self) -> str:
+        """In a sentence; empty in a primary component."""
+
+    def tell(self) -> None:
+        """Something is new."""
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    def tell_red(self, messages: tuple[Message, ...]) -> None:
+        """Messages are on this server's disk."""
+        for feed in self._reds:
+            feed.take(messages)
+        if self._reds:
+            self.tell()
+
+    async def read(self, first: int, last: int) -> list[LogEntry]:
+        """The entries ``first`` … ``last`` as far as they are green here."""
+        return self.entries.read(first, last)
+
+    async def follow(self, first: int) -> AsyncIterator[LogEntry]:
+        """All green entries from ``first`` on, until the server ends."""
+        while entries := await self.batch(first):
+            for entry in entries:
+                yield entry
+            first += len(entries)
+
+    async def batch(self, first: int, count: int = FOLLOW_BATCH_MAX) -> list[LogEntry]:
+        """The next entries from ``first`` on, when there are some; none when the server ended."""
+        while True:
+            changed = self._changed
+            entries = self.entries.read(first, first + count - 1)
+            if entries or await self._waits_no_more(changed):
+                return entries
+
+    async def red(self) -> AsyncIterator[Message]:
+        """Messages from now on as they reach this server's disk, before any order is known."""
+        feed = _RedFeed()
+        self._reds.append(feed)
+        try:
+            while True:
+                changed = self._changed
+                while feed.waiting:
+                    yield feed.waiting.popleft()
+                if feed.lost:
+                    raise FellBehind(f"more than {RED_MAX} red messages waited")
+                if await self._waits_no_more(changed):
+                    return
+        finally:
+            self._reds.remove(feed)
+
+    async def white(self) -> AsyncIterator[int]:
+        """The position up to which every server has everything, whenever it rises."""
+        told = 0
+        while True:
+            changed = self._changed
+            if self.white_position > told:
+                told = self.white_position
+                yield told
+            elif await self._waits_no_more(changed):
+                return
+
+    async def wait_for(self, position: int, *, within_s: float | None = None) -> None:
+        """Until this position is green here; `NotYet` when it is not in time."""
+        try:
+            async with asyncio.timeout(within_s):
+                while self.entries.end < position:
+                    if await self._waits_no_more(self._changed):
+                        raise NotYet(f"the server ended. {self.why_no_primary()}")
+        except TimeoutError:
+            why = self.why_no_primary()
+            raise NotYet(f"position {position} is not green: the order ends at {self.entries.end}. {why}") from None
+
+    async def end(self) -> int:
+        """The last position that is green here, 0 when there is none."""
+        return self.entries.end
+
+    async def until(self, is_so: Callable[[], bool]) -> None:
+        """Wait until something holds that changes with what the replica tells; returns also when the server ended."""
+        while not is_so():
+            if await self._waits_no_more(self._changed):
+                return
+
+    async def _waits_no_more(self, changed: asyncio.Event) -> bool:
+        """Wait for news; True when none will come."""
+        if self.has_ended:
+            return True
+        await changed.wait()
+        return False

@@ -1,0 +1,193 @@
+"""A replica's log from another process: `RemoteLog` is an `OrderedLog` over a stream to one of its servers.
+
+It stays with the first server that answers and goes to another one when the stream breaks. An append whose answer is
+lost with the stream is *maybe*: it is never sent a second time by itself, for it may stand in the order already.
+Reading and following go on elsewhere, at the same position.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from types import TracebackType
+from typing import Any
+
+import msgspec
+
+from isotone.core.errors import IsotoneError, LocalProtocolError, MachineError
+from isotone.core.ordered_log import LogEntry, Snapshot
+from isotone.corel.message import Message
+from isotone.corel.quorum import Primary
+from isotone.host import log_wire as wire
+from isotone.host.answers import Maybe
+from isotone.host.log_stream import Stream
+
+CONNECT_WITHIN_S = 5.0
+AGAIN_S = 0.05
+AGAIN_MAX_S = 1.0
+MS = 1_000
+
+
+class RemoteLog:
+    """The log of the servers at these addresses (``host:port``), on the running loop."""
+
+    def __init__(self, addresses: str | Sequence[str], *, name: str = "client", credential: bytes = b"") -> None:
+        self.addresses = (addresses,) if isinstance(addresses, str) else tuple(addresses)
+        if not self.addresses:
+            raise LocalProtocolError("name the address of at least one server")
+        self.server = ""  # that serves
+        self.connect_within_s = CONNECT_WITHIN_S
+        self._hello = wire.Hello(wire.VERSION, name, credential)
+        self._stream: Stream | None = None
+        self._connecting = asyncio.Lock()
+        self._next = 0
+
+    async def __aenter__(self) -> RemoteLog:
+        await self._connected()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Part from the server."""
+        if self._stream is not None and not self._stream.lost.done():
+            self._stream.close()
+            await self._stream.lost
+
+    # --- connections -----------------------------------------------------------------------------------------------
+
+    async def _connected(self) -> Stream:
+        """The stream that is open, or another one; raises `MachineError` when no server answers in time."""
+        if self._stream is not None and not self._stream.lost.done():
+            return self._stream
+        async with self._connecting:
+            if self._stream is not None and not self._stream.lost.done():
+                return self._stream
+            reasons: dict[str, str] = {}
+            pause = AGAIN_S
+            try:
+                async with asyncio.timeout(self.connect_within_s):
+                    while True:
+                        for _ in self.addresses:
+                            address = self.addresses[self._next % len(self.addresses)]
+                            try:
+                                self._stream = await self._open(address)
+                                return self._stream
+                            except (OSError, MachineError) as error:
+                                reasons[address] = getattr(error, "strerror", None) or str(error)
+                                self._next += 1
+                        await asyncio.sleep(pause)
+                        pause = min(2 * pause, AGAIN_MAX_S)
+            except TimeoutError:
+                told = "; ".join(f"{address}: {reason}" for address, reason in reasons.items()) or "no answer"
+                raise MachineError(f"no server of the log answers: {told}") from None
+
+    async def _open(self, address: str) -> Stream:
+        host, _, port = address.rpartition(":")
+        if not (host and port.isascii() and port.isdigit()):
+            raise LocalProtocolError(f"not an address: {address!r}; write host:port")
+        loop = asyncio.get_running_loop()
+        _, stream = await loop.create_connection(Stream, host.strip("[]"), int(port))
+        stream.write(self._hello)
+        try:
+            self.server = await stream.welcome
+        except BaseException:
+            stream.close()
+            raise
+        return stream
+
+    async def _ask(self, make: Any) -> Any:
+        """A question that may be asked again elsewhere."""
+        while True:
+            stream = await self._connected()
+            try:
+                return await stream.ask(make)
+            except (ConnectionResetError, Maybe):
+                if not stream.lost.done():
+                    raise
+
+    # --- the log ---------------------------------------------------------------------------------------------------
+
+    async def append(self, record: bytes, *, within_s: float | None = None) -> int:
+        """Order the record and return its position; `Maybe` when nobody can say, `Refused` when it is not taken."""
+        within_ms = 0 if within_s is None else max(1, int(within_s * MS))
+        while True:
+            stream = await self._connected()
+            try:
+                return await stream.append(record, within_ms)
+            except ConnectionResetError:
+                continue  # it was not sent
+
+    async def read(self, first: int, last: int) -> list[LogEntry]:
+        """The entries ``first`` … ``last`` as far as they are green at the server."""
+        found: list[LogEntry] = []
+        while first <= last:
+            begin = first
+            answer = await self._ask(lambda request, at=begin: wire.ReadRange(request, at, last))
+            if not answer.records:
+                break
+            found += [LogEntry(first + place, record) for place, record in enumerate(answer.records)]
+            first += len(answer.records)
+        return found
+
+    async def follow(self, first: int) -> AsyncIterator[LogEntry]:
+        """All entries from ``first`` on, without end, through losses of servers."""
+        while True:
+            stream = await self._connected()
+            request, follower = stream.follow(first)
+            try:
+                while not isinstance(batch := await follower.batches.get(), IsotoneError):
+                    for position, record in enumerate(batch.records, batch.first):
+                        yield LogEntry(position, record)
+                    first = batch.first + len(batch.records)
+                    if not stream.lost.done():
+                        stream.write(wire.Taken(request, sum(map(len, batch.records)) or 1))
+                if not stream.lost.done():
+                    raise batch
+            finally:
+                stream.unfollow(request)
+
+    async def wait_for(self, position: int, *, within_s: float | None = None) -> None:
+        """Until this position is green at the server; `NotYet` when it is not in time."""
+        within_ms = 0 if within_s is None else max(1, int(within_s * MS))
+        await self._ask(lambda request: wire.WaitFor(request, position, within_ms))
+
+    async def end(self) -> int:
+        """The last position that is green at the server, 0 when there is none."""
+        return int(await self._ask(lambda request: wire.Question(request, "end")))
+
+    async def snapshot(self) -> Snapshot | None:
+        """The newest snapshot, if there is one."""
+        found = await self._ask(lambda request: wire.Question(request, "snapshot"))
+        return None if found is None else Snapshot(found[0], found[1])
+
+    async def offer_snapshot(self, snapshot: Snapshot) -> None:
+        """Hand in a snapshot."""
+        await self._ask(lambda request: wire.OfferSnapshot(request, snapshot.position, snapshot.state))
+
+    async def reconfigure(self, *, add: str = "", remove: str = "", within_s: float = 30.0) -> None:
+        """Add a server that has caught up, or remove one; `Refused` with the reason, `Maybe` when it is not green."""
+        stream = await self._connected()
+        await stream.ask(lambda request: wire.Reconfigure(request, add, remove, int(within_s * MS)))
+
+    async def status(self) -> dict[str, Any]:
+        """How the server stands: a `ReplicaStatus`."""
+        status: dict[str, Any] = await self._ask(lambda request: wire.Question(request, "status"))
+        return status
+
+    async def messages(self, after: int, count: int) -> list[Message]:
+        """The messages behind a place of the order, with all that a server keeps of them, as many as it likes."""
+        told = await self._ask(lambda request: wire.Question(request, "messages", f"{after} {count}"))
+        return [msgspec.msgpack.decode(each, type=Message) for each in told]
+
+    async def primaries(self) -> list[Primary]:
+        """The last primary component that the server knows of, and those that may have come after it."""
+        told = await self._ask(lambda request: wire.Question(request, "primaries"))
+        return [msgspec.msgpack.decode(each, type=Primary) for each in told]
+
+    async def explain(self, message: str = "") -> str:
+        """Why there is no primary component, or why this message is not green; empty when all is well."""
+        return str(await self._ask(lambda request: wire.Question(request, "explain", message)))

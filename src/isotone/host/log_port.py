@@ -1,0 +1,276 @@
+"""The port of a replica: other processes append, read, follow and ask how it stands. See `log_wire`.
+
+Everything is bounded: a connection that has too much open is not read from until some of it is answered, and what it
+follows comes no faster than it takes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import cast
+
+from isotone.core.errors import IsotoneError, MachineError, RemoteProtocolError
+from isotone.core.ordered_log import Snapshot
+from isotone.host import log_wire as wire
+from isotone.host.answers import Maybe
+from isotone.host.log_questions import answer
+from isotone.host.replica_log import ReplicaLog
+
+log = logging.getLogger("isotone.replica")
+
+OPEN_APPENDS_MAX = 4_096
+OPEN_BYTES_MAX = 16 * 1024 * 1024
+CONNECTIONS_MAX = 4_096
+TASKS_MAX = 256
+READ_BYTES_MAX = 4 * 1024 * 1024
+FOLLOW_BATCH = 512
+MS = 1_000
+
+Judge = Callable[[str, bytes, str], str]
+"""Why this name, with this credential, from this address, may not use the log; empty if it may."""
+
+
+def anybody(name: str, credential: bytes, peer: str) -> str:
+    """No rule."""
+    del name, credential, peer
+    return ""
+
+
+class LogPort:
+    """Listens for one replica."""
+
+    def __init__(self, replica: ReplicaLog, *, judge: Judge = anybody) -> None:
+        self.replica, self.judge = replica, judge
+        self.address = ""
+        self.connections: dict[Connection, None] = {}
+        self._server: asyncio.Server | None = None
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen; `address` says where."""
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(partial(Connection, self), host, port)
+        except OSError as error:
+            raise MachineError(
+                f"cannot listen on {host}:{port} for clients of the replica: {error.strerror}"
+            ) from error
+        name = self._server.sockets[0].getsockname()
+        self.address = f"[{name[0]}]:{name[1]}" if ":" in name[0] else f"{name[0]}:{name[1]}"
+        log.info("replica %s listens at %s", self.replica.settings.server, self.address)
+
+    async def stop(self) -> None:
+        """Answer what can be answered, and close."""
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self.connections):
+            connection.close()
+
+
+class Connection(asyncio.Protocol):
+    """One client."""
+
+    def __init__(self, port: LogPort) -> None:
+        self._port, self._log = port, port.replica
+        self._frames: wire.Frames[wire.ClientFrame] = wire.Frames(wire.CLIENT_FRAMES)
+        self._loop = asyncio.get_running_loop()
+        self._greeted = False
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._credits: dict[int, _Credit] = {}
+        self._open, self._open_bytes = 0, 0
+        self._requests: list[int] = []  # ordered in this turn
+        self._positions: list[int] = []
+        self._flushing = False
+
+    # --- the stream ------------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # other loops have classes of their own
+        self._port.connections[self] = None
+        if len(self._port.connections) > CONNECTIONS_MAX:
+            self._give_up("too many connections")
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._port.connections.pop(self, None)
+        for task in self._tasks.values():
+            task.cancel()
+
+    def close(self) -> None:
+        """The server ends."""
+        self._flush()
+        self._transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for frame in self._frames.feed(data):
+                self._on_frame(frame)
+        except IsotoneError as error:
+            self._give_up(str(error))
+
+    def _give_up(self, reason: str) -> None:
+        log.warning("replica %s: a client is dropped: %s", self._log.settings.server, reason)
+        self._send(wire.Failed(0, "RemoteProtocolError", reason))
+        self._transport.close()
+
+    def _send(self, frame: wire.Said) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(wire.framed(frame))
+
+    # --- requests --------------------------------------------------------------------------------------------------
+
+    def _on_frame(self, frame: wire.ClientFrame) -> None:
+        if isinstance(frame, wire.AppendMany) and self._greeted:
+            self._append(frame)
+        elif isinstance(frame, wire.Hello):
+            self._greet(frame)
+        elif not self._greeted:
+            raise RemoteProtocolError("a client says hello first")
+        elif isinstance(frame, wire.Taken):
+            if (credit := self._credits.get(frame.request)) is not None:
+                credit.add(frame.size)
+        elif isinstance(frame, wire.Cancel):
+            if (task := self._tasks.get(frame.request)) is not None:
+                task.cancel()
+        else:
+            self._begin(frame)
+
+    def _greet(self, hello: wire.Hello) -> None:
+        if hello.version != wire.VERSION:
+            raise RemoteProtocolError(f"version {hello.version} is not spoken here, but {wire.VERSION}")
+        peer = self._transport.get_extra_info("peername")
+        reason = self._port.judge(hello.name, hello.credential, f"{peer[0]}:{peer[1]}" if peer else "")
+        if reason:
+            raise RemoteProtocolError(f"refused: {reason}")
+        self._greeted = True
+        self._send(wire.Welcome(wire.VERSION, self._log.settings.server))
+
+    def _append(self, frame: wire.AppendMany) -> None:
+        within_s = frame.within_ms / MS if frame.within_ms else None
+        for request, record in enumerate(frame.records, frame.request):
+            self._open += 1
+            self._open_bytes += len(record)
+            try:
+                self._log.submit(record, partial(self._answered, request, len(record)), within_s=within_s)
+            except MachineError as error:
+                self._answered(request, len(record), Maybe(str(error)))
+        if self._open > OPEN_APPENDS_MAX or self._open_bytes > OPEN_BYTES_MAX:
+            self._transport.pause_reading()
+
+    def _answered(self, request: int, size: int, outcome: int | IsotoneError) -> None:
+        self._open -= 1
+        self._open_bytes -= size
+        if isinstance(outcome, int):
+            self._requests.append(request)
+            self._positions.append(outcome)
+        elif isinstance(outcome, Maybe):
+            self._send(wire.Unordered(request, True, outcome.reason, outcome.message))
+        else:
+            self._send(wire.Unordered(request, False, str(outcome)))
+        if not self._flushing:
+            self._flushing = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        """All that became green in one turn is one frame."""
+        self._flushing = False
+        if self._requests:
+            requests, positions = tuple(self._requests), tuple(self._positions)
+            self._requests.clear()
+            self._positions.clear()
+            self._send(wire.Ordered(requests, positions))
+        if self._open <= OPEN_APPENDS_MAX and self._open_bytes <= OPEN_BYTES_MAX and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    # --- what takes time -------------------------------------------------------------------------------------------
+
+    def _begin(self, frame: wire.ClientFrame) -> None:
+        request = frame.request  # type: ignore[union-attr]  # all but Hello have one
+        if request in self._tasks or len(self._tasks) >= TASKS_MAX:
+            raise RemoteProtocolError(f"request {request} is open already, or {TASKS_MAX} are")
+        task = self._loop.create_task(self._answer(request, frame))
+        self._tasks[request] = task
+        task.add_done_callback(partial(self._ended, request))
+
+    def _ended(self, request: int, task: asyncio.Task[None]) -> None:
+        del self._tasks[request]
+        self._credits.pop(request, None)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("replica: a request failed", exc_info=task.exception())
+            self._send(wire.Failed(request, "MachineError", "the server's log says why"))
+
+    async def _answer(self, request: int, frame: wire.ClientFrame) -> None:
+        try:
+            await self._work(request, frame)
+        except IsotoneError as error:
+            self._send(wire.Failed(request, type(error).__name__, str(error)))
+
+    async def _work(self, request: int, frame: wire.ClientFrame) -> None:
+        replica = self._log
+        match frame:
+            case wire.ReadRange(first=first, last=last):
+                self._read(request, first, last)
+            case wire.Follow(first=first, credit=credit):
+                await self._follow(request, first, credit)
+            case wire.WaitFor(position=position, within_ms=within_ms):
+                await replica.wait_for(position, within_s=within_ms / MS if within_ms else None)
+                self._send(wire.Told(request, position))
+            case wire.OfferSnapshot(position=position, state=state):
+                await replica.offer_snapshot(Snapshot(position, state))
+                self._send(wire.Told(request, position))
+            case wire.Reconfigure(add=add, remove=remove, within_ms=within_ms):
+                await replica.reconfigure(add=add, remove=remove, within_s=within_ms / MS if within_ms else None)
+                self._send(wire.Told(request, True))
+            case wire.Question(what=what, argument=argument):
+                self._send(wire.Told(request, await answer(replica, what, argument)))
+
+    def _read(self, request: int, first: int, last: int) -> None:
+        """As much as one frame may hold; who asks goes on behind it."""
+        records: list[bytes] = []
+        size = 0
+        for entry in self._log.entries.read(first, min(last, first + FOLLOW_BATCH - 1)):
+            if records and size + len(entry.record) > READ_BYTES_MAX:
+                break
+            records.append(entry.record)
+            size += len(entry.record)
+        self._send(wire.Entries(request, first, tuple(records)))
+
+    async def _follow(self, request: int, first: int, credit: int) -> None:
+        held = self._credits[request] = _Credit(credit)
+        while True:
+            await held.any()
+            records: list[bytes] = []
+            size, begin = 0, first
+            for entry in await self._log.batch(first, FOLLOW_BATCH):
+                if records and size + len(entry.record) > READ_BYTES_MAX:
+                    break
+                records.append(entry.record)
+                size += len(entry.record)
+            if not records:
+                raise MachineError(f"the server ended: {self._log.host.end_reason or 'stopped'}")
+            first += len(records)
+            held.take(size)
+            self._send(wire.Entries(request, begin, tuple(records)))
+
+
+class _Credit:
+    """How much more a follower may be sent."""
+
+    def __init__(self, size: int) -> None:
+        self._left = max(1, size)
+        self._some = asyncio.Event()
+        self._some.set()
+
+    def take(self, size: int) -> None:
+        self._left -= max(1, size)
+        if self._left <= 0:
+            self._some.clear()
+
+    def add(self, size: int) -> None:
+        self._left += size
+        if self._left > 0:
+            self._some.set()
+
+    async def any(self) -> None:
+        await self._some.wait()

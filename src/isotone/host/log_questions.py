@@ -1,0 +1,64 @@
+"""What can be asked of a replica through its port, beside the log itself.
+
+| question | argument | answer |
+|---|---|---|
+| `status` | | a `ReplicaStatus` |
+| `end` | | the last green position |
+| `snapshot` | | position and state of the newest, or nothing |
+| `explain` | nothing, or the name of a message | why there is no primary component, or why it is not green |
+| `messages` | a place and a count | the messages behind it, with all that a server keeps of them |
+| `primaries` | | the last primary component known here, and those that may have come after it |
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from isotone.core.errors import LocalProtocolError, RemoteProtocolError
+from isotone.host.replica_log import ReplicaLog
+from isotone.host.replica_status import status_of
+
+MESSAGES_BYTES_MAX = 4 * 1024 * 1024
+
+
+async def answer(log: ReplicaLog, what: str, argument: str) -> object:
+    """The answer, as plain data; `RemoteProtocolError` for a question that nobody knows."""
+    match what:
+        case "status":
+            return msgspec.to_builtins(status_of(log))
+        case "end":
+            return await log.end()
+        case "explain":
+            return log.why_not_green(argument) if argument else log.why_no_primary()
+        case "messages":
+            return _messages(log, *_numbers(argument))
+        case "primaries":
+            history = log.replica.ledger.history
+            return [msgspec.msgpack.encode(each) for each in (history.last, *history.pending)]
+        case "snapshot":
+            snapshot = await log.snapshot()
+            return None if snapshot is None else [snapshot.position, snapshot.state]
+    raise RemoteProtocolError(f"nobody knows the question {what!r}")
+
+
+def _messages(log: ReplicaLog, after: int, count: int) -> list[bytes]:
+    """As this server has them; what it forgot it cannot tell."""
+    queue = log.replica.ledger.queue
+    if not queue.forgotten <= after <= queue.end:
+        raise LocalProtocolError(f"places {queue.forgotten + 1} to {queue.end} are here, no {after + 1}")
+    told: list[bytes] = []
+    size = 0
+    for message in queue.between(after, min(queue.end, after + count)):
+        told.append(msgspec.msgpack.encode(message))
+        size += len(told[-1])
+        if size > MESSAGES_BYTES_MAX:
+            break
+    return told
+
+
+def _numbers(argument: str) -> tuple[int, int]:
+    """Two of them, with a space between."""
+    words = argument.split()
+    if len(words) != 2 or not all(word.isascii() and word.isdigit() and len(word) < 19 for word in words):
+        raise RemoteProtocolError(f"two numbers are expected, not {argument!r}")
+    return int(words[0]), int(words[1])

@@ -1,0 +1,181 @@
+"""One stream to a server of a replicated log: requests, their answers, and what is followed. See `log_wire`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+from isotone.core.errors import InputError, IsotoneError, LocalProtocolError, MachineError, RemoteProtocolError
+from isotone.host import log_wire as wire
+from isotone.host.answers import Maybe, NotYet, Refused
+
+FOLLOW_CREDIT = 4 * 1024 * 1024
+OPEN_MAX = 65_536
+_KINDS: dict[str, type[IsotoneError]] = {
+    "NotYet": NotYet,
+    "LocalProtocolError": LocalProtocolError,
+    "InputError": InputError,
+    "Refused": Refused,
+    "Maybe": Maybe,
+}
+
+
+class Follower:
+    """Entries on their way to one reader; bounded by its credit."""
+
+    def __init__(self) -> None:
+        self.batches: asyncio.Queue[wire.Entries | IsotoneError] = asyncio.Queue()
+
+
+class Stream(asyncio.Protocol):
+    """One connection."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._frames: wire.Frames[wire.ServerFrame] = wire.Frames(wire.SERVER_FRAMES)
+        self.welcome: asyncio.Future[str] = self._loop.create_future()
+        self.lost: asyncio.Future[None] = self._loop.create_future()
+        self.reason = "the stream broke"
+        self._last = 0
+        self._answers: dict[int, asyncio.Future[Any]] = {}
+        self._followers: dict[int, Follower] = {}
+        self._waiting: list[bytes] = []  # appends of this turn
+        self._waiting_first, self._waiting_within = 0, 0
+        self._writable = asyncio.Event()
+        self._writable.set()
+
+    # --- the stream ------------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # other loops have classes of their own
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if error is not None:
+            self.reason = str(error)
+        self._writable.set()
+        self._waiting.clear()
+        if not self.welcome.done():
+            self.welcome.set_exception(MachineError(self.reason))
+        for answer in self._answers.values():
+            if not answer.done():
+                answer.set_exception(Maybe(f"the server is gone: {self.reason}"))
+        for follower in self._followers.values():
+            follower.batches.put_nowait(MachineError(self.reason))
+        if not self.lost.done():
+            self.lost.set_result(None)
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    def close(self) -> None:
+        """We are done."""
+        self.reason = "closed here"
+        self._flush()
+        self._transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for frame in self._frames.feed(data):
+                self._on_frame(frame)
+        except RemoteProtocolError as error:
+            self.reason = str(error)
+            self._transport.close()
+
+    def _on_frame(self, frame: wire.ServerFrame) -> None:
+        match frame:
+            case wire.Ordered(requests=requests, positions=positions):
+                for request, position in zip(requests, positions, strict=False):
+                    self._settle(request, position)
+            case wire.Unordered(request=request, is_maybe=is_maybe, reason=reason, message=message):
+                self._settle(request, Maybe(reason, message) if is_maybe else Refused(reason))
+            case wire.Entries(request=request):
+                if request in self._followers:
+                    self._followers[request].batches.put_nowait(frame)
+                else:
+                    self._settle(request, frame)
+            case wire.Told(request=request, answer=answer):
+                self._settle(request, answer)
+            case wire.Failed(request=0, reason=reason):
+                self.reason = reason
+            case wire.Failed(request=request, kind=kind, reason=reason):
+                error = _KINDS.get(kind, MachineError)(reason)
+                if request in self._followers:
+                    self._followers[request].batches.put_nowait(error)
+                self._settle(request, error)
+            case wire.Welcome(server=server):
+                if not self.welcome.done():
+                    self.welcome.set_result(server)
+
+    def _settle(self, request: int, outcome: object) -> None:
+        answer = self._answers.pop(request, None)
+        if answer is None or answer.done():
+            return
+        if isinstance(outcome, Exception):
+            answer.set_exception(outcome)
+        else:
+            answer.set_result(outcome)
+
+    # --- asking ----------------------------------------------------------------------------------------------------
+
+    def write(self, frame: wire.Said) -> None:
+        """Behind the appends that wait."""
+        self._flush()
+        self._transport.write(wire.framed(frame))
+
+    def _number(self) -> int:
+        self._last += 1
+        return self._last
+
+    async def append(self, record: bytes, within_ms: int) -> int:
+        """All appends of one turn travel together."""
+        await self._writable.wait()
+        if self.lost.done():
+            raise ConnectionResetError(self.reason)
+        if len(self._answers) >= OPEN_MAX:
+            raise Refused(f"{OPEN_MAX} appends are open already")
+        if self._waiting and self._waiting_within != within_ms:
+            self._flush()
+        request = self._number()
+        answer: asyncio.Future[int] = self._loop.create_future()
+        self._answers[request] = answer
+        if not self._waiting:
+            self._waiting_first, self._waiting_within = request, within_ms
+            self._loop.call_soon(self._flush)
+        self._waiting.append(record)
+        return await answer
+
+    def _flush(self) -> None:
+        if self._waiting:
+            records, self._waiting = tuple(self._waiting), []
+            frame = wire.AppendMany(self._waiting_first, self._waiting_within, records)
+            self._transport.write(wire.framed(frame))
+
+    async def ask(self, make: Any) -> Any:
+        """Make a frame with a number, send it, wait for the answer."""
+        if self.lost.done():
+            raise ConnectionResetError(self.reason)
+        request = self._number()
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        self._answers[request] = answer
+        self.write(make(request))
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            if self._answers.pop(request, None) is not None and not self.lost.done():
+                self.write(wire.Cancel(request))
+            raise
+
+    def follow(self, first: int) -> tuple[int, Follower]:
+        """Begin to follow."""
+        request = self._number()
+        follower = self._followers[request] = Follower()
+        self.write(wire.Follow(request, first, FOLLOW_CREDIT))
+        return request, follower
+
+    def unfollow(self, request: int) -> None:
+        """Enough."""
+        if self._followers.pop(request, None) is not None and not self.lost.done():
+            self.write(wire.Cancel(request))

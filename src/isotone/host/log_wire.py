@@ -1,0 +1,195 @@
+"""What clients of a replica's port say to it, and it to them: frames of a length and MessagePack, over one stream.
+
+The first frame of each side names its version. Requests carry a number that the answer repeats; answers come in any
+order. Appends travel many in one frame and are answered many in one frame. docs/protocols/host.md has the table.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Annotated, Any, Generic, TypeVar
+
+import msgspec
+
+from isotone.core.errors import RemoteProtocolError
+
+VERSION = 1
+FRAME_BYTES_MAX = 32 * 1024 * 1024
+LENGTH = Struct("<I")
+
+Natural = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class Said(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
+    """Base of all frames."""
+
+
+class Hello(Said, frozen=True, tag=1):
+    """A client begins."""
+
+    version: Natural
+    name: str
+    credential: bytes = b""
+
+
+class AppendMany(Said, frozen=True, tag=2):
+    """Order these records: their requests are numbered from ``request`` on. ``within_ms`` 0: no deadline."""
+
+    request: Natural
+    within_ms: Natural
+    records: tuple[bytes, ...]
+
+
+class ReadRange(Said, frozen=True, tag=3):
+    """The entries of these positions."""
+
+    request: Natural
+    first: Natural
+    last: Natural
+
+
+class Follow(Said, frozen=True, tag=4):
+    """All entries from here on, as far as credit goes: ``credit`` bytes may be under way."""
+
+    request: Natural
+    first: Natural
+    credit: Natural
+
+
+class Taken(Said, frozen=True, tag=5):
+    """The follower has taken so many bytes."""
+
+    request: Natural
+    size: Natural
+
+
+class WaitFor(Said, frozen=True, tag=6):
+    """Tell when this position is green."""
+
+    request: Natural
+    position: Natural
+    within_ms: Natural
+
+
+class Question(Said, frozen=True, tag=7):
+    """How it stands: ``status``, ``end``, ``snapshot``, ``explain`` with the name of a message."""
+
+    request: Natural
+    what: str
+    argument: str = ""
+
+
+class OfferSnapshot(Said, frozen=True, tag=8):
+    """A state that stands for everything up to a position."""
+
+    request: Natural
+    position: Natural
+    state: bytes
+
+
+class Reconfigure(Said, frozen=True, tag=10):
+    """Add a server that has caught up, or remove one."""
+
+    request: Natural
+    add: str
+    remove: str
+    within_ms: Natural
+
+
+class Cancel(Said, frozen=True, tag=9):
+    """Nobody waits for this request any more."""
+
+    request: Natural
+
+
+class Welcome(Said, frozen=True, tag=1):
+    """The server begins."""
+
+    version: Natural
+    server: str
+
+
+class Ordered(Said, frozen=True, tag=2):
+    """Requests with their positions."""
+
+    requests: tuple[int, ...]
+    positions: tuple[int, ...]
+
+
+class Unordered(Said, frozen=True, tag=3):
+    """No position: ``maybe`` or ``refused``."""
+
+    request: Natural
+    is_maybe: bool
+    reason: str
+    message: str = ""
+
+
+class Entries(Said, frozen=True, tag=4):
+    """Records from this position on."""
+
+    request: Natural
+    first: Natural
+    records: tuple[bytes, ...]
+
+
+class Told(Said, frozen=True, tag=5):
+    """The answer to a question."""
+
+    request: Natural
+    answer: Any
+
+
+class Failed(Said, frozen=True, tag=6):
+    """There is no answer; ``kind`` is the name of the error."""
+
+    request: Natural
+    kind: str
+    reason: str
+
+
+ClientFrame = (
+    Hello | AppendMany | ReadRange | Follow | Taken | WaitFor | Question | OfferSnapshot | Reconfigure | Cancel
+)
+ServerFrame = Welcome | Ordered | Unordered | Entries | Told | Failed
+
+_T = TypeVar("_T")
+_ENCODER = msgspec.msgpack.Encoder()
+CLIENT_FRAMES: msgspec.msgpack.Decoder[ClientFrame] = msgspec.msgpack.Decoder(ClientFrame)
+SERVER_FRAMES: msgspec.msgpack.Decoder[ServerFrame] = msgspec.msgpack.Decoder(ServerFrame)
+
+
+def framed(frame: Said) -> bytes:
+    """With its length before it."""
+    body = _ENCODER.encode(frame)
+    return LENGTH.pack(len(body)) + body
+
+
+class Frames(Generic[_T]):
+    """Cuts a stream into frames."""
+
+    def __init__(self, decoder: msgspec.msgpack.Decoder[_T]) -> None:
+        self._decoder = decoder
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[_T]:
+        """What is complete; raises `RemoteProtocolError`."""
+        buffer = self._buffer
+        buffer += data
+        found: list[_T] = []
+        at = 0
+        while len(buffer) - at >= LENGTH.size:
+            (length,) = LENGTH.unpack_from(buffer, at)
+            if length > FRAME_BYTES_MAX:
+                raise RemoteProtocolError(f"a frame of {length} bytes")
+            if len(buffer) - at - LENGTH.size < length:
+                break
+            begin = at + LENGTH.size
+            try:
+                found.append(self._decoder.decode(bytes(buffer[begin : begin + length])))
+            except (msgspec.MsgspecError, ValueError) as error:
+                raise RemoteProtocolError(f"not a frame: {error}") from error
+            at = begin + length
+        if at:
+            del buffer[:at]
+        return found

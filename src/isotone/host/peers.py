@@ -1,0 +1,55 @@
+"""Other servers as a source for the repair of a log: asked through their ports, one after another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
+
+from isotone.core.errors import IsotoneError
+from isotone.corel.message import Message
+from isotone.corel.quorum import Primary
+from isotone.host.log_client import RemoteLog
+
+Answer = TypeVar("Answer")
+
+WITHIN_S = 5.0
+
+
+class Peers:
+    """Servers by name and address. For one thread without a loop; what one cannot tell another may."""
+
+    def __init__(self, addresses: Mapping[str, str], credential: bytes = b"") -> None:
+        self.addresses, self._credential = dict(addresses), credential
+        self.reasons: dict[str, str] = {}  # why one did not help
+        self._known: dict[int, list[Message]] = {}
+
+    def messages(self, after: int, count: int) -> list[Message]:
+        """Of the first peer that has them."""
+        if after not in self._known:
+            self._known[after] = self._first(lambda log: log.messages(after, count)) or []
+        return self._known[after]
+
+    def primaries(self) -> list[Primary]:
+        """Of all peers."""
+        found = [self._ask(name, lambda log: log.primaries()) for name in self.addresses]
+        return [each for told in found if told for each in told]
+
+    def _first(self, question: Callable[[RemoteLog], Awaitable[list[Message]]]) -> list[Message] | None:
+        for name in self.addresses:
+            if told := self._ask(name, question):
+                return told
+        return None
+
+    def _ask(self, name: str, question: Callable[[RemoteLog], Awaitable[Answer]]) -> Answer | None:
+        async def asked() -> Answer:
+            log = RemoteLog(self.addresses[name], name="scrub", credential=self._credential)
+            log.connect_within_s = WITHIN_S
+            async with asyncio.timeout(2 * WITHIN_S), log:
+                return await question(log)
+
+        try:
+            return asyncio.run(asked())
+        except (IsotoneError, TimeoutError) as error:
+            self.reasons[name] = str(error) or "it does not answer"
+            return None

@@ -1,0 +1,278 @@
+"""COReL's green order as an `OrderedLog`: a replica in a host, and what an application asks of it.
+
+Service levels [COReL 3.3, 8.2]: `red` yields messages as they reach this server's disk, in no order yet; `follow` the
+green records, in the one order; `white` the position up to which every server has them. An append waits for green; in a
+minority, or when its time is over, the answer is `Maybe`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+
+from isotone.core.errors import IsotoneError, LocalProtocolError
+from isotone.core.ordered_log import Snapshot
+from isotone.corel import events as corel
+from isotone.corel.explain import why_no_primary, why_not_green
+from isotone.corel.replica import Replica
+from isotone.corel.settings import ReplicaSettings
+from isotone.daemon.node_settings import TraceSettings
+from isotone.host.answers import Maybe
+from isotone.host.appends import Answered, Appends
+from isotone.host.changes import Changes
+from isotone.host.entries import Entries
+from isotone.host.files import Files
+from isotone.host.host import Host
+from isotone.host.levels import Levels
+from isotone.host.naming import named_message
+from isotone.host.service import Around, Service
+from isotone.host.store import SEGMENT_BYTES, Sync
+
+log = logging.getLogger("isotone.replica")
+
+FOLLOW_BATCH_MAX = 1024
+RED_MAX = 65_536
+"""Red messages that wait for one reader; one that is slower has missed some, and is told."""
+MICROSECONDS = 1_000_000
+
+
+class ReplicaLog(Levels):
+    """One server's end of the log, on the running loop; `start` and `stop`, or ``async with``."""
+
+    replica: Replica
+
+    def __init__(
+        self,
+        settings: ReplicaSettings,
+        *,
+        service: Service,
+        directory: Path | None,
+        sync: Sync = Sync.EVERY_COMMIT,
+        segment_bytes: int = SEGMENT_BYTES,
+        trace: TraceSettings | None = None,
+        files: Files | None = None,
+    ) -> None:
+        super().__init__()
+        self.settings = settings = msgspec.structs.replace(settings, snapshots=True)
+        self.standing = corel.StandingChanged(corel.Standing.DETACHED, False, (), "not started")
+        self.disk_is_low = False
+        self.sync = sync
+        self._changes = Changes()
+        self.host = Host(
+            self._build,
+            name=settings.server,
+            service=service,
+            directory=directory,
+            on={
+                corel.AppendNamed: self._on_named,
+                corel.AppendRefused: self._on_refused,
+                corel.DeliverRed: self._on_red,
+                corel.DeliverGreen: self._on_green,
+                corel.DeliverWhite: self._on_white,
+                corel.StandingChanged: self._on_standing,
+                corel.InstallSnapshot: self._on_install,
+                corel.ReconfigurationAnswered: self._changes.on_answered,
+                corel.ConfigurationChanged: self._on_configuration,
+            },
+            sync=sync,
+            segment_bytes=segment_bytes,
+            trace=trace,
+            files=files,
+        )
+        self._appends = Appends()
+        self._timer: asyncio.TimerHandle | None = None
+        self._watch: asyncio.Task[None] | None = None
+
+    def _build(self, around: Around) -> Replica:
+        self.replica = Replica(self.settings, around.daemon)
+        return self.replica
+
+    # --- life ------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Open the store and join the others; raises when it cannot be opened."""
+        await self.host.start()
+        queue = self.replica.ledger.queue  # nothing was told yet: all of it stands behind a write
+        assert not self.entries.end
+        self.entries = Entries(queue.forgotten_records + 1)
+        self.entries.extend(queue.forgotten_records + 1, queue.between(queue.forgotten, queue.green))
+        self.white_position = queue.forgotten_records
+        self._watch = asyncio.get_running_loop().create_task(self._watch_host())
+
+    async def stop(self) -> None:
+        """A clean stop; appends that are open are answered *maybe*."""
+        await self.host.stop()
+        if self._watch is not None:
+            await self._watch
+
+    async def closed(self) -> str:
+        """Wait until it ended; why, if nobody asked for it."""
+        return await self.host.closed()
+
+    async def __aenter__(self) -> ReplicaLog:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def _watch_host(self) -> None:
+        reason = await self.host.closed()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._appends.end(reason or "the server was stopped")
+        self._changes.end(reason or "the server was stopped")
+        self.has_ended = True
+        self.tell()
+
+    @property
+    def waiting_appends(self) -> int:
+        """Appends that are not answered yet."""
+        return len(self._appends)
+
+    # --- appending -------------------------------------------------------------------------------------------------
+
+    async def append(self, record: bytes, *, within_s: float | None = None) -> int:
+        """Order the record and return its position: it is on the disk of every member of the primary component.
+
+        `Maybe` when it is not green in time, `Refused` when it is not taken.
+        """
+        await self.host.room()
+        answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        def answered(outcome: int | IsotoneError) -> None:
+            if answer.done():
+                return  # who asked has gone
+            if isinstance(outcome, int):
+                answer.set_result(outcome)
+            else:
+                answer.set_exception(outcome)
+
+        self.submit(record, answered, within_s=within_s)
+        return await answer
+
+    def submit(self, record: bytes, answered: Answered, *, within_s: float | None = None) -> None:
+        """The same without waiting; ``answered`` is called once, perhaps before this returns."""
+        now = self.host.now()
+        deadline = None if within_s is None else now + int(within_s * MICROSECONDS)
+        request = self._appends.begin(answered, deadline)
+        try:
+            self.host.tell(corel.AppendWanted(now, request, record))
+        except IsotoneError:
+            self._appends.drop(request)
+            raise
+        if deadline is not None and self._timer is None:
+            self._arm()
+
+    def tell_room(self, *, is_low: bool) -> None:
+        """The disk has less room than its reserve, or enough again: while it is low no record is taken."""
+        self.disk_is_low = is_low
+        self.host.tell(corel.DiskRoom(self.host.now(), is_low))
+
+    def _arm(self) -> None:
+        deadline = self._appends.next_deadline
+        self._timer = None
+        if deadline is not None:
+            delay = max(0, deadline - self.host.now()) / MICROSECONDS
+            self._timer = asyncio.get_running_loop().call_later(delay, self._expire)
+
+    def _expire(self) -> None:
+        self._appends.expire(self.host.now(), self.why_not_green)
+        self._arm()
+
+    # --- snapshots -------------------------------------------------------------------------------------------------
+
+    async def snapshot(self) -> Snapshot | None:
+        """The newest snapshot, if there is one: an application's own, or that of the server that it learned from."""
+        found = self.replica.ledger.snapshot
+        return None if found is None else Snapshot(found.head.position, found.state)
+
+    async def offer_snapshot(self, snapshot: Snapshot) -> None:
+        """Hand in a snapshot; what it stands for is forgotten once every server has it. Durable when this returns."""
+        if not 1 <= snapshot.position <= self.entries.end:
+            raise LocalProtocolError(f"a snapshot at {snapshot.position}; the log ends at {self.entries.end}")
+        self.host.tell(corel.SnapshotOffered(self.host.now(), snapshot.position, snapshot.state))
+        await self.host.write([])  # behind what the replica wrote
+        self._forget()
+
+    # --- servers ---------------------------------------------------------------------------------------------------
+
+    async def reconfigure(self, *, add: str = "", remove: str = "", within_s: float | None = None) -> None:
+        """Add a server that has caught up, or remove one; returns when that is green here. `Refused`, with the reason;
+        `Maybe` when it is not green in time.
+        """
+        request, done = self._changes.begin(add=add, remove=remove)
+        self.host.tell(corel.ReconfigurationWanted(self.host.now(), request, add, remove))
+        try:
+            async with asyncio.timeout(within_s):
+                await done
+        except TimeoutError:
+            raise Maybe(f"the change of servers is not green. {self.why_no_primary()}") from None
+
+    # --- why ------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_primary(self) -> bool:
+        """Whether messages are ordered now."""
+        return not self.has_ended and self.replica.flow.is_primary
+
+    def why_no_primary(self) -> str:
+        """In a sentence; empty in a primary component."""
+        return f"The server ended: {self.host.end_reason}." if self.has_ended else why_no_primary(self.replica)
+
+    def why_not_green(self, message: str) -> str:
+        """In a sentence, for the message of this name; for one that was not sent yet, why not."""
+        if not message:
+            return f"it was not sent yet. {self.why_no_primary()}".rstrip()
+        name = named_message(message)
+        if any(each.name == name for each in self.replica.outbox.pending):
+            return f"{message} was sent and did not come back yet. {self.why_no_primary()}".rstrip()
+        return why_not_green(self.replica, name)
+
+    # --- what the replica tells --------------------------------------------------------------------------------------
+
+    def _on_named(self, action: corel.AppendNamed) -> None:
+        self._appends.named(action.requests, action.message)
+
+    def _on_refused(self, action: corel.AppendRefused) -> None:
+        self._appends.refused(action.request, action.reason)
+
+    def _on_red(self, action: corel.DeliverRed) -> None:
+        self.tell_red(action.messages)
+
+    def _on_green(self, action: corel.DeliverGreen) -> None:
+        self.entries.extend(action.position, action.messages)
+        self._appends.greened(action.position, action.messages)
+        self.tell()
+
+    def _on_white(self, action: corel.DeliverWhite) -> None:
+        self.white_position = max(self.white_position, action.position)
+        self._forget()
+        self.tell()
+
+    def _forget(self) -> None:
+        """What the replica no longer holds."""
+        self.entries.forget(self.replica.ledger.queue.forgotten_records)
+
+    def _on_install(self, action: corel.InstallSnapshot) -> None:
+        self.entries.jump(action.position)
+        self.tell()
+
+    def _on_configuration(self, action: corel.ConfigurationChanged) -> None:
+        log.info("replica %s: the servers are %s now", self.settings.server, ", ".join(action.servers))
+        self._changes.on_changed(action)
+        self.tell()
+
+    def _on_standing(self, action: corel.StandingChanged) -> None:
+        if (action.primary, action.standing) != (self.standing.primary, self.standing.standing):
+            here, primary = ", ".join(action.servers) or "nobody", ", primary" if action.primary else ""
+            name, standing = self.settings.server, action.standing.value
+            log.info("replica %s: %s%s: %s; here: %s", name, standing, primary, action.reason, here)
+        self.standing = action
+        self.tell()

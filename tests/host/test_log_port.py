@@ -1,0 +1,77 @@
+"""The port of a replicated log: frames, refusals, and clients that misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isotone.core.errors import MachineError, RemoteProtocolError
+from isotone.host import log_wire as wire
+from isotone.host.log_client import RemoteLog
+from isotone.host.log_port import LogPort
+from tests.host.replicas import replicas, run
+
+
+@given(st.lists(st.binary(max_size=300), max_size=20), st.lists(st.integers(1, 50), min_size=1))
+def test_frames_come_out_however_the_stream_is_cut(records: list[bytes], cuts: list[int]) -> None:
+    sent = [wire.AppendMany(number, 0, (record,)) for number, record in enumerate(records)]
+    data = b"".join(map(wire.framed, sent))
+    frames: wire.Frames[wire.ClientFrame] = wire.Frames(wire.CLIENT_FRAMES)
+    got: list[wire.ClientFrame] = []
+    place = 0
+    for number in range(len(data)):
+        size = cuts[number % len(cuts)]
+        got += frames.feed(data[place : place + size])
+        place += size
+        if place >= len(data):
+            break
+    assert got == sent
+
+
+@given(st.binary(min_size=4, max_size=200))
+def test_rubbish_is_refused_or_waits_for_more(data: bytes) -> None:
+    frames: wire.Frames[wire.ClientFrame] = wire.Frames(wire.CLIENT_FRAMES)
+    try:
+        for frame in frames.feed(data):
+            assert isinstance(frame, wire.Said)
+    except RemoteProtocolError:
+        pass
+
+
+def judge(name: str, credential: bytes, peer: str) -> str:
+    return "" if credential == b"sesame" else f"{name} at {peer.partition(':')[0]} is not known"
+
+
+def test_who_misbehaves_is_dropped_and_nobody_else_notices(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with replicas(tmp_path, "a") as group:
+            port = LogPort(group.logs["a"], judge=judge)
+            await port.start("127.0.0.1", 0)
+            stranger = RemoteLog(port.address)
+            stranger.connect_within_s = 0.2
+            with pytest.raises(MachineError, match=r"client at 127\.0\.0\.1 is not known"):
+                await stranger.append(b"x")
+            async with RemoteLog(port.address, credential=b"sesame") as good:
+                assert await good.append(b"one") == 1
+                host, _, number = port.address.rpartition(":")
+                for said in (
+                    b"GET / HTTP/1.1\r\n\r\n",
+                    wire.framed(wire.ReadRange(1, 1, 1)),
+                    wire.framed(wire.Hello(99, "x", b"sesame")),
+                    wire.framed(wire.Hello(wire.VERSION, "x", b"sesame")) + wire.framed(wire.Welcome(1, "x")),
+                ):
+                    reader, writer = await asyncio.open_connection(host, int(number))
+                    writer.write(said)
+                    heard = await reader.read()
+                    assert b"RemoteProtocolError" in heard
+                    writer.close()
+                assert await good.append(b"two") == 2
+                with pytest.raises(MachineError, match="nobody knows the question"):
+                    await good._ask(lambda request: wire.Question(request, "meaning"))
+            await port.stop()
+
+    run(main)

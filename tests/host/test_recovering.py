@@ -1,0 +1,66 @@
+"""Which messages may move when survivors go on alone, and that the record reaches all of them or none runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from isotone.core.contract import Storage, StoredLog
+from isotone.core.errors import MachineError
+from isotone.corel import records as r
+from isotone.corel.journal import LOG
+from isotone.corel.ledger import Ledger
+from isotone.corel.message import Message, Origin
+from isotone.corel.quorum import Majority
+from isotone.corel.recover import forced_record
+from isotone.host.dumping import ledger_at
+from isotone.host.recovering import moved, write_forced
+from isotone.host.scrub import create
+from isotone.host.store import Store
+
+SERVERS = ("a", "b", "c")
+ONE, TWO = (Message(Origin("a", 1), number, number, (b"%d" % number,)) for number in (1, 2))
+
+
+def ledger(*steps: r.Record) -> Ledger:
+    made = Ledger.founded(SERVERS, Majority(SERVERS))
+    for step in steps:
+        made.apply(step)
+    return made
+
+
+GREEN = (r.Received((ONE, TWO), True), r.Greened(2))
+
+
+@pytest.mark.parametrize(
+    ("survivor", "names"),
+    [
+        (GREEN, []),
+        ((r.Received((ONE, TWO), True),), []),
+        ((r.Received((ONE, TWO), False),), ["a.1:1", "a.1:2"]),
+        ((r.Received((ONE,), True), r.Received((TWO,), False)), ["a.1:2"]),
+        ((), []),
+    ],
+)
+def test_what_is_green_elsewhere_and_only_red_here_may_move(survivor: tuple[r.Record, ...], names: list[str]) -> None:
+    assert moved({"a": ledger(*GREEN), "c": ledger(*survivor)}, ["c"]) == names
+
+
+def test_the_record_reaches_all_survivors_or_none(tmp_path: Path) -> None:
+    stores = {server: tmp_path / server for server in "bc"}
+    for server, path in stores.items():
+        create(path, server, Storage(logs={LOG: StoredLog(1, [r.encode_record(step) for step in GREEN])}))
+    ledgers = {server: ledger_at(path, SERVERS) for server, path in stores.items()}
+    record = forced_record(ledgers, ("b", "c"))
+    running = Store(stores["c"])
+    running.open("c")
+    with pytest.raises(MachineError, match="in use"):
+        write_forced(stores, record)
+    running.close()
+    assert ledger_at(stores["b"], SERVERS).fence == 0
+    write_forced(stores, record)
+    for path in stores.values():
+        forced = ledger_at(path, SERVERS)
+        assert forced.fence == 1 and forced.queue.configuration.servers == ("b", "c")
+        assert forced.queue.configuration.retired == ("a",)

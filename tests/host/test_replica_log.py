@@ -1,0 +1,131 @@
+"""COReL's green order behind the `OrderedLog` interface, on real files beside real nodes."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from isotone.core.errors import LocalProtocolError
+from isotone.core.ordered_log import OrderedLog
+from isotone.host.answers import Maybe, NotYet
+from isotone.host.log_client import RemoteLog
+from isotone.host.log_port import LogPort
+from tests.host.replicas import replicas, run
+
+
+def test_positions_are_dense_and_the_same_everywhere(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with replicas(tmp_path) as group:
+            log: OrderedLog = group.logs["a"]
+            assert await log.end() == 0 and await log.read(1, 5) == []
+            positions = await asyncio.gather(
+                *(group.logs["abc"[i % 3]].append(b"%d" % i) for i in range(30)),
+            )
+            assert sorted(positions) == list(range(1, 31))
+            for name in group.names:
+                await group.logs[name].wait_for(30)
+                assert group.records(name) == group.records("a")
+            entries = await group.logs["b"].read(positions[7], positions[7])
+            assert [(entry.position, entry.record) for entry in entries] == [(positions[7], b"7")]
+            assert len(await log.read(29, 99)) == 2
+
+    run(main)
+
+
+def test_a_replica_over_a_session_adopts_its_id_and_connects_again(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with replicas(tmp_path, kind="session") as group:
+            assert await group.logs["a"].append(b"one") == 1
+            await group.logs["c"].wait_for(1)
+            await group.restart_node("c")
+            await group.primary()
+            assert await group.logs["c"].append(b"two") == 2
+            await group.logs["b"].wait_for(2)
+            assert group.records("b") == [b"one", b"two"]
+
+    run(main)
+
+
+def test_red_green_and_white(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with replicas(tmp_path) as group:
+            log = group.logs["c"]
+            reds: list[bytes] = []
+
+            async def listen() -> None:
+                async for message in log.red():
+                    reds.extend(message.records)
+
+            listening = asyncio.create_task(listen())
+            await asyncio.sleep(0)
+            for word in (b"one", b"two"):
+                await group.logs["a"].append(word)
+            green = []
+            async for entry in log.follow(1):
+                green.append(entry.record)
+                if len(green) == 2:
+                    break
+            async for position in log.white():
+                if position == 2:
+                    break
+            assert green == [b"one", b"two"] == reds
+            listening.cancel()
+
+    run(main)
+
+
+def test_a_minority_answers_maybe_and_the_record_is_ordered_later(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with replicas(tmp_path) as group:
+            assert await group.logs["a"].append(b"first") == 1
+            await group.stop("b", "c")
+            log = group.logs["a"]
+            await log.until(lambda: "No quorum" in log.why_no_primary())
+            with pytest.raises(Maybe, match="b, c are not") as caught:
+                await log.append(b"kept", within_s=0.3)
+            assert caught.value.message
+            assert "No quorum" in log.why_not_green(caught.value.message)
+            with pytest.raises(NotYet, match="ends at 1"):
+                await log.wait_for(2, within_s=0.01)
+            await group.start("b")
+            await log.wait_for(2)
+            assert group.records("a") == [b"first", b"kept"]
+            assert not log.why_not_green(caught.value.message)
+
+    run(main)
+
+
+def test_another_process_uses_the_log_through_its_port(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with replicas(tmp_path) as group:
+            ports = [LogPort(group.logs[name]) for name in "ab"]
+            for port in ports:
+                await port.start("127.0.0.1", 0)
+            async with RemoteLog([port.address for port in ports]) as log:
+                same: OrderedLog = log
+                assert log.server == "a" and await same.end() == 0
+                positions = await asyncio.gather(*(log.append(b"%d" % i) for i in range(100)))
+                assert sorted(positions) == list(range(1, 101))
+                assert [entry.position for entry in await log.read(1, 200)] == positions
+                followed = [entry.record async for entry in _first(log, 100)]
+                assert followed == [b"%d" % i for i in range(100)]
+                status = await log.status()
+                assert status["is_primary"] and status["green_position"] == 100 and not await log.explain()
+                with pytest.raises(LocalProtocolError):
+                    await log.read(0, 1)
+                await ports[0].stop()
+                assert await log.end() == 100  # a question goes elsewhere by itself
+                assert await log.append(b"at the other server") == 101
+                assert log.server == "b"
+            await ports[1].stop()
+
+    run(main)
+
+
+async def _first(log: RemoteLog, count: int):  # type: ignore[no-untyped-def]
+    async for entry in log.follow(1):
+        yield entry
+        if entry.position == count:
+            return
