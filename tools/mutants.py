@@ -48,7 +48,7 @@ class Outcome:
         return f"{'killed by ' + self.killer if self.killer else 'SURVIVED':<40} {self.mutation}"
 
 
-def trials_for(path: Path, stack: str) -> list[Trial]:
+def trials_for(path: Path, system: str, stack: str) -> list[Trial]:
     """The nearest tests first: the module's own, those of its package, then its neighbours, scenarios and swarm."""
     pytest = (sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0")
     below = path.relative_to("src/isotone")
@@ -64,19 +64,21 @@ def trials_for(path: Path, stack: str) -> list[Trial]:
     if package == "evs":
         trials.append(Trial("tests/paper", (*pytest, str(ROOT / "tests/paper"))))
         trials.append(Trial("tests/scenarios", (*pytest, str(ROOT / "tests/scenarios"))))
-    swarm = (sys.executable, "-m", "isotone.cli", "sim", "swarm", "--stack", stack, "--seeds", SWARM_SEEDS)
-    trials.append(Trial(f"swarm {stack}", (*swarm, "--workers", "1", "--json")))
+    elif (ROOT / f"tests/paper/test_{package}.py").exists():
+        trials.append(Trial("tests/paper", (*pytest, str(ROOT / f"tests/paper/test_{package}.py"))))
+    swarm = (sys.executable, "-m", "isotone.cli", "sim", "swarm", "--system", system, "--stack", stack)
+    trials.append(Trial(f"swarm {system} {stack}", (*swarm, "--seeds", SWARM_SEEDS, "--workers", "1", "--json")))
     return trials
 
 
-def judge(mutation: Mutation, stack: str) -> Outcome:
+def judge(mutation: Mutation, system: str, stack: str) -> Outcome:
     """Run the net on one mutant until something notices."""
     with tempfile.TemporaryDirectory(prefix="mutant-") as directory:
         source = Path(directory) / "src"
         shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
         victim = Path(directory) / mutation.path
         victim.write_text(mutation.apply(victim.read_text()))
-        for trial in trials_for(mutation.path, stack):
+        for trial in trials_for(mutation.path, system, stack):
             if not passes(trial.command, source):
                 return Outcome(mutation, trial.name)
     return Outcome(mutation, "")
@@ -109,7 +111,7 @@ def main() -> int:
     outcomes = [Outcome(each, known[str(each)]) for each in chosen if str(each) in known]
     left = [each for each in chosen if str(each) not in known]
     with ThreadPoolExecutor(options.workers) as pool:
-        for outcome in pool.map(lambda each: judge(each, options.stack), left):
+        for outcome in pool.map(lambda each: judge(each, options.system, options.stack), left):
             outcomes.append(outcome)
             note_state(options.state, outcome)
             print(f"{len(outcomes)}/{len(chosen)} {outcome.line()}", flush=True)
@@ -141,7 +143,8 @@ def report_text(outcomes: Sequence[Outcome], population: int, options: argparse.
     killed = sum(bool(outcome.killer) for outcome in outcomes)
     head = (
         f"{killed} of {len(outcomes)} mutants of {options.package} killed "
-        f"(seed {options.seed}, drawn from {population} mutations; swarm {options.stack}, seeds {SWARM_SEEDS})"
+        f"(seed {options.seed}, drawn from {population} mutations; "
+        f"swarm {options.system} {options.stack}, seeds {SWARM_SEEDS})"
     )
     ordered = sorted(outcomes, key=lambda outcome: (bool(outcome.killer), str(outcome.mutation)))
     return "\n".join([head, "", *(outcome.line() for outcome in ordered), ""])
@@ -150,6 +153,7 @@ def report_text(outcomes: Sequence[Outcome], population: int, options: argparse.
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Plant mechanical mutants and say which are noticed.")
     parser.add_argument("--package", default="evs", help="a package below src/isotone (default: evs)")
+    parser.add_argument("--system", default="evs", help="what the fixed swarm seeds run (default: evs)")
     parser.add_argument("--stack", default="full", help="what the fixed swarm seeds run on (default: full)")
     parser.add_argument("--count", type=int, default=100, help="how many mutants (default: 100)")
     parser.add_argument("--seed", type=int, default=1, help="of the sample (default: 1)")

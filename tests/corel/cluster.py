@@ -13,6 +13,7 @@ from isotone.core import boundary as b4
 from isotone.core.contract import (
     Action,
     Append,
+    CancelTimer,
     CutHead,
     Event,
     Persist,
@@ -27,9 +28,17 @@ from isotone.core.contract import (
 )
 from isotone.core.ids import ClientId, DaemonId, DaemonViewId, GroupViewId, Stamp
 from isotone.core.views import Cause, GroupView
-from isotone.corel.events import AppendWanted, DeliverGreen, DeliverRed, DeliverWhite
+from isotone.corel.events import (
+    AppendWanted,
+    ConfigurationChanged,
+    DeliverGreen,
+    DeliverRed,
+    DeliverWhite,
+    InstallSnapshot,
+    ReconfigurationAnswered,
+)
 from isotone.corel.message import Message
-from isotone.corel.quorum import Majority, Quorum
+from isotone.corel.quorum import Majority, Rule
 from isotone.corel.replica import Replica
 from isotone.corel.settings import ReplicaSettings
 from isotone.spec.check import check
@@ -55,6 +64,9 @@ class Server:
     green: list[bytes] = field(default_factory=list)
     red: list[bytes] = field(default_factory=list)
     white: int = 0
+    installed: list[tuple[int, bytes]] = field(default_factory=list)
+    answers: list[str] = field(default_factory=list)
+    configurations: list[tuple[str, ...]] = field(default_factory=list)
     stopped: str = ""
     up: bool = True
 
@@ -82,8 +94,11 @@ class Server:
 class Cluster:
     """All servers."""
 
-    def __init__(self, *names: str, quorum: Quorum | None = None, checkpoint_records: int = 4_096) -> None:
-        self.names = names
+    def __init__(
+        self, *names: str, quorum: Rule | None = None, checkpoint_records: int = 4_096, **settings: object
+    ) -> None:
+        self.names = self.founders = names
+        self._settings = settings
         self._quorum = quorum or Majority(names)
         self._checkpoint = checkpoint_records
         self.rows: list[Row] = []
@@ -95,6 +110,7 @@ class Cluster:
         self.sent: dict[str, list[tuple[str, b4.Message]]] = {}  # by view: the order
         self._cursor: dict[str, int] = {}  # by server, in the order of its view
         self._epoch = self._stamp = 0
+        self.private: deque[tuple[str, b4.Message]] = deque()  # to one server alone, outside of views
         for name in names:
             self.servers[name] = self._boot(name, 1, [])
 
@@ -104,10 +120,11 @@ class Cluster:
     def _boot(self, name: str, incarnation: int, log: list[bytes], first: int = 1) -> Server:
         settings = ReplicaSettings(
             server=name,
-            servers=self.names,
+            servers=self.founders,
             group=GROUP,
             quorum=self._quorum,
             checkpoint_records=self._checkpoint,
+            **self._settings,  # type: ignore[arg-type]
         )
         server = Server(name, Replica(settings, DaemonId(f"d{name}", incarnation)), incarnation, first, log)
         self.servers[name] = server
@@ -115,16 +132,22 @@ class Cluster:
         self.indicate(server, b4.Connected())
         return server
 
+    def join(self, name: str) -> Server:
+        """A server that is no founder starts with an empty disk."""
+        self.names = (*self.names, name)
+        return self._boot(name, 1, [])
+
     # --- the driver ------------------------------------------------------------------------------------------------
 
-    def view(self, *names: str) -> None:
+    def view(self, *names: str, strangers: tuple[str, ...] = ()) -> None:
         """These come together in a new view; each is signalled before, if it was in one."""
         self.signal(*[name for name in names if self._component.get(name)])
         self._epoch += 1
         id = GroupViewId(DaemonViewId(self._epoch, DaemonId("d", 1)))
         key = str(id)
         self._members[key], self.sent[key] = names, []
-        members = tuple(sorted(self._client(name) for name in names))
+        others = [ClientId(DaemonId("dx", 1), name, 1) for name in strangers]
+        members = tuple(sorted([*others, *(self._client(name) for name in names)]))
         for name in names:
             self._component[name], self._cursor[name] = key, 0
             self._signalled.discard(name)
@@ -166,6 +189,18 @@ class Cluster:
                 while self.servers[name].up and self.waiting(name):
                     self.step(name)
                     busy = True
+            busy |= self._whisper()
+
+    def _whisper(self) -> bool:
+        """Deliver what was said to one server alone."""
+        told = bool(self.private)
+        while self.private:
+            group, message = self.private.popleft()
+            for server in self.servers.values():
+                client = server.replica.session.client
+                if server.up and client is not None and client.private_group == group:
+                    self.indicate(server, message)
+        return told
 
     def settle(self) -> None:
         """Let the settling timers fire, and everything come to rest."""
@@ -224,6 +259,10 @@ class Cluster:
         """Its client hears this."""
         self._tell(server, b4.Indicated(0, (self._client(server.name),), indication))
 
+    def tell(self, name: str, event: Event) -> None:
+        """Its application, or its host, says this."""
+        self._tell(self.servers[name], event)
+
     def _tell(self, server: Server, event: Event) -> None:
         server.held.extend(server.replica.handle(event))
         self._flush(server)
@@ -255,14 +294,27 @@ class Cluster:
 
     def _perform(self, server: Server, action: Action) -> None:
         match action:
+            case b4.Ask(request=b4.Disconnect()):
+                self._component.pop(server.name, None)
             case b4.Ask(request=b4.Send(bundle=bundle)):
                 self._stamp += 1
                 message = b4.Message(bundle, Stamp(self._stamp, bundle.sender.daemon))
+                if bundle.groups != (GROUP,):
+                    self.private.append((bundle.groups[0], message))
+                    return
                 self.sent[self._component[server.name]].append((server.name, message))
             case Record(entry=entry):
                 self._recorder.record(server.name, server.incarnation, 0, entry)  # type: ignore[arg-type]
             case SetTimer(key=key):
                 server.timers.append(key)
+            case CancelTimer(key=key):
+                server.timers = [each for each in server.timers if each != key]
+            case InstallSnapshot(position=position, state=state):
+                server.installed.append((position, state))
+            case ReconfigurationAnswered(accepted=accepted, reason=reason):
+                server.answers.append(reason if not accepted else "accepted")
+            case ConfigurationChanged(servers=servers):
+                server.configurations.append(servers)
             case DeliverGreen(messages=messages):
                 server.green += _records(messages)
             case DeliverRed(messages=messages):
@@ -277,9 +329,9 @@ def _records(messages: tuple[Message, ...]) -> list[bytes]:
     return [record for message in messages for record in message.records]
 
 
-def joined(*names: str, quorum: Quorum | None = None) -> Cluster:
+def joined(*names: str, quorum: Rule | None = None, **settings: object) -> Cluster:
     """A cluster whose servers are all in one primary component."""
-    cluster = Cluster(*names, quorum=quorum)
+    cluster = Cluster(*names, quorum=quorum, **settings)  # type: ignore[arg-type]
     cluster.view(*names)
     cluster.run()
     return cluster

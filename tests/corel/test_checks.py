@@ -13,6 +13,7 @@ from isotone.trace.events import Ended, Entry, Gap, Row, Stabilised
 from isotone.trace.vocabulary import entry_of_plain, plain_of
 
 AB = ("a", "b")
+ABX = ("a", "b", "x")
 
 
 def started(server: str, **found: object) -> c.ReplicaStarted:
@@ -45,7 +46,8 @@ def rows(**nodes: list[Entry]) -> list[Row]:
 
 
 def good() -> dict[str, list[Entry]]:
-    """a and b order two messages in a primary; a restarts."""
+    """a and b order two messages in a primary; a restarts; x is added, gets the state of a, and
+    all accept a proposal."""
     return {
         "a": [
             started("a"),
@@ -60,6 +62,11 @@ def good() -> dict[str, list[Entry]]:
             arranged("a", (), green=3, yellow=3),
             green("a", 2, "a.1:2", "b.1:1"),
             c.Whitened("a", 1),
+            c.Reconfigured("a", 3, 1, ABX),
+            c.SnapshotKept("a", 3, 3, 5),
+            c.Reddened("a", ("a.2:1",)),
+            c.Voted("a", 1, True),
+            c.Greened("a", 1, 4, ("a.2:1",), (7,), 1),
         ],
         "b": [
             started("b"),
@@ -69,11 +76,23 @@ def good() -> dict[str, list[Entry]]:
             sent("b", "b.1:1"),
             c.Yellowed("b", ("b.1:1",)),
             green("b", 2, "a.1:2", "b.1:1"),
+            c.Reconfigured("b", 3, 1, ABX),
+            c.Reddened("b", ("a.2:1",)),
+            c.Voted("b", 1, True),
+            c.Greened("b", 1, 4, ("a.2:1",), (7,), 1),
+        ],
+        "x": [
+            started("x"),
+            c.StateInstalled("x", 3, 3, 5),
+            arranged("x", (), committed=0, green=3, yellow=3),
+            c.Reddened("x", ("a.2:1",)),
+            c.Voted("x", 1, True),
+            c.Greened("x", 1, 4, ("a.2:1",), (7,), 1),
         ],
     }
 
 
-END: list[Entry] = [Stabilised((AB,)), Ended(True)]
+END: list[Entry] = [Stabilised((ABX,)), Ended(True)]
 
 
 def test_a_good_run_exercises_everything_and_breaks_nothing() -> None:
@@ -100,9 +119,12 @@ BROKEN = {
     "COR-PHASES": broken("b", 2),
     "COR-SYNCED": broken("b", 7),
     "COR-DURABLE": broken("a", 10, started("a", life=2, committed=1, attempted=1, green=1, yellow=2, queue=("a.1:2",))),
-    "COR-WHITE": broken("b", 9, c.Whitened("b", 4)),
+    "COR-WHITE": broken("b", 9, c.Whitened("b", 5)),
+    "COR-CONFIGURATION": broken("b", 9, c.Reconfigured("b", 2, 1, ABX)),
+    "COR-STATE": broken("x", 1, c.StateInstalled("x", 3, 3, 6)),
+    "COR-PROPOSAL": broken("x", 4, c.Voted("x", 1, False)),
     "COR-LIVE": [
-        *broken("b", 8),
+        *broken("b", 12),
         *(Row("", 0, index, 0, entry) for index, entry in enumerate(END)),
     ],
 }

@@ -19,7 +19,7 @@ def test_no_quorum_names_who_is_away() -> None:
     cluster.view("b")
     cluster.run()
     assert why_no_primary(cluster["b"].replica) == (
-        "No quorum: b are here, a, c are not; needed: more than half of 3 servers."
+        "No quorum: b are here, a, c are not; needed: more than half of 3 servers. It waits for a, or c."
     )
 
 

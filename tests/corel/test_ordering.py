@@ -23,14 +23,14 @@ def test_order_rule_1_asks_all() -> None:
     assert told.by_all() == 4
 
 
-def test_white_asks_all_servers_and_strangers_do_not_count() -> None:
+def test_white_asks_the_servers_of_the_green_prefix() -> None:
     greens = Greens({"a": 0, "b": 0})
     greens.take("a", 7)
     greens.take("x", 1)
-    assert greens.white() == 0 and greens.places == {"a": 7, "b": 0}
+    assert greens.white(("a", "b")) == 0 and greens.white(("a", "x")) == 1
     greens.take("b", 5)
     greens.take("b", 2)
-    assert greens.white() == 5
+    assert greens.white(("a", "b")) == 5 and greens.white(("a", "b", "y")) == 0
 
 
 def test_each_server_counts_once_and_in_its_phase() -> None:

@@ -6,13 +6,15 @@ import pytest
 
 from isotone.core import boundary as b4
 from isotone.core.bundles import bundle_of
-from isotone.core.contract import Stopping
+from isotone.core.contract import PersistFailed, Started, Stop, Stopping, Storage, StoredLog
 from isotone.core.errors import RemoteProtocolError
-from isotone.core.ids import DaemonId, DaemonViewId, GroupViewId, Stamp
+from isotone.core.ids import NO_DAEMON, ClientId, DaemonId, DaemonViewId, GroupViewId, Stamp
 from isotone.core.services import Service
 from isotone.core.views import Cause, GroupView
-from isotone.corel.events import AppendNamed, AppendRefused, AppendWanted
+from isotone.corel.events import AppendNamed, AppendRefused, AppendWanted, DiskRoom, StandingChanged
+from isotone.corel.explain import whom_it_waits_for, why_no_primary
 from isotone.corel.message import Message, Origin
+from isotone.corel.replica import Replica
 from isotone.corel.wire import CODEC, Acknowledged, Attempt, Commit, Regular, Retransmitted, State, Wire
 from tests.corel.cluster import GROUP, Cluster, joined
 
@@ -104,10 +106,9 @@ def test_two_sessions_of_one_server_in_a_view_are_waited_out() -> None:
 
 
 def test_strangers_in_the_group_are_passed_over() -> None:
+    """A member that is no server says nothing, and nobody waits for it."""
     cluster = Cluster("a", "b", "c")
-    cluster["a"].replica.session.known = frozenset(("a", "b"))
-    cluster["b"].replica.session.known = frozenset(("a", "b"))
-    cluster.view("a", "b", "c")
+    cluster.view("a", "b", strangers=("x",))
     cluster.run("a", "b")
     assert cluster["a"].replica.session.servers == ("a", "b") and cluster["a"].standing == "regular"
 
@@ -229,3 +230,71 @@ def test_messages_that_a_session_packed_are_taken_one_by_one() -> None:
     replica, before = cluster["b"].replica, cluster["b"].replica.ledger.queue.end
     replica.handle(b4.Indicated(0, (target,), b4.Message(packed, Stamp(99, DaemonId("d", 1)))))
     assert replica.ledger.queue.end == before + len(bodies)
+
+
+def test_a_disk_that_is_nearly_full_takes_no_new_messages_and_votes_on() -> None:
+    cluster = joined("a", "b", "c")
+    cluster.tell("c", DiskRoom(0, True))
+    (refused,) = cluster["c"].replica.handle(AppendWanted(0, 7, b"x"))
+    assert isinstance(refused, AppendRefused) and "nearly full" in refused.reason
+    cluster.append("a", b"1")
+    cluster.settle()
+    assert cluster["a"].green == cluster["c"].green == [b"1"]  # with the acknowledgement of c
+    (told,) = cluster["c"].replica.handle(DiskRoom(0, False))
+    assert isinstance(told, StandingChanged) and told.primary and "room again" in told.reason
+    cluster.append("c", b"2")
+    cluster.settle()
+    assert cluster["a"].green == [b"1", b"2"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [("disk full: no space left", "the disk is full"), ("sync failed", "the disk failed: sync failed")],
+)
+def test_a_write_that_fails_stops_the_server_and_is_not_tried_again(reason: str, said: str) -> None:
+    cluster = joined("a", "b", "c")
+    (stop,) = cluster["a"].replica.handle(PersistFailed(0, 1, reason))
+    assert isinstance(stop, Stop) and stop.reason.startswith(said)
+
+
+def test_a_damaged_log_stops_the_server_before_it_says_anything() -> None:
+    cluster = joined("a", "b", "c")
+    settings, log = cluster["a"].replica.settings, cluster["a"].log
+    storage = Storage({}, {"log": StoredLog(1, tuple(log), (2,))})
+    (stop,) = Replica(settings, DaemonId("da", 2)).handle(Started(0, storage))
+    assert isinstance(stop, Stop) and "damaged at 2" in stop.reason and "repaired from another server" in stop.reason
+
+
+def test_after_a_total_stop_each_says_whom_it_waits_for() -> None:
+    """All come back, at other daemons; one alone names those with whom it would be a quorum."""
+    cluster = joined("a", "b", "c", "d", "e")
+    cluster.append("a", b"1")
+    cluster.settle()
+    for name in "abcde":
+        cluster.restart(name)
+    cluster.view("b", "d")
+    cluster.run("b", "d")
+    assert whom_it_waits_for(cluster["b"].replica) == [("a",), ("c",), ("e",)]
+    assert "It waits for a, or c, or e." in why_no_primary(cluster["b"].replica)
+    cluster.view("b", "d", "e")
+    cluster.run("b", "d", "e")
+    assert cluster["e"].replica.flow.is_primary
+
+
+def test_over_a_session_the_daemon_says_who_we_are() -> None:
+    cluster = Cluster("a", "b", "c")
+    replica = Replica(cluster["a"].replica.settings, NO_DAEMON)
+    replica.handle(Started(0, Storage()))
+    real = ClientId(DaemonId("d9", 4), "a", 17)
+    (ask,) = replica.handle(b4.Indicated(0, (real,), b4.Connected()))
+    assert isinstance(ask, b4.Ask) and ask.client == real == replica.session.client
+
+
+def test_a_message_from_one_who_is_not_in_the_view_is_passed_over() -> None:
+    """The transport may hand over what a server sent before it left."""
+    cluster = joined("a", "b", "c")
+    view, replica = view_of(cluster, "a"), cluster["a"].replica
+    gone, target = ClientId(DaemonId("dz", 1), "z", 1), replica.session.client
+    assert target is not None
+    bundle = bundle_of(gone, 1, Service.AGREED, (GROUP,), (CODEC.encode(Acknowledged(view, 9, 9)),))
+    assert replica.handle(b4.Indicated(0, (target,), b4.Message(bundle, Stamp(99, DaemonId("d", 1))))) == []

@@ -38,7 +38,7 @@ def test_the_sound_replica_passes_at_that_seed(planted: Planted) -> None:
         stack="oracle",
         size=Size(told.get("--size", "standard")),
         faults=told.get("--faults", "all"),
-        nodes=int(told["--nodes"]) if "--nodes" in told else None,
+        nodes=told.get("--nodes"),
     )
     system = system_named(setting.system)
     assert run_plan(system, draw_plan(system, setting, planted.seed)).violations == ()

@@ -35,7 +35,7 @@ def setting_of(planted: Planted) -> Setting:
         stack="full",
         size=Size(options.get("--size", "standard")),
         faults=options.get("--faults", "all"),
-        nodes=int(options["--nodes"]) if "--nodes" in options else None,
+        nodes=options.get("--nodes"),
     )
 
 

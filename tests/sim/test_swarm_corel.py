@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cache
+from typing import get_args
 
 import pytest
 
-from isotone.core.choice import Choice
-from isotone.sim.corel_rules import KINDS, draw_kind
+from isotone.corel.quorum import Rule
+from isotone.sim.corel_terms import Terms, draw_terms
 from isotone.sim.plan import Size, encode_plan
 from isotone.sim.registry import plan_from, system_named
 from isotone.sim.run import RunResult, play_plan, run_plan
 from isotone.sim.swarm import run_swarm
 from isotone.sim.system import Setting, draw_plan
 from isotone.spec.corel_properties import corel_labels
+from isotone.trace.corel import Reconfigured, StateInstalled
 from isotone.trace.events import Row
 
 SMALL = Setting(system="corel", stack="oracle", size=Size.SMALL)
@@ -55,9 +57,30 @@ def test_every_property_is_exercised() -> None:
             assert any(result.verdicts[label] == "holds" for result in ran), label
 
 
-def test_every_quorum_rule_is_drawn() -> None:
-    drawn = Counter(draw_kind(Choice(f"corel/{seed}").derive("settings")) for seed in SEEDS_SMALL)
-    assert set(drawn) == set(KINDS)
+def terms(setting: Setting, seeds: range) -> list[Terms]:
+    system = system_named("corel")
+    return [draw_terms(seed, draw_plan(system, setting, seed).topology.names) for seed in seeds]
+
+
+@pytest.mark.parametrize("stack", ["oracle", "full"])
+def test_everything_is_drawn(stack: str) -> None:
+    """Every quorum rule; learners, snapshots, order proposals, pairs that meet, a disk without room."""
+    drawn = terms(FULL, SEEDS_FULL)
+    if stack == "oracle":
+        drawn = [*terms(SMALL, SEEDS_SMALL), *terms(STANDARD, SEEDS_STANDARD)]
+    assert {type(each.quorum) for each in drawn} == set(get_args(Rule))
+    assert {each.proposals for each in drawn} == {each.gossip for each in drawn} == {True, False}
+    assert {bool(each.full_disk) for each in drawn} == {bool(each.snapshot_every) for each in drawn} == {True, False}
+
+
+def test_servers_are_added_and_removed() -> None:
+    system = system_named("corel")
+    rows: list[Row] = []
+    for seed in SEEDS_SMALL:
+        play_plan(system, draw_plan(system, SMALL, seed), rows.append)
+    sizes = Counter(len(row.entry.servers) for row in rows if isinstance(row.entry, Reconfigured))
+    installed = [row for row in rows if isinstance(row.entry, StateInstalled)]
+    assert len(sizes) > 2 and installed
 
 
 def test_all_are_live_within_the_bound() -> None:

@@ -18,10 +18,13 @@ class Establishing:
     primary: Primary
     attempted: set[str] = field(default_factory=set)
     committed: set[str] = field(default_factory=set)
+    all_accept: bool = True  # the last order proposal, as far as they said [COReL 7.1.4]
 
-    def on_attempt(self, server: str, number: int) -> bool:
+    def on_attempt(self, server: str, number: int, *, accepts: bool = False) -> bool:
         """True when this was the last one: commit now."""
-        return self._count(self.attempted, server, number)
+        is_last = self._count(self.attempted, server, number)
+        self.all_accept &= accepts
+        return is_last
 
     def on_commit(self, server: str, number: int) -> bool:
         """True when this was the last one: establish now."""

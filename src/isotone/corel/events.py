@@ -9,6 +9,7 @@ from enum import Enum
 
 from isotone.core.contract import Action, Event
 from isotone.corel.message import Message
+from isotone.corel.quorum import Rule
 
 
 class AppendWanted(Event, frozen=True, gc=False):
@@ -54,6 +55,67 @@ class DeliverWhite(Action, frozen=True, gc=False):
     position: int
 
 
+class SnapshotOffered(Event, frozen=True, gc=False):
+    """The application's state at this position: what stands before it may be forgotten once it is white."""
+
+    position: int
+    state: bytes
+
+
+class InstallSnapshot(Action, frozen=True, gc=False):
+    """The application's state is this now; green messages go on from here, some perhaps for a second time."""
+
+    position: int
+    state: bytes
+
+
+class ReconfigurationWanted(Event, frozen=True, gc=False):
+    """One server shall be added or removed; ``rule``: another quorum rule than the present one, carried over."""
+
+    request: int
+    add: str = ""
+    remove: str = ""
+    rule: Rule | None = None
+    votes: tuple[tuple[str, int], ...] = ()
+
+
+class ReconfigurationAnswered(Action, frozen=True, gc=False):
+    """It is being ordered, or why it is not."""
+
+    request: int
+    accepted: bool
+    reason: str
+
+
+class ConfigurationChanged(Action, frozen=True, gc=False):
+    """A reconfiguration is green: these servers vote from here on."""
+
+    number: int
+    servers: tuple[str, ...]
+    rule: str
+
+
+class DiskRoom(Event, frozen=True, gc=False):
+    """The disk is nearly full, or has room again."""
+
+    is_low: bool
+
+
+class RepairRecord(Action, frozen=True, gc=False):
+    """Write that one of the candidates into the damaged record whose checksum fits, if one does."""
+
+    log: str
+    number: int
+    candidates: tuple[bytes, ...]
+
+
+class RepairTried(Event, frozen=True, gc=False):
+    """Which candidate it was; below 0: none."""
+
+    number: int
+    chosen: int
+
+
 class Standing(Enum):
     """Where a replica stands in the handling of a view."""
 
@@ -65,6 +127,9 @@ class Standing(Enum):
     ATTEMPT = "attempt"
     COMMIT = "commit"
     REGULAR = "regular"
+    LEARNING = "learning"  # it catches up, and does not vote
+    FENCED = "fenced"  # an operator forced a primary without it
+    REMOVED = "removed"  # the others go on without it
 
 
 class StandingChanged(Action, frozen=True, gc=False):
@@ -76,4 +141,14 @@ class StandingChanged(Action, frozen=True, gc=False):
     reason: str
 
 
-ApplicationAction = AppendRefused | AppendNamed | DeliverRed | DeliverGreen | DeliverWhite | StandingChanged
+ApplicationAction = (
+    AppendRefused
+    | AppendNamed
+    | DeliverRed
+    | DeliverGreen
+    | DeliverWhite
+    | StandingChanged
+    | InstallSnapshot
+    | ReconfigurationAnswered
+    | ConfigurationChanged
+)

@@ -1,7 +1,8 @@
 """What follows from the states of all members of a view: the same plan at every one of them.
 
 Implements: [COReL 5.6.2, Steps 2 to 4 and 7], who retransmits what. Deviations: D-always the recovery runs in every
-view, also one without new members: after a transitional signal the members may have kept different messages red.
+view, also one without new members: after a transitional signal the members may have kept different messages red;
+D-context a server that caught up by state transfer knows what was green, and not what was yellow.
 """
 
 from __future__ import annotations
@@ -20,12 +21,24 @@ class Plan(msgspec.Struct, frozen=True):
 
     states: dict[str, State]  # by server, sorted
     committed: int  # Max_Committed
+    context: int  # the highest primary before which some member knows everything
+    applied: int  # the last order proposal that is applied, as the representatives know
     representatives: tuple[str, ...]
     green: int  # the maximum of all green lines
     yellow: int  # the minimum of the representatives' yellow lines
     ordered: int  # component_ordered: green for all members up to here
     attempt: int  # the number of the primary component to attempt
     history: History
+
+    @property
+    def vouched(self) -> int:
+        """The last committed primary that all adopt; 0 if nobody here can vouch for what was green in it."""
+        return self.committed if self.committed >= self.context else 0
+
+    @property
+    def by_proposal(self) -> int:
+        """The order proposal by which some of the green messages may be green; 0 if a primary made them so."""
+        return self.applied if self.committed >= self.context else 0
 
     @property
     def chosen(self) -> str:
@@ -43,13 +56,23 @@ def plan_of(states: dict[str, State]) -> Plan:
     ordered = {server: states[server] for server in sorted(states)}
     told = list(ordered.values())
     committed = max(state.committed for state in told)
-    representatives = tuple(server for server, state in ordered.items() if state.committed == committed)
+    context = max(state.context for state in told)
+    applied = max((state.applied for state in told if state.committed == committed), default=0)
+    green = max(state.green for state in told)
+    if committed >= context:
+        chosen = [s for s, state in ordered.items() if (state.committed, state.applied) == (committed, applied)]
+        yellow = min(ordered[server].yellow for server in chosen)
+    else:  # only servers that caught up know what came last: their green messages, and nothing behind them
+        chosen = [s for s, state in ordered.items() if state.context == context and state.green == green]
+        yellow = green
     return Plan(
         states=ordered,
         committed=committed,
-        representatives=representatives,
-        green=max(state.green for state in told),
-        yellow=min(ordered[server].yellow for server in representatives),
+        context=context,
+        applied=applied,
+        representatives=tuple(chosen),
+        green=green,
+        yellow=yellow,
         ordered=min(state.green for state in told),
         attempt=max(state.attempted for state in told) + 1,
         history=merged([state.history for state in told]),

@@ -5,35 +5,94 @@ Implements: [DESIGN 3], "shown, with its reason". Deviations: none.
 
 from __future__ import annotations
 
+from itertools import combinations
+
+from isotone.corel.configuration import Configuration, decode_rule
 from isotone.corel.events import Standing
+from isotone.corel.growth import may_order
 from isotone.corel.message import Origin
 from isotone.corel.quorum import is_dynamic
 from isotone.corel.replica import Replica
+from isotone.corel.views import FENCED
 
+WAITS_MAX = 8
 NO_SESSION = "it has no session with a daemon, or no view of the group yet"
 
 
 def why_no_primary(replica: Replica) -> str:
     """Empty in a primary component."""
     if replica.flow.is_primary:
-        return ""
-    here = ", ".join(replica.session.servers)
-    away = ", ".join(sorted(set(replica.settings.servers) - set(replica.session.servers)))
+        return _why_capped(replica)
+    here, round = ", ".join(replica.session.servers), replica.views.round
     match replica.standing:
         case Standing.DETACHED:
             return f"{replica.settings.server} orders nothing: {NO_SESSION}."
         case Standing.WAITING if replica.session.doubled:
             doubled = ", ".join(replica.session.doubled)
             return f"The view still holds an old session of {doubled}; it ends when its daemon notices."
+        case Standing.WAITING if round is not None and round.conflict:
+            return f"The servers do not agree on who they are: {round.conflict}."
         case Standing.WAITING:
             return "The view is in transition; the next one begins a new exchange of states."
         case Standing.REGULAR:
-            return f"No quorum: {here} are here, {away} are not; needed: {_needed(replica)}."
+            return _why_no_quorum(replica, here)
+        case Standing.LEARNING:
+            return _why_learning(replica)
+        case Standing.FENCED:
+            return f"{FENCED[0].upper()}{FENCED[1:]}."
+        case Standing.REMOVED:
+            return f"{replica.settings.server} was removed from the servers."
     return f"{here} agree on their past first; now: {replica.standing.value}; awaited: {_awaited(replica)}."
 
 
+def whom_it_waits_for(replica: Replica) -> list[tuple[str, ...]]:
+    """The smallest sets of servers that, with those who are here, would be a quorum; smallest first."""
+    queue, history = replica.ledger.queue, replica.ledger.history
+    here = frozenset(replica.session.servers)
+    known = sorted({server for each in (queue.configuration, *queue.coming()) for server in each.servers} - here)
+    found: list[tuple[str, ...]] = []
+    for size in range(1, len(known) + 1):
+        for more in combinations(known, size):
+            if not any(set(less) <= set(more) for less in found) and may_order(queue, here | set(more), history):
+                found.append(more)
+    return found
+
+
+def _why_no_quorum(replica: Replica, here: str) -> str:
+    configuration = replica.ledger.queue.configuration
+    away = ", ".join(sorted(set(configuration.servers) - set(replica.session.servers)))
+    text = f"No quorum: {here} are here, {away or 'none'} are not; needed: {_needed(replica)}."
+    coming = [each for each in replica.ledger.queue.coming() if not _holds(replica, each)]
+    if coming and _holds(replica, configuration):
+        text = (
+            f"{text} A reconfiguration to {', '.join(coming[-1].servers)} is known and asks for a quorum of those too."
+        )
+    waits = [" and ".join(more) for more in whom_it_waits_for(replica)[:WAITS_MAX]]
+    return f"{text} It waits for {', or '.join(waits)}." if waits else text
+
+
+def _holds(replica: Replica, configuration: Configuration) -> bool:
+    return configuration.holds(frozenset(replica.session.servers), replica.ledger.history)
+
+
+def _why_capped(replica: Replica) -> str:
+    if replica.flow.cap is None:
+        return ""
+    place = replica.flow.cap + 1
+    return f"A reconfiguration stands at place {place}, and those who are here are no quorum of the new set."
+
+
+def _why_learning(replica: Replica) -> str:
+    server, learner = replica.settings.server, replica.learner
+    if learner.refusals:
+        reasons = "; ".join(f"{teacher}: {reason}" for teacher, reason in sorted(learner.refusals.items()))
+        return f"{server} cannot catch up: {reasons}."
+    teachers = ", ".join(learner.teachers())
+    return f"{server} catches up with the help of {teachers}." if teachers else f"{server} finds nobody to learn from."
+
+
 def _needed(replica: Replica) -> str:
-    rule = replica.settings.quorum
+    rule = decode_rule(replica.ledger.queue.configuration.rule)
     if not is_dynamic(rule):
         return rule.describe()
     history = replica.ledger.history

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from isotone.core.contract import Action, Append, CutHead, Persist, StoredLog
 from isotone.corel import records as r
+from isotone.corel.checkpoint import checkpoint_of
 from isotone.corel.ledger import Ledger
 
 LOG = "log"
@@ -44,6 +45,11 @@ class Journal:
         """Whether something was gathered that is not lazy."""
         return any(not isinstance(record, LAZY) for record in self._gathered)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether no snapshot is on its way."""
+        return self.ledger.arriving is None
+
     def write(self, record: r.Record, *behind: Action) -> None:
         """Apply now; write with the next `flush`, and do the rest when it is durable."""
         self.ledger.apply(record)
@@ -68,14 +74,14 @@ class Journal:
         self._gathered, self._behind = [], []
         if self._since_checkpoint >= self.checkpoint_records and self._is_worth_it():
             start = self._next
-            actions.append(self._persist(list(self.ledger.checkpoint())))
+            actions.append(self._persist(list(checkpoint_of(self.ledger))))
             self._cut[self._ticket] = start
             self._since_checkpoint, self._forgotten = 0, self.ledger.queue.forgotten
         return actions
 
     def _is_worth_it(self) -> bool:
         queue = self.ledger.queue
-        return queue.forgotten - self._forgotten >= len(queue.held)
+        return self.is_whole and queue.forgotten - self._forgotten >= len(queue.held)
 
     def _persist(self, records: list[r.Record]) -> Persist:
         self._ticket += 1

@@ -5,17 +5,28 @@ Implements: [COReL 5.5], [COReL 5.6], the variables on stable storage. Deviation
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from isotone.core.contract import StoredLog
 from isotone.core.errors import LocalProtocolError
 from isotone.corel import records as r
+from isotone.corel.checkpoint import become
+from isotone.corel.configuration import founded
 from isotone.corel.message import Message, Origin
+from isotone.corel.proposal import Proposal
 from isotone.corel.queue import MessageQueue
-from isotone.corel.quorum import History
+from isotone.corel.quorum import History, Majority, Primary, Rule
+from isotone.corel.snapshot import Snapshot
 
-KEPT_BYTES_MAX = 256 * 1024
+
+@dataclass
+class Arriving:
+    """A snapshot, piece by piece."""
+
+    begun: r.SnapshotBegun
+    pieces: list[bytes] = field(default_factory=list)
+    size: int = 0
 
 
 @dataclass
@@ -27,12 +38,38 @@ class Ledger:
     life: int = 0
     committed: int = 0  # Last_Committed_Primary
     attempted: int = 0  # Last_Attempted_Primary
+    vouches: bool = True  # what was green in the last committed primary is yellow or green here, as [COReL 5.4] has it
+    context: int = 0  # everything that was green before this primary was established is green here
+    base: int = 0  # the queue's end when the last committed primary was committed to, or more
+    ready: bool = True  # caught up: it may take part; false for a server that was no founder, until it has
+    fence: int = 0  # how often an operator forced a primary, as far as it is known
+    applied: int = 0  # the last order proposal that was applied in this epoch
+    proposal: Proposal | None = None  # Last_Order_Proposal
+    snapshot: Snapshot | None = None  # the newest
+    arriving: Arriving | None = None  # one that is not whole yet
     _laid: dict[tuple[Origin, int], Message] = field(default_factory=dict)
     _checkpoint: list[r.Record] | None = None  # a checkpoint while it is read
 
+    def __post_init__(self) -> None:
+        if not self.queue.configuration.servers:
+            servers = self.history.last.servers
+            self.queue.configuration = founded(servers, Majority(servers))
+
+    @classmethod
+    def founded(cls, servers: Iterable[str], rule: Rule) -> Ledger:
+        """Of a server with an empty disk."""
+        ledger = cls(History(Primary(0, tuple(sorted(servers)))))
+        ledger.queue.configuration = founded(servers, rule)
+        return ledger
+
+    @property
+    def known_context(self) -> int:
+        """The primary in whose context its green messages are known."""
+        return max(self.committed, self.context)
+
     def apply(self, record: r.Record) -> None:
         """One step."""
-        if isinstance(record, r.Checkpoint | r.Kept | r.CheckpointEnded):
+        if isinstance(record, r.Checkpoint | r.Kept | r.KeptPiece | r.CheckpointEnded):
             self._take_checkpoint(record)
             return
         self._checkpoint = None  # a checkpoint that ends in something else was torn by a crash
@@ -50,10 +87,13 @@ class Ledger:
                 self._arrange(record)
             case r.Attempted(number):
                 self.attempted = number
-            case r.Committed(primary):
+            case r.Committed(primary, proposal):
+                if proposal is not None and queue.green < proposal.end:
+                    self._reorder(proposal)
                 self.committed = primary.number
                 self.history = self.history.committed(primary)
                 queue.mark_all_yellow()
+                self.base, self.vouches, self.applied = queue.end, True, 0
             case r.Established(primary):
                 self.history = self.history.established(primary)
                 queue.mark_green(queue.yellow)
@@ -61,6 +101,32 @@ class Ledger:
                 queue.forget(place)
             case r.Lived(life):
                 self.life = life
+            case _:
+                self._apply_rarely(record)
+
+    def _apply_rarely(self, record: r.Record) -> None:
+        match record:
+            case r.SnapshotBegun():
+                self.arriving = Arriving(record)
+                self._on_piece(b"")
+            case r.SnapshotPiece(data):
+                self._on_piece(data)
+            case r.Transferred(messages):
+                self.queue.add_green(messages)
+                self.ready = self.vouches = False
+            case r.CaughtUp(context, history, fence, forced):
+                self.context, self.history, self.fence, self.ready = context, history, fence, True
+                self.queue.configuration = forced or self.queue.configuration
+            case r.Forced(fence, configuration):
+                self.fence, self.queue.configuration = fence, configuration
+                self.history = History(Primary(self.history.last.number, configuration.servers))
+            case r.Proposed(proposal):
+                self.proposal = proposal
+            case r.Applied(proposal):
+                if self.queue.green < proposal.end:
+                    self._reorder(proposal)
+                    self.queue.mark_green(proposal.end)
+                self.applied, self.proposal = proposal.number, proposal
 
     def _arrange(self, record: r.Arranged) -> None:
         """Steps 3 and 6 as one: what is laid aside and not named is forgotten."""
@@ -68,58 +134,50 @@ class Ledger:
         own = {message.name: message for message in queue.between(queue.green, queue.end)}
         order = [own.get(name) or self._laid[name] for name in record.order]
         queue.arrange(order, green=record.green, yellow=record.yellow)
-        self.committed = record.committed
-        self.history = record.history
+        if record.committed > self.committed:
+            self.base = record.yellow
+        if record.committed >= self.committed:
+            self.committed, self.vouches, self.applied = record.committed, True, record.applied
+        self.context, self.history = max(self.context, record.context), record.history
         self._laid.clear()
+
+    def _reorder(self, proposal: Proposal) -> None:
+        """The proposed messages in the proposed order behind what is green, yellow; all others red."""
+        queue = self.queue
+        own = {message.name: message for message in queue.between(queue.green, queue.end)}
+        order = [own[name] for name in proposal.names[queue.green - proposal.after :]]
+        queue.arrange(order, green=queue.green, yellow=proposal.end)
+
+    def _on_piece(self, data: bytes) -> None:
+        assert self.arriving is not None, "a piece follows its head"
+        arriving, begun = self.arriving, self.arriving.begun
+        arriving.pieces.append(data)
+        arriving.size += len(data)
+        if arriving.size < begun.head.size:
+            return
+        self.arriving = None
+        self.snapshot = Snapshot(begun.head, b"".join(arriving.pieces))
+        if begun.installs:
+            head, queue = begun.head, self.queue
+            queue.leap(head.place, head.records, dict(head.counters), head.configuration, head.changed_at)
+            queue.lamport = max(queue.lamport, head.lamport)
+            self.ready = self.vouches = False
 
     def clear_laid(self) -> None:
         """A recovery was broken off; what was laid aside is not counted on."""
         self._laid.clear()
-
-    # --- checkpoints -----------------------------------------------------------------------------------------------
-
-    def checkpoint(self) -> Iterator[r.Record]:
-        """The records that say all again."""
-        queue = self.queue
-        counters = tuple(sorted(queue.counters.items()))
-        yield r.Checkpoint(
-            self.life,
-            self.committed,
-            self.attempted,
-            self.history,
-            queue.forgotten,
-            queue.green,
-            queue.yellow,
-            queue.green_records,
-            queue.lamport,
-            counters,
-        )
-        for messages in in_chunks(queue.held, KEPT_BYTES_MAX):
-            yield r.Kept(messages)
-        yield r.CheckpointEnded()
 
     def _take_checkpoint(self, record: r.Record) -> None:
         if isinstance(record, r.Checkpoint):
             self._checkpoint = [record]
             return
         assert self._checkpoint is not None, "a checkpoint is written in one piece"
-        if isinstance(record, r.Kept):
+        if not isinstance(record, r.CheckpointEnded):
             self._checkpoint.append(record)
-        else:
-            parts, self._checkpoint = self._checkpoint, None
-            self._become(parts)
-
-    def _become(self, parts: list[r.Record]) -> None:
-        head = parts[0]
-        assert isinstance(head, r.Checkpoint)
-        self.life, self.committed, self.attempted = head.life, head.committed, head.attempted
-        self.history = head.history
-        held = [message for part in parts[1:] if isinstance(part, r.Kept) for message in part.messages]
-        self.queue = queue = MessageQueue(
-            head.forgotten, head.green, head.yellow, head.green_records, held, dict(head.counters), head.lamport
-        )
-        kept = sum(len(message.records) for message in queue.between(queue.forgotten, queue.green))
-        queue.forgotten_records = queue.green_records - kept
+            return
+        parts, self._checkpoint = self._checkpoint, None
+        become(self, parts)
+        self.arriving = None
         self._laid.clear()
 
     def restore(self, log: StoredLog) -> None:
@@ -131,17 +189,4 @@ class Ledger:
             self.apply(r.decode_record(data))
         self._checkpoint = None
         self._laid.clear()
-
-
-def in_chunks(messages: Iterable[Message], bytes_max: int) -> Iterator[tuple[Message, ...]]:
-    """Cut into runs of at most so many bytes, a message larger than that alone."""
-    chunk: list[Message] = []
-    size = 0
-    for message in messages:
-        if chunk and size + message.size > bytes_max:
-            yield tuple(chunk)
-            chunk, size = [], 0
-        chunk.append(message)
-        size += message.size
-    if chunk:
-        yield tuple(chunk)
+        self.queue.taken.clear()

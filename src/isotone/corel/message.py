@@ -14,9 +14,11 @@ from __future__ import annotations
 import msgspec
 
 from isotone.core.codec.control import Natural
+from isotone.corel.configuration import Configuration
 
 MESSAGE_OVERHEAD = 64
 RECORD_OVERHEAD = 5
+CHANGE_OVERHEAD = 4_096  # names of servers, and the rule
 
 
 class Origin(msgspec.Struct, frozen=True, order=True, gc=False, array_like=True, forbid_unknown_fields=True):
@@ -30,12 +32,18 @@ class Origin(msgspec.Struct, frozen=True, order=True, gc=False, array_like=True,
 
 
 class Message(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
-    """Records that stand together in the order. Without records it is a header: a name that stands for a message."""
+    """Records that stand together in the order, or the next configuration. With neither it is a header: a name."""
 
     origin: Origin
     counter: Natural
     lamport: Natural
     records: tuple[bytes, ...]
+    change: Configuration | None = None
+
+    @property
+    def is_header(self) -> bool:
+        """Whether it only stands for a message."""
+        return not self.records and self.change is None
 
     @property
     def name(self) -> tuple[Origin, int]:
@@ -50,7 +58,8 @@ class Message(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unk
     @property
     def size(self) -> int:
         """At most so many bytes on the wire and on disk."""
-        return sum(map(len, self.records)) + RECORD_OVERHEAD * len(self.records) + MESSAGE_OVERHEAD
+        own = sum(map(len, self.records)) + RECORD_OVERHEAD * len(self.records) + MESSAGE_OVERHEAD
+        return own + CHANGE_OVERHEAD if self.change is not None else own
 
     def header(self) -> Message:
         """The same without its records."""

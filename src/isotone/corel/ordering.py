@@ -33,13 +33,13 @@ class Acknowledgements:
 class Greens:
     """Up to which place each server is known to have everything green, on disk."""
 
-    places: dict[str, int] = field(default_factory=dict)  # of all servers, in their order
+    places: dict[str, int] = field(default_factory=dict)
 
     def take(self, server: str, place: int) -> None:
         """What a server, or another about it, says; only the highest counts."""
-        if place > self.places.get(server, place):
+        if place > self.places.get(server, 0):
             self.places[server] = place
 
-    def white(self) -> int:
-        """Up to here every server has it."""
-        return min(self.places.values())
+    def white(self, servers: tuple[str, ...]) -> int:
+        """Up to here every one of these has it: the servers of the green prefix."""
+        return min(self.places.get(server, 0) for server in servers)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+from isotone.corel.configuration import Configuration
 from isotone.corel.message import RECORD_OVERHEAD, Message, Origin
 
 
@@ -40,11 +41,18 @@ class Outbox:
             records.append(record)
             size += len(record) + RECORD_OVERHEAD
             self.waiting_bytes -= len(record)
+        return self._initiate(lamport, tuple(records), None), tuple(requests)
+
+    def initiate_change(self, lamport: int, change: Configuration) -> Message:
+        """A reconfiguration, in a message of its own."""
+        return self._initiate(lamport, (), change)
+
+    def _initiate(self, lamport: int, records: tuple[bytes, ...], change: Configuration | None) -> Message:
         self.initiated += 1
         self.lamport = max(self.lamport, lamport) + 1
-        message = Message(self.origin, self.initiated, self.lamport, tuple(records))
+        message = Message(self.origin, self.initiated, self.lamport, records, change)
         self.pending.append(message)
-        return message, tuple(requests)
+        return message
 
     def received(self, counter: int) -> None:
         """Our own messages up to this one are in our queue."""

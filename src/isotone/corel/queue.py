@@ -9,10 +9,13 @@ Implements: [COReL 3.3], [COReL 5.2]. Deviations: D-stamp, see `isotone.corel.me
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from isotone.corel.configuration import Configuration
 from isotone.corel.message import Message, Origin, Range
+
+NOBODY = Configuration(0, (), b"")
 
 
 def _stamp(message: Message) -> tuple[int, Origin]:
@@ -31,6 +34,9 @@ class MessageQueue:
     counters: dict[Origin, int] = field(default_factory=dict)  # of each origin the last that is in the queue
     lamport: int = 0  # the highest timestamp seen
     forgotten_records: int = 0  # how many records the forgotten messages held
+    configuration: Configuration = NOBODY  # of the green prefix
+    changed_at: int = 0  # the place of the last reconfiguration that took effect
+    taken: list[tuple[int, Configuration]] = field(default_factory=list)  # took effect, and nobody was told yet
 
     @property
     def end(self) -> int:
@@ -57,6 +63,18 @@ class MessageQueue:
         for message in self.between(self.green, self.end):
             first.setdefault(message.origin, message.counter)
         return tuple(Range(origin, first[origin], self.counters[origin]) for origin in sorted(first))
+
+    def coming(self) -> Iterator[Configuration]:
+        """The configurations that take effect when all of the queue becomes green as it stands."""
+        now = self.configuration
+        for message in self.between(self.green, self.end):
+            if message.change is not None and message.change.number == now.number + 1:
+                now = message.change
+                yield now
+
+    def records_up_to(self, place: int) -> int:
+        """How many records the messages up to a place hold that is green and not forgotten."""
+        return self.forgotten_records + sum(len(each.records) for each in self.between(self.forgotten, place))
 
     # --- changes ---------------------------------------------------------------------------------------------------
 
@@ -95,7 +113,11 @@ class MessageQueue:
     def mark_green(self, place: int) -> None:
         """Up to this place."""
         assert self.green <= place <= self.yellow
-        self.green_records += sum(len(message.records) for message in self.between(self.green, place))
+        for at, message in enumerate(self.between(self.green, place), self.green + 1):
+            self.green_records += len(message.records)
+            if message.change is not None and message.change.number == self.configuration.number + 1:
+                self.configuration, self.changed_at = message.change, at
+                self.taken.append((at, message.change))
         self.green = place
 
     def forget(self, place: int) -> None:
@@ -104,6 +126,22 @@ class MessageQueue:
         self.forgotten_records += sum(len(message.records) for message in self.between(self.forgotten, place))
         del self.held[: place - self.forgotten]
         self.forgotten = place
+
+    def add_green(self, messages: Sequence[Message]) -> None:
+        """Green messages behind the green ones, from another server; all else is red."""
+        place = self.green + len(messages)
+        self.arrange(messages, green=place, yellow=place)
+
+    def leap(
+        self, place: int, records: int, counters: Mapping[Origin, int], configuration: Configuration, changed_at: int
+    ) -> None:
+        """Everything up to this place is green, by a state that stands for it; what it does not hold stays, red."""
+        rest = [each for each in self.between(self.green, self.end) if each.counter > counters.get(each.origin, 0)]
+        self.counters = dict(counters) | {each.origin: each.counter for each in rest}
+        self.held = sorted(rest, key=_stamp)
+        self.forgotten = self.green = self.yellow = place
+        self.forgotten_records = self.green_records = records
+        self.configuration, self.changed_at = configuration, changed_at
 
     def _count(self, message: Message) -> None:
         known = self.counters.get(message.origin, 0)

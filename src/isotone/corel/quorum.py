@@ -40,6 +40,14 @@ class History(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unk
         """Committed, perhaps established by others."""
         return History(self.last, (*self.pending, primary))
 
+    def among(self, servers: Servers) -> History:
+        """The same, of these servers only: who was removed, or never had a vote, is not asked [growth]."""
+        parts = [Primary(each.number, tuple(s for s in each.servers if s in servers)) for each in self._all()]
+        return History(parts[0], tuple(parts[1:]))
+
+    def _all(self) -> tuple[Primary, ...]:
+        return (self.last, *self.pending)
+
     def established(self, primary: Primary) -> History:
         """It is the last one now; what came before it no longer matters."""
         if primary.number < self.last.number:
@@ -66,7 +74,7 @@ class Quorum(Protocol):
         ...
 
 
-class Majority(msgspec.Struct, frozen=True):
+class Majority(msgspec.Struct, frozen=True, tag=True):
     """More than half of all servers."""
 
     servers: tuple[str, ...]
@@ -78,7 +86,7 @@ class Majority(msgspec.Struct, frozen=True):
         return f"more than half of {len(self.servers)} servers"
 
 
-class Weighted(msgspec.Struct, frozen=True):
+class Weighted(msgspec.Struct, frozen=True, tag=True):
     """More than half of all votes. A server without an entry has none."""
 
     votes: dict[str, int]
@@ -90,7 +98,7 @@ class Weighted(msgspec.Struct, frozen=True):
         return f"more than half of {sum(self.votes.values())} votes"
 
 
-class TieBreaker(msgspec.Struct, frozen=True):
+class TieBreaker(msgspec.Struct, frozen=True, tag=True):
     """More than half of all servers, or exactly half with this one among them."""
 
     servers: tuple[str, ...]
@@ -104,7 +112,7 @@ class TieBreaker(msgspec.Struct, frozen=True):
         return f"more than half of {len(self.servers)} servers, or half with {self.breaker}"
 
 
-class Monarch(msgspec.Struct, frozen=True):
+class Monarch(msgspec.Struct, frozen=True, tag=True):
     """This server must be there: the singleton system of [COReL 7.2]."""
 
     server: str
@@ -116,7 +124,7 @@ class Monarch(msgspec.Struct, frozen=True):
         return f"{self.server} must be present"
 
 
-class DynamicVoting(msgspec.Struct, frozen=True):
+class DynamicVoting(msgspec.Struct, frozen=True, tag=True):
     """More than half of the last primary and of every pending one, and at least so many servers [COReL 7.2.2]."""
 
     minimum: int = 1
@@ -130,10 +138,10 @@ class DynamicVoting(msgspec.Struct, frozen=True):
         return f"more than half of the last primary, and at least {self.minimum}"
 
 
-class AllOf(msgspec.Struct, frozen=True):
+class AllOf(msgspec.Struct, frozen=True, tag=True):
     """Every one of these rules."""
 
-    rules: tuple[Quorum, ...]
+    rules: tuple[Rule, ...]
 
     def holds(self, members: Servers, history: History) -> bool:
         return all(rule.holds(members, history) for rule in self.rules)
@@ -142,10 +150,10 @@ class AllOf(msgspec.Struct, frozen=True):
         return " and ".join(f"({rule.describe()})" for rule in self.rules)
 
 
-class AnyOf(msgspec.Struct, frozen=True):
+class AnyOf(msgspec.Struct, frozen=True, tag=True):
     """At least one of these rules."""
 
-    rules: tuple[Quorum, ...]
+    rules: tuple[Rule, ...]
 
     def holds(self, members: Servers, history: History) -> bool:
         return any(rule.holds(members, history) for rule in self.rules)
@@ -154,10 +162,13 @@ class AnyOf(msgspec.Struct, frozen=True):
         return " or ".join(f"({rule.describe()})" for rule in self.rules)
 
 
+Rule = Majority | Weighted | TieBreaker | Monarch | DynamicVoting | AllOf | AnyOf
+
+
 def is_sub_quorum(previous: tuple[str, ...], members: Servers) -> bool:
     """More than half of it, or exactly half with its first server: of two disjoint sets at most one is."""
     present = 2 * sum(each in members for each in previous)
-    return present > len(previous) or (present == len(previous) and min(previous) in members)
+    return present > len(previous) or (0 < present == len(previous) and min(previous) in members)
 
 
 def is_dynamic(rule: Quorum) -> bool:

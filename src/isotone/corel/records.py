@@ -12,8 +12,11 @@ import msgspec
 
 from isotone.core.codec.control import Natural
 from isotone.core.errors import LocalProtocolError
+from isotone.corel.configuration import Configuration
 from isotone.corel.message import Message, Origin
+from isotone.corel.proposal import Proposal
 from isotone.corel.quorum import History, Primary
+from isotone.corel.snapshot import SnapshotHead
 
 
 class Stored(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
@@ -53,6 +56,8 @@ class Arranged(Stored, frozen=True, tag=5):
     yellow: Natural
     order: tuple[tuple[Origin, int], ...]
     history: History
+    context: Natural = 0
+    applied: Natural = 0
 
 
 class Greened(Stored, frozen=True, tag=6):
@@ -68,9 +73,13 @@ class Attempted(Stored, frozen=True, tag=7):
 
 
 class Committed(Stored, frozen=True, tag=8):
-    """It is committed to, and all messages are yellow: one atomic step [COReL 5.6.1]."""
+    """It is committed to, and all messages are yellow: one atomic step [COReL 5.6.1].
+
+    If all its members accepted the last order proposal, they stand in its order first [COReL 7.1.4].
+    """
 
     primary: Primary
+    proposal: Proposal | None = None
 
 
 class Established(Stored, frozen=True, tag=9):
@@ -83,6 +92,68 @@ class Forgotten(Stored, frozen=True, tag=10):
     """White messages up to this place are no longer held."""
 
     place: Natural
+
+
+class SnapshotBegun(Stored, frozen=True, tag=14):
+    """A snapshot, offered here or fetched from a server; pieces follow. ``installs``: it moves the green line."""
+
+    head: SnapshotHead
+    installs: bool
+
+
+class SnapshotPiece(Stored, frozen=True, tag=15):
+    """The next piece of it; with the last one it takes effect."""
+
+    data: bytes
+
+
+class Transferred(Stored, frozen=True, tag=16):
+    """Green messages from another server, behind the green ones; all else is red, and this server not caught up."""
+
+    messages: tuple[Message, ...]
+
+
+class CaughtUp(Stored, frozen=True, tag=17):
+    """Everything that was green before this primary was established is green here: from now on it takes part."""
+
+    context: Natural
+    history: History
+    fence: Natural
+    forced: Configuration | None = None  # that of the fence, if it was not known
+
+
+class Forced(Stored, frozen=True, tag=18):
+    """An operator gave up the other servers: these alone go on, and whoever does not know of it never counts again."""
+
+    fence: Natural
+    configuration: Configuration
+
+
+class Proposed(Stored, frozen=True, tag=19):
+    """The last order proposal, and all that is known of the votes on it [COReL 7.1.2]."""
+
+    proposal: Proposal
+
+
+class Applied(Stored, frozen=True, tag=20):
+    """All servers accepted it: its messages are green, in its order [COReL 7.1.3]."""
+
+    proposal: Proposal
+
+
+class Knowledge(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
+    """Of a checkpoint: what came with growth, recovery by force, and order proposals."""
+
+    configuration: Configuration
+    changed_at: Natural
+    context: Natural
+    base: Natural
+    fence: Natural
+    applied: Natural
+    vouches: bool
+    ready: bool
+    proposal: Proposal | None
+    snapshot: SnapshotHead | None
 
 
 class Checkpoint(Stored, frozen=True, tag=11):
@@ -98,12 +169,19 @@ class Checkpoint(Stored, frozen=True, tag=11):
     green_records: Natural
     lamport: Natural
     counters: tuple[tuple[Origin, int], ...]
+    knowledge: Knowledge | None = None
 
 
 class Kept(Stored, frozen=True, tag=12):
     """Messages of the checkpoint, in their order."""
 
     messages: tuple[Message, ...]
+
+
+class KeptPiece(Stored, frozen=True, tag=21):
+    """A piece of the checkpoint's snapshot."""
+
+    data: bytes
 
 
 class CheckpointEnded(Stored, frozen=True, tag=13):
@@ -124,6 +202,14 @@ Record = (
     | Checkpoint
     | Kept
     | CheckpointEnded
+    | SnapshotBegun
+    | SnapshotPiece
+    | Transferred
+    | CaughtUp
+    | Forced
+    | Proposed
+    | Applied
+    | KeptPiece
 )
 
 _ENCODER = msgspec.msgpack.Encoder()

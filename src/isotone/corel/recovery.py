@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 
 from isotone.core.errors import RemoteProtocolError
 from isotone.corel import records as r
+from isotone.corel.checkpoint import in_chunks
 from isotone.corel.exchange import Name, Plan, priority_of, retransmitters
-from isotone.corel.ledger import Ledger, in_chunks
+from isotone.corel.ledger import Ledger
 from isotone.corel.message import Message
 from isotone.corel.wire import Priority, Retransmitted
 
@@ -75,7 +76,7 @@ class Recovery:
         if self.me == plan.chosen:
             self._under_way -= 1
             self._send_parcels()
-        new = tuple(each for each in message.messages if each.records and not queue.has(each.name))
+        new = tuple(each for each in message.messages if not each.is_header and not queue.has(each.name))
         if new:
             self._write(r.Laid(new))
             self._laid += new
@@ -86,7 +87,8 @@ class Recovery:
     def _arrange(self, order: list[Name]) -> None:
         """Steps 3 and 6: lines and order as the representatives have them; the rest is red, by timestamp."""
         plan, queue = self.plan, self.ledger.queue
-        self._write(r.Arranged(plan.committed, plan.green, plan.yellow, tuple(order), plan.history))
+        lines = (plan.vouched, plan.green, plan.yellow)
+        self._write(r.Arranged(*lines, tuple(order), plan.history, plan.context, plan.applied))
         self.is_arranged = True
         self.new += self._laid
         priority = {message.name for message in queue.between(plan.ordered, plan.yellow)}
@@ -122,7 +124,7 @@ class Recovery:
     def on_retransmitted(self, sender: str, message: Retransmitted) -> None:
         """Insert what is new by timestamp; go on when what we waited for has come."""
         for each in message.messages:
-            if self._missing.get(each.name) != sender or not each.records:
+            if self._missing.get(each.name) != sender or each.is_header:
                 raise RemoteProtocolError(f"{sender} retransmitted {each}, which it does not owe")
         for each in message.messages:
             del self._missing[each.name]

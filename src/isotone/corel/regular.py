@@ -14,13 +14,15 @@ from isotone.core.contract import Action, Record, SetTimer
 from isotone.core.errors import RemoteProtocolError
 from isotone.corel import records as r
 from isotone.corel import telling
-from isotone.corel.events import AppendNamed, AppendRefused, AppendWanted, DeliverWhite
+from isotone.corel.configuration import Configuration
+from isotone.corel.events import AppendNamed, AppendRefused, AppendWanted, DeliverWhite, SnapshotOffered
 from isotone.corel.journal import Journal
 from isotone.corel.message import Message
 from isotone.corel.ordering import Acknowledgements, Greens
 from isotone.corel.outbox import Outbox
 from isotone.corel.session import Session
 from isotone.corel.settings import ReplicaSettings
+from isotone.corel.snapshot import head_of, pieces_of
 from isotone.corel.wire import Acknowledged, Regular
 from isotone.trace import corel as trace
 
@@ -40,6 +42,11 @@ class RegularFlow:
     keeping: bool = False  # signalled after that: what comes is kept red
     acknowledgements: Acknowledgements | None = None  # the primary component bit: set while there is one
     acknowledged: int = 0  # the last place acknowledged in this view
+    members: tuple[str, ...] = ()  # who takes part in this view
+    white: int = 0  # the line that was told
+    low: bool = False  # the disk is nearly full
+    cap: int | None = None  # behind it stands a reconfiguration of which this component is no quorum
+    _white_records: int = 0
     _written_yellow: int = 0
     _written_green: int = 0
     _told_green: int = 0
@@ -49,13 +56,18 @@ class RegularFlow:
         """The primary component bit [COReL 5.2]: volatile, false after a restart."""
         return self.acknowledgements is not None
 
+    @property
+    def is_retired(self) -> bool:
+        """Whether a green reconfiguration removed this server."""
+        return self.settings.server in self.journal.ledger.queue.configuration.retired
+
     # --- beginning and ending --------------------------------------------------------------------------------------
 
-    def begin(self, primary: tuple[str, ...]) -> list[Action]:
-        """The view is recovered: of a primary component, with these servers, or not."""
+    def begin(self, members: tuple[str, ...], *, primary: bool) -> list[Action]:
+        """The view is recovered, by these servers: a primary component or not."""
         queue = self.journal.ledger.queue
-        self.sending, self.keeping = True, False
-        self.acknowledgements = Acknowledgements(dict.fromkeys(primary, queue.yellow)) if primary else None
+        self.sending, self.keeping, self.members, self.cap = True, False, members, None
+        self.acknowledgements = Acknowledgements(dict.fromkeys(members, queue.yellow)) if primary else None
         self.acknowledged = self._written_yellow = queue.yellow
         self.outbox.received(queue.counters.get(self.outbox.origin, 0))
         actions: list[Action] = [self._regular(message) for message in self.outbox.pending]
@@ -70,7 +82,7 @@ class RegularFlow:
     def end(self) -> None:
         """The view is over."""
         self.sending = self.keeping = False
-        self.acknowledgements = None
+        self.acknowledgements, self.members = None, ()
 
     # --- the application -------------------------------------------------------------------------------------------
 
@@ -79,10 +91,19 @@ class RegularFlow:
         outbox, settings = self.outbox, self.settings
         if len(event.record) > settings.record_bytes_max:
             return [AppendRefused(event.request, f"a record has at most {settings.record_bytes_max} bytes")]
+        if self.is_retired:
+            return [AppendRefused(event.request, "this server was removed")]
+        if self.low:
+            return [AppendRefused(event.request, "the disk of this server is nearly full")]
         if len(outbox.waiting) >= settings.waiting_records_max or outbox.waiting_bytes >= settings.waiting_bytes_max:
             return [AppendRefused(event.request, f"{len(outbox.waiting)} records wait already")]
         outbox.want(event.request, event.record)
         return self.go_on()
+
+    def reconfigure(self, following: Configuration) -> list[Action]:
+        """Send the next configuration, as a message."""
+        message = self.outbox.initiate_change(self.journal.ledger.queue.lamport, following)
+        return [telling.initiated(self.settings.server, message), self._regular(message)]
 
     def go_on(self) -> list[Action]:
         """Unless a write is under way: write what gathered, and behind it send what waits, or acknowledge."""
@@ -133,7 +154,7 @@ class RegularFlow:
             return []
         message, queue = wire.message, self.journal.ledger.queue
         known = queue.counters.get(message.origin, 0)
-        if message.origin.server != server or not message.records or message.counter > known + 1:
+        if message.origin.server != server or message.is_header or message.counter > known + 1:
             raise RemoteProtocolError(f"{server} sent {message} after {message.origin}:{known}")
         actions = self.on_acknowledged(server, wire)
         if message.counter <= known:
@@ -143,14 +164,23 @@ class RegularFlow:
         self.journal.write(r.Received((message,), yellow), *behind)
         if message.origin == self.outbox.origin:
             self.outbox.received(message.counter)
+        if message.change is not None:
+            self._limit()
         return [*actions, *self.go_on()]
+
+    def _limit(self) -> None:
+        """A reconfiguration becomes green only in a quorum of the new set too, and nothing behind it before it does."""
+        ledger, members = self.journal.ledger, frozenset(self.members)
+        if self.cap is None and not all(each.holds(members, ledger.history) for each in ledger.queue.coming()):
+            self.cap = ledger.queue.end - 1
 
     def on_acknowledged(self, server: str, wire: Acknowledged | Regular) -> list[Action]:
         """Order Rule 1: what all members of the primary component acknowledged is green."""
         actions: list[Action] = []
         if self.acknowledgements is not None:
             self.acknowledgements.take(server, wire.acknowledged)
-            actions = self._mark_green(self.acknowledgements.by_all())
+            place = self.acknowledgements.by_all()
+            actions = self._mark_green(place if self.cap is None else min(place, self.cap))
         self.greens.take(server, wire.green)
         return [*actions, *self.whiten()]
 
@@ -181,10 +211,37 @@ class RegularFlow:
         return [*actions, *self.whiten()]
 
     def whiten(self) -> list[Action]:
-        """Forget what every server has green [COReL 3.3]."""
+        """Tell what every server of the green prefix has green, and forget it if a snapshot covers it [COReL 3.3]."""
         queue = self.journal.ledger.queue
-        place = min(self.greens.white(), self._written_green)
-        if place <= queue.forgotten:
+        actions: list[Action] = []
+        place = min(self.greens.white(queue.configuration.servers), self._written_green)
+        if self.white < queue.forgotten:
+            self.white, self._white_records = queue.forgotten, queue.forgotten_records
+        if place > self.white:
+            self._white_records += sum(len(message.records) for message in queue.between(self.white, place))
+            self.white = place
+            actions = [Record(trace.Whitened(self.settings.server, place)), DeliverWhite(self._white_records)]
+        self._forget()
+        return actions
+
+    def _forget(self) -> None:
+        ledger, place = self.journal.ledger, self.white
+        if self.settings.snapshots:
+            place = min(place, ledger.snapshot.head.place if ledger.snapshot else 0)
+        if place > ledger.queue.forgotten:
+            self.journal.write(r.Forgotten(place))
+
+    def on_snapshot(self, event: SnapshotOffered) -> list[Action]:
+        """Keep the application's state, if it is newer than the last one."""
+        ledger = self.journal.ledger
+        head = head_of(ledger.queue, event.position, len(event.state))
+        if head is None or (ledger.snapshot and head.place <= ledger.snapshot.head.place) or ledger.arriving:
             return []
-        self.journal.write(r.Forgotten(place))
-        return [Record(trace.Whitened(self.settings.server, place)), DeliverWhite(queue.forgotten_records)]
+        self.journal.write(r.SnapshotBegun(head, False))
+        for piece in pieces_of(event.state):
+            self.journal.write(r.SnapshotPiece(piece))
+        digest = telling.state_digest(event.state)
+        entry = trace.SnapshotKept(self.settings.server, head.place, head.position, digest)
+        actions = [*self.write_all(), Record(entry)]
+        self._forget()
+        return actions

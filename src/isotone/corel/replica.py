@@ -1,12 +1,9 @@
-"""One server of a replication group: the handler of views, and the composition of its parts.
+"""One server of a replication group: its life, its session, and the composition of its parts.
 
-Implements: [COReL 5.6], [COReL Figure 1]. Deviations: D-always, D-view, D-signal after the transitional signal of a
-view nothing becomes green until the next primary component is established; see docs/protocols/corel.md.
+Implements: [COReL 5], [COReL 3.2]. Deviations: D-view, D-growth; see docs/protocols/corel.md.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 from isotone.core import boundary as b4
 from isotone.core.contract import (
@@ -14,7 +11,6 @@ from isotone.core.contract import (
     Event,
     Persisted,
     PersistFailed,
-    Record,
     SetTimer,
     Started,
     Stop,
@@ -23,27 +19,34 @@ from isotone.core.contract import (
     TimerFired,
 )
 from isotone.core.errors import LocalProtocolError, RemoteProtocolError
-from isotone.core.ids import DaemonId
-from isotone.core.views import GroupView
+from isotone.core.ids import NO_DAEMON, ClientId, DaemonId
 from isotone.corel import records as r
 from isotone.corel import telling
-from isotone.corel.establishing import Establishing
-from isotone.corel.events import AppendWanted, DeliverRed, Standing, StandingChanged
-from isotone.corel.exchange import Plan, plan_of
+from isotone.corel.events import (
+    AppendWanted,
+    DiskRoom,
+    InstallSnapshot,
+    ReconfigurationWanted,
+    SnapshotOffered,
+    Standing,
+)
+from isotone.corel.growth import Growth
 from isotone.corel.journal import LOG, Journal
+from isotone.corel.learning import PACE, PULL, Learner
 from isotone.corel.ledger import Ledger
 from isotone.corel.message import Origin
 from isotone.corel.ordering import Greens
 from isotone.corel.outbox import Outbox
-from isotone.corel.quorum import History, Primary
-from isotone.corel.recovery import Recovery
+from isotone.corel.proposals import PROPOSE, Proposals
 from isotone.corel.regular import SETTLE, RegularFlow
 from isotone.corel.session import Session
 from isotone.corel.settings import ReplicaSettings
-from isotone.corel.wire import CODEC, Acknowledged, Attempt, Commit, Priority, Regular, Retransmitted, State
-from isotone.trace import corel as trace
+from isotone.corel.teaching import Teacher
+from isotone.corel.views import Views
+from isotone.corel.wire import CATCHING_CODEC, CODEC, Fetch
 
 RECONNECT = "reconnect"
+DISK_FULL = "disk full"
 
 
 class Replica:
@@ -51,19 +54,24 @@ class Replica:
 
     def __init__(self, settings: ReplicaSettings, daemon: DaemonId) -> None:
         self.settings = settings.check()
-        servers = tuple(sorted(settings.servers))
-        self.ledger = Ledger(History(Primary(0, servers)))
+        self.ledger = Ledger.founded(settings.servers, settings.quorum)
+        self.ledger.ready = settings.server in settings.servers
         self.journal = Journal(self.ledger, settings.checkpoint_records)
-        self.session = Session(daemon, settings.server, settings.group, frozenset(servers))
-        self.greens = Greens(dict.fromkeys(servers, 0))
+        self.session = Session(daemon, settings.server, settings.group)
+        self.greens = Greens(dict.fromkeys(sorted(settings.servers), 0))
         self.outbox = Outbox(Origin(settings.server, 0), settings.message_bytes_max)
         self.flow = RegularFlow(settings, self.journal, self.session, self.outbox, self.greens)
-        self.standing = Standing.DETACHED
-        self._states: dict[str, State] = {}
-        self._plan: Plan | None = None
-        self._recovery: Recovery | None = None
-        self._establishing: Establishing | None = None
+        self.learner = Learner(settings, self.journal, self.session)
+        self.proposals = Proposals(self.flow)
+        self.views = Views(self.flow, self.learner, self.proposals)
+        self.growth = Growth(self.ledger, self.flow)
+        self._teacher = Teacher(self.ledger, self.session)
         self._stopping = False  # it said good-bye; what still comes in counts for nothing
+
+    @property
+    def standing(self) -> Standing:
+        """Where it stands in the handling of a view."""
+        return self.views.standing
 
     def handle(self, event: Event) -> list[Action]:
         """Take one event, change state, say what to do."""
@@ -71,6 +79,7 @@ class Replica:
             return []
         match event:
             case b4.Indicated(receivers=receivers, indication=indication):
+                self._adopt(receivers[0], indication)
                 return self._on_indication(indication) if self.session.client in receivers else []
             case Persisted(ticket=ticket):
                 return [*self.journal.on_persisted(ticket), *self.flow.go_on()]
@@ -81,18 +90,32 @@ class Replica:
             case Started(storage=storage):
                 return self._on_start(storage.logs.get(LOG, StoredLog(1, ())))
             case PersistFailed(reason=reason):
-                return [Stop(f"the disk failed: {reason}; what it holds is read again at the next start")]
+                return [Stop(_disk_failed(reason))]
             case Stopping():
                 return self._on_stopping()
+        return self._on_wish(event)
+
+    def _on_wish(self, event: Event) -> list[Action]:
+        match event:
+            case SnapshotOffered():
+                return self.flow.on_snapshot(event)
+            case ReconfigurationWanted():
+                return self.growth.on_wanted(event)
+            case DiskRoom(is_low=is_low):
+                self.flow.low = is_low
+                reason = "the disk is nearly full: new messages are refused" if is_low else "the disk has room again"
+                return self.views.enter(self.standing, reason)
         raise AssertionError(f"a replica does not expect {event!r}")
 
     def awaited(self) -> tuple[str, ...]:
         """The servers whose word is still missing in an exchange or an establishment."""
-        told: set[str] = set(self._states)
-        if self._establishing is not None:
-            commits = self.standing is Standing.COMMIT
-            told = self._establishing.committed if commits else self._establishing.attempted
-        return tuple(server for server in self.session.servers if server not in told)
+        round, establishing = self.views.round, self.views.establishing
+        if establishing is not None:
+            told = establishing.committed if self.standing is Standing.COMMIT else establishing.attempted
+            return tuple(server for server in self.session.servers if server not in told)
+        if round is None or round.is_complete:
+            return ()
+        return tuple(server for server in self.session.servers if server not in round.states)
 
     # --- life ------------------------------------------------------------------------------------------------------
 
@@ -105,34 +128,60 @@ class Replica:
         self.journal.write(r.Lived(self.ledger.life + 1), telling.started(self.settings.server, self.ledger))
         self.outbox.origin = Origin(self.settings.server, self.ledger.life)
         self.greens.take(self.settings.server, self.ledger.queue.green)
-        return [*self.flow.write_all(), self.session.connect()]
+        snapshot, found = self.ledger.snapshot, []
+        if snapshot is not None:
+            found = [InstallSnapshot(snapshot.head.position, snapshot.state)]
+        return [*self.flow.write_all(), *found, self.session.connect()]
 
     def _on_stopping(self) -> list[Action]:
         self._stopping = True
         actions = self.flow.write_all()
         if self.session.client is not None:
             actions.append(self.session.ask(b4.Disconnect()))
-        self._leave()
-        return actions
+        return [*actions, *self.views.leave()]
 
     def _on_timer(self, key: object) -> list[Action]:
         if key == SETTLE:
             return self.flow.settle()
+        if key == PROPOSE:
+            return self.proposals.on_timer()
+        if key in {PULL, PACE}:
+            return self.learner.on_timer(str(key))
         assert key == RECONNECT, f"no timer {key!r}"
         return [self.session.connect()] if self.session.client is None else []
 
+    def _part(self) -> list[Action]:
+        """Say good-bye, once it is removed, all who stay know it, and all that it had is in the order."""
+        queue, outbox = self.ledger.queue, self.outbox
+        known = self.flow.is_retired and self.flow.white >= queue.changed_at
+        if not known or self.session.client is None or queue.green < queue.end or outbox.pending or outbox.waiting:
+            return []
+        farewell = [*self.flow.write_all(), self.session.ask(b4.Disconnect())]
+        actions = [*farewell, *self.views.leave()]
+        self.session.end()
+        return [*actions, *self.views.enter(Standing.REMOVED, "a reconfiguration took it out")]
+
     # --- the session -----------------------------------------------------------------------------------------------
+
+    def _adopt(self, client: object, indication: b4.Indication) -> None:
+        """Over a session the daemon says who we are."""
+        session = self.session
+        provisional = session.client is not None and session.client.daemon == NO_DAEMON
+        if provisional and isinstance(indication, b4.Connected):
+            session.client = client  # type: ignore[assignment]  # receivers are clients
 
     def _on_indication(self, indication: b4.Indication) -> list[Action]:
         match indication:
             case b4.Message(bundle=bundle):
-                server = self.session.server_of(bundle.sender)
-                bodies = bundle.bodies() if server else []  # a session may pack what was sent one by one
-                return [action for body in bodies for action in self._on_message(server, bytes(body))]
+                take = self._on_private
+                if self.settings.group in bundle.groups:
+                    take = self._on_message if self.session.server_of(bundle.sender) else self._on_stranger
+                bodies = bundle.bodies()  # a session may pack what was sent one by one
+                return [action for body in bodies for action in take(bundle.sender, bytes(body))]
             case b4.View(view=view) if view.group == self.settings.group:
-                return self._on_view(view)
+                return self.views.on_view(view)
             case b4.Transitional(group=group) if group == self.settings.group:
-                return self._on_signal()
+                return self.views.on_signal()
             case b4.Connected():
                 return [self.session.ask(b4.Join(self.settings.group))]
             case b4.Disconnected(reason=reason):
@@ -143,154 +192,37 @@ class Replica:
 
     def _on_loss(self, reason: str) -> list[Action]:
         """The session is over; another one begins soon. What was sent and not heard is sent again then."""
-        self._leave()
-        actions = self.flow.write_all()
+        actions = [*self.views.leave(), *self.flow.write_all()]
         self.session.end()
-        return [*actions, *self._enter(Standing.DETACHED, reason), SetTimer(RECONNECT, self.settings.reconnect_us)]
+        soon = SetTimer(RECONNECT, self.settings.reconnect_us)
+        return [*actions, *self.views.enter(Standing.DETACHED, reason), soon]
 
-    def _leave(self) -> None:
-        """No view any more: what was begun in it is broken off, and none of its effects undone [COReL 5.6]."""
-        self.flow.end()
-        self.ledger.clear_laid()
-        self._states, self._plan, self._recovery, self._establishing = {}, None, None, None
-
-    def _enter(self, standing: Standing, reason: str) -> list[Action]:
-        self.standing = standing
-        return [StandingChanged(standing, self.flow.is_primary, self.session.servers, reason)]
-
-    # --- views -----------------------------------------------------------------------------------------------------
-
-    def _on_signal(self) -> list[Action]:
-        actions = self.flow.write_all()
-        self.flow.signal()
-        self._recovery = self._establishing = None
-        return [*actions, *self._enter(Standing.WAITING, "the view is in transition")]
-
-    def _on_view(self, view: GroupView) -> list[Action]:
-        """Step 1 of the recovery: everybody says what it has."""
-        self._leave()
-        actions = self.flow.write_all()
-        self.session.enter_view(view)
-        if self.session.doubled:
-            doubled = ", ".join(self.session.doubled)
-            return [*actions, *self._enter(Standing.WAITING, f"an old session is still there: {doubled}")]
-        return [*actions, *self._enter(Standing.EXCHANGE, "a new view"), self.session.send(self._state())]
-
-    def _state(self) -> State:
-        ledger, queue = self.ledger, self.ledger.queue
-        return State(
-            self.session.view,
-            self.settings.server,
-            ledger.committed,
-            ledger.attempted,
-            queue.green,
-            queue.yellow,
-            queue.open_ranges(),
-            ledger.history,
-            tuple(sorted(self.greens.places.items())),
-        )
-
-    def _on_message(self, server: str, body: bytes) -> list[Action]:
-        message = CODEC.decode(body)
+    def _on_message(self, sender: ClientId, body: bytes) -> list[Action]:
+        server, message = self.session.server_of(sender), CODEC.decode(body)
         if message.view != self.session.view:  # type: ignore[attr-defined]  # all have it
             return []
-        match message:
-            case Regular():
-                return self.flow.on_regular(server, message)
-            case Acknowledged():
-                return self.flow.on_acknowledged(server, message) if self.flow.sending else []
-            case State() if self.standing is Standing.EXCHANGE:
-                return self._on_state(server, message)
-            case Priority() if self.standing is Standing.PRIORITY:
-                return self._recover(lambda recovery: recovery.on_priority(server, message))
-            case Retransmitted() if self.standing is Standing.RETRANSMIT:
-                return self._recover(lambda recovery: recovery.on_retransmitted(server, message))
-            case Attempt(number=number) if self.standing is Standing.ATTEMPT:
-                return self._on_attempt(server, number)
-            case Commit(number=number) if self.standing is Standing.COMMIT:
-                return self._on_commit(server, number)
-        if self.standing is Standing.WAITING:
+        actions = self.views.on_message(server, message)
+        return [*actions, *self._part()] if self.ledger.queue.configuration.retired else actions
+
+    def _on_stranger(self, sender: ClientId, body: bytes) -> list[Action]:
+        """One that repairs its log asks the whole group; the first server answers. All else is of another view."""
+        try:
+            message = CATCHING_CODEC.decode(body)
+        except RemoteProtocolError:
             return []
-        raise RemoteProtocolError(f"{server} sent {type(message).__name__} while {self.standing.value}")
+        is_first = self.session.servers[:1] == (self.settings.server,)
+        return self._teacher.on_fetch(sender, message) if is_first and isinstance(message, Fetch) else []
 
-    # --- recovery --------------------------------------------------------------------------------------------------
+    def _on_private(self, sender: ClientId, body: bytes) -> list[Action]:
+        """From one that catches up, or helps."""
+        server, message = self.session.server_of(sender), CATCHING_CODEC.decode(body)
+        if isinstance(message, Fetch):
+            return self._teacher.on_fetch(sender, message)
+        actions, caught_up = self.learner.on_message(server, message)
+        return [*actions, *self.views.on_caught_up()] if caught_up else actions
 
-    def _on_state(self, server: str, state: State) -> list[Action]:
-        """Step 2: wait for all, then everybody makes the same plan."""
-        if state.server != server or server in self._states:
-            raise RemoteProtocolError(f"{server} sent the state of {state.server}")
-        self._states[server] = state
-        if len(self._states) < len(self.session.servers):
-            return []
-        for each in self._states.values():
-            for about, place in (*each.greens, (each.server, each.green)):
-                self.greens.take(about, place)
-        self._plan = plan_of(self._states)
-        self._recovery = Recovery(self.settings.server, self.session.view, self._plan, self.ledger)
-        return self._recover(Recovery.begin)
 
-    def _recover(self, step: Callable[[Recovery], None]) -> list[Action]:
-        """Steps 3 to 7: let the recovery take a step, write what it changed, send what it wants sent."""
-        recovery, queue = self._recovery, self.ledger.queue
-        assert recovery is not None
-        before, records_before, was_arranged = queue.green, queue.green_records, recovery.is_arranged
-        step(recovery)
-        told: list[Action] = [DeliverRed(tuple(recovery.new))] if recovery.new else []
-        if recovery.is_arranged and (recovery.done or not was_arranged):
-            told.append(telling.arranged(self.settings.server, self.ledger))
-            told += telling.greened(self.settings.server, self.ledger, before, records_before)
-        for record in recovery.writes:
-            self.journal.gather(record)
-        sends = [self.session.send(message) for message in recovery.sends]
-        recovery.writes, recovery.sends, recovery.new = [], [], []
-        actions = [*self.flow.write_all(), *told, *sends]
-        if recovery.done:
-            return [*actions, *self._on_recovered()]
-        standing = Standing.RETRANSMIT if recovery.is_arranged else Standing.PRIORITY
-        return actions if standing is self.standing else [*actions, *self._enter(standing, "recovering")]
-
-    def _on_recovered(self) -> list[Action]:
-        """All members have the same queue [COReL Claim 10]: establish a primary component, or go on without."""
-        plan = self._plan
-        assert plan is not None
-        self._recovery = None
-        members = self.session.servers
-        if not self.settings.quorum.holds(frozenset(members), plan.history):
-            actions = self.flow.begin(())
-            return [*actions, *self._enter(Standing.REGULAR, f"no quorum: {self.settings.quorum.describe()}")]
-        primary = Primary(plan.attempt, members)
-        self._establishing = Establishing(primary)
-        self.journal.write(
-            r.Attempted(primary.number),
-            Record(trace.PrimaryAttempted(self.settings.server, primary.number, members)),
-        )
-        attempt = self.session.send(Attempt(self.session.view, primary.number))
-        return [*self.flow.write_all(), attempt, *self._enter(Standing.ATTEMPT, "a quorum")]
-
-    # --- establishing ----------------------------------------------------------------------------------------------
-
-    def _on_attempt(self, server: str, number: int) -> list[Action]:
-        establishing = self._establishing
-        assert establishing is not None
-        if not establishing.on_attempt(server, number):
-            return []
-        members = establishing.primary.servers
-        self.journal.write(
-            r.Committed(establishing.primary), Record(trace.PrimaryCommitted(self.settings.server, number, members))
-        )
-        commit = self.session.send(Commit(self.session.view, number))
-        return [*self.flow.write_all(), commit, *self._enter(Standing.COMMIT, "all attempted")]
-
-    def _on_commit(self, server: str, number: int) -> list[Action]:
-        establishing, queue = self._establishing, self.ledger.queue
-        assert establishing is not None
-        if not establishing.on_commit(server, number):
-            return []
-        before, records_before = queue.green, queue.green_records
-        self.journal.write(r.Established(establishing.primary))
-        members = establishing.primary.servers
-        told: list[Action] = [Record(trace.PrimaryEstablished(self.settings.server, number, members))]
-        told += telling.greened(self.settings.server, self.ledger, before, records_before)
-        self._establishing = None
-        actions = [*told, *self.flow.begin(members)]
-        return [*actions, *self._enter(Standing.REGULAR, "the primary component is established")]
+def _disk_failed(reason: str) -> str:
+    if reason.startswith(DISK_FULL):
+        return f"the disk is full ({reason}): nothing is lost; make room and start again"
+    return f"the disk failed: {reason}; what it holds is read again at the next start"

@@ -14,7 +14,7 @@ from isotone.core.bundles import bundle_of
 from isotone.core.ids import ClientId, DaemonId
 from isotone.core.services import Service
 from isotone.core.views import GroupView
-from isotone.corel.wire import CODEC, Wire
+from isotone.corel.wire import CATCHING_CODEC, CODEC, Catching, Wire
 
 
 @dataclass
@@ -24,12 +24,13 @@ class Session:
     daemon: DaemonId
     server: str
     group: str
-    known: frozenset[str]  # all servers; other members of the group are passed over
     client: ClientId | None = None
     opened: int = 0
-    view: str = ""  # of the current view, as all messages name it
-    servers: tuple[str, ...] = ()  # in the current view, sorted
+    view: str = ""  # of the current view and round, as all messages name it
+    servers: tuple[str, ...] = ()  # who takes part in the current view, or may; sorted
     doubled: tuple[str, ...] = ()  # servers with two sessions in the view
+    _view: str = ""
+    _round: int = 0
     _sent: int = 0
     _places: dict[ClientId, str] = field(default_factory=dict)
 
@@ -54,13 +55,25 @@ class Session:
         """No message counts until the next view."""
         self.view, self.servers, self.doubled, self._places = "", (), (), {}
 
-    def enter_view(self, view: GroupView) -> None:
-        """Who is there now."""
-        self.view = str(view.id)
-        self._places = {member: member.name for member in view.members if member.name in self.known}
-        names = sorted(self._places.values())
-        self.servers = tuple(sorted(set(names)))
-        self.doubled = tuple(sorted({name for name in names if names.count(name) > 1}))
+    def enter_view(self, view: GroupView, known: frozenset[str]) -> None:
+        """Who is there now; ``known``: the servers of all configurations known here."""
+        self.view = self._view = str(view.id)
+        self._round = 0
+        names = sorted(member.name for member in view.members)
+        twice = {name for name in names if names.count(name) > 1}
+        self._places = {member: member.name for member in view.members if member.name not in twice}
+        self.doubled = tuple(sorted(twice & (known | {self.server})))
+        self.servers = tuple(sorted(set(names) & known))
+
+    def enter_round(self) -> None:
+        """States are exchanged anew in the same view."""
+        self._round += 1
+        self.view = f"{self._view}+{self._round}"
+
+    @property
+    def present(self) -> frozenset[str]:
+        """The names of all members of the view that have one session in it."""
+        return frozenset(self._places.values())
 
     def server_of(self, client: ClientId) -> str:
         """The server behind a member of the view, or nothing."""
@@ -68,8 +81,25 @@ class Session:
 
     def send(self, message: Wire) -> b4.Ask:
         """Send to the group, in its total order."""
+        return self._send(Service.AGREED, self.group, CODEC.encode(message))
+
+    def send_to(self, server: str, message: Catching) -> b4.Ask:
+        """Send to one member of the view alone."""
+        return self.answer(self.client_of(server), message)
+
+    def client_of(self, server: str) -> ClientId:
+        """Of a member of the view."""
+        return next(client for client, name in self._places.items() if name == server)
+
+    def call(self, message: Catching) -> b4.Ask:
+        """Ask the group, without being a member of it; one of them answers."""
+        return self._send(Service.AGREED, self.group, CATCHING_CODEC.encode(message))
+
+    def answer(self, client: ClientId, message: Catching) -> b4.Ask:
+        """Send to one client alone, whoever it is."""
+        return self._send(Service.FIFO, client.private_group, CATCHING_CODEC.encode(message))
+
+    def _send(self, service: Service, group: str, body: bytes) -> b4.Ask:
         self._sent += 1
-        body = CODEC.encode(message)
         assert self.client is not None
-        bundle = bundle_of(self.client, self._sent, Service.AGREED, (self.group,), (body,))
-        return b4.Ask(self.client, b4.Send(bundle))
+        return b4.Ask(self.client, b4.Send(bundle_of(self.client, self._sent, service, (group,), (body,))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from isotone.core.names import check_client_name, check_group_name
-from isotone.corel.quorum import Quorum, check_quorum
+from isotone.corel.quorum import Rule, check_quorum
 
 SETTLE_US = 20_000
 RECONNECT_US = 100_000
@@ -16,8 +16,10 @@ class ReplicaSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     server: str
     servers: tuple[str, ...]
+    """The founders: the same at every server and for ever. A server that is added later is not among them."""
     group: str
-    quorum: Quorum
+    quorum: Rule
+    """Of the founders; a reconfiguration may carry another."""
     waiting_records_max: int = 65_536
     """Appends that wait to be sent; more are refused."""
     waiting_bytes_max: int = 64 * 1024 * 1024
@@ -33,11 +35,17 @@ class ReplicaSettings(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint_records: int = 4_096
     """After so many records the log is cut, if at least half of the messages in it are no longer held."""
 
+    snapshots: bool = False
+    """Whether the application offers snapshots; if so, nothing is forgotten that none of them covers."""
+    transfer_bytes_per_s: int = 64 * 1024 * 1024
+    """The pace at which this server catches up."""
+    proposals: bool = False
+    """Whether order proposals are made and voted on [COReL 7.1]; the same at every server."""
+
     def check(self) -> ReplicaSettings:
         """Refuse what cannot work."""
         check_group_name(self.group)
-        for server in self.servers:
+        for server in (self.server, *self.servers):
             check_client_name(server)
-        assert self.server in self.servers
         check_quorum(self.quorum, self.servers)
         return self

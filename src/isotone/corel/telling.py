@@ -6,7 +6,7 @@ from functools import lru_cache
 from hashlib import blake2b
 
 from isotone.core.contract import Action, Record
-from isotone.corel.events import DeliverGreen, DeliverRed
+from isotone.corel.events import ConfigurationChanged, DeliverGreen, DeliverRed
 from isotone.corel.ledger import Ledger
 from isotone.corel.message import Message
 from isotone.trace import corel as trace
@@ -33,7 +33,7 @@ def _digest(records: tuple[bytes, ...]) -> int:
 
 def started(server: str, ledger: Ledger) -> Record:
     """What was found on disk."""
-    queue = ledger.queue
+    queue, proposal = ledger.queue, ledger.proposal
     return Record(
         trace.ReplicaStarted(
             server,
@@ -43,6 +43,9 @@ def started(server: str, ledger: Ledger) -> Record:
             queue.green,
             queue.yellow,
             names(queue.between(queue.green, queue.end)),
+            queue.configuration.servers,
+            ledger.vouches,
+            proposal.number if proposal is not None and server in proposal.accepted else 0,
         )
     )
 
@@ -59,22 +62,46 @@ def received(server: str, message: Message, *, yellow: bool) -> list[Action]:
     return [Record(kind(server, (str(message),))), DeliverRed((message,))]
 
 
-def arranged(server: str, ledger: Ledger) -> Record:
-    """Lines and order after a step of the recovery."""
+def arranged(server: str, ledger: Ledger, *, committed: int | None = None) -> Record:
+    """Lines and order after a step of the recovery; ``committed``: as it was before this step."""
     queue = ledger.queue
     return Record(
         trace.QueueArranged(
-            server, ledger.committed, queue.green, queue.yellow, names(queue.between(queue.green, queue.end))
+            server,
+            ledger.committed if committed is None else committed,
+            queue.green,
+            queue.yellow,
+            names(queue.between(queue.green, queue.end)),
+            ledger.vouches,
         )
     )
 
 
-def greened(server: str, ledger: Ledger, before: int, records_before: int) -> list[Action]:
-    """What became green since the line stood at ``before``."""
+def greened(
+    server: str, ledger: Ledger, before: int, records_before: int, *, context: int | None = None, proposal: int = 0
+) -> list[Action]:
+    """What became green since the line stood at ``before``; ``context``: not in one that this server knows itself."""
     queue = ledger.queue
     if queue.green == before:
         return []
     messages = tuple(queue.between(before, queue.green))
     digests = tuple(map(digest, messages))
-    entry = trace.Greened(server, ledger.committed, before + 1, names(messages), digests)
-    return [Record(entry), DeliverGreen(records_before + 1, messages)]
+    number = ledger.known_context if context is None else context
+    entry = trace.Greened(server, number, before + 1, names(messages), digests, proposal)
+    return [Record(entry), DeliverGreen(records_before + 1, messages), *reconfigured(server, ledger)]
+
+
+def reconfigured(server: str, ledger: Ledger) -> list[Action]:
+    """Configurations that took effect and were not told yet."""
+    actions: list[Action] = []
+    for place, configuration in ledger.queue.taken:
+        entry = trace.Reconfigured(server, place, configuration.number, configuration.servers)
+        told = ConfigurationChanged(configuration.number, configuration.servers, configuration.describe())
+        actions += [Record(entry), told]
+    ledger.queue.taken.clear()
+    return actions
+
+
+def state_digest(state: bytes) -> int:
+    """64 bits over an application's state."""
+    return int.from_bytes(blake2b(state, digest_size=8).digest(), "big")

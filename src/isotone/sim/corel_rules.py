@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from isotone.core.choice import Choice
-from isotone.corel.quorum import AllOf, AnyOf, DynamicVoting, Majority, Monarch, Quorum, TieBreaker, Weighted
+from isotone.corel.quorum import AllOf, AnyOf, DynamicVoting, Majority, Monarch, Rule, TieBreaker, Weighted
 
-KINDS = {"majority": 3.0, "weighted": 1.0, "tie": 1.0, "monarch": 0.5, "dynamic": 3.0, "all": 0.7, "any": 0.7}
+KINDS = {"majority": 3.0, "weighted": 1.0, "tie": 1.0, "monarch": 1.0, "dynamic": 3.0, "all": 1.0, "any": 1.0}
 """What is drawn how often."""
 
 
-def draw_kind(choice: Choice) -> str:
-    """The kind of rule."""
-    return choice.weighted(tuple(KINDS.items()))
-
-
-def draw_quorum(choice: Choice, names: tuple[str, ...]) -> Quorum:
+def draw_quorum(choice: Choice, names: tuple[str, ...]) -> Rule:
     """Any rule, majority and dynamic voting most often."""
     majority = Majority(names)
-    match draw_kind(choice):
+    match choice.weighted(tuple(KINDS.items())):
         case "weighted":
             return Weighted({name: choice.between(1, 4) for name in names})
         case "tie":

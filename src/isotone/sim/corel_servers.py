@@ -5,14 +5,19 @@ Implements: [DESIGN 4], the system side of a simulated run.
 
 from __future__ import annotations
 
+from functools import partial
+
+import msgspec
+
 from isotone.core.choice import Choice
 from isotone.core.ids import DaemonId
+from isotone.corel.configuration import Configuration
 from isotone.corel.events import Standing
+from isotone.corel.explain import why_no_primary
 from isotone.corel.replica import Replica
-from isotone.corel.settings import ReplicaSettings
-from isotone.sim.corel_ambush import Ambusher
-from isotone.sim.corel_node import CorelNode
-from isotone.sim.corel_rules import draw_quorum
+from isotone.sim.corel_ambush import Ambusher, Gossip
+from isotone.sim.corel_node import CorelNode, ReconfigureStep
+from isotone.sim.corel_terms import draw_terms
 from isotone.sim.disk import DiskSettings
 from isotone.sim.evs_clients import ClientKilled, StepDue
 from isotone.sim.evs_nodes import EvsNodes
@@ -23,8 +28,8 @@ from isotone.sim.process import Boot
 from isotone.sim.world import World
 
 LABEL = "corel"
-GROUP = "corel"
 DISK_FAILS = 0.01
+FULL_BYTES = 6_000  # of a disk that soon has no room
 
 
 class Servers(Observer):
@@ -36,17 +41,23 @@ class Servers(Observer):
         self._world = world
         self._nodes = nodes
         self._names = plan.topology.names
-        self._settings = _draw_settings(choice.derive("settings"), self._names)
+        self._draw = draw_terms(plan.seed, self._names)
+        self._full = self._draw.full_disk
         self._failing = set(choice.sample(self._names, len(self._names) // 2)) if choice.chance(0.3) else set()
         self._revival = choice.derive("revive")
-        self._ambusher = Ambusher(world, nodes, choice.derive("ambush"), plan.faults_end_us)
+        if self._draw.gossip:
+            Gossip(world, nodes, choice.derive("gossip"), plan.faults_end_us)
+        founders = self._draw.founders
+        self._ambusher = Ambusher(world, nodes, choice.derive("ambush"), plan.faults_end_us, founders)
 
     def node(self, boot: Boot) -> CorelNode:
         """The server of one incarnation."""
         name = boot.daemon.name
         boot.players[name] = LABEL
-        replica = Replica(self._settings[name], boot.daemon)
-        return CorelNode(replica, str(boot.daemon), lambda told: self._ambusher.on_standing(name, told))
+        terms = self._draw
+        replica = Replica(terms.settings(name), boot.daemon)
+        heard = partial(self._ambusher.on_told, name)
+        return CorelNode(replica, str(boot.daemon), heard, terms.snapshot_every, terms.snapshot_bytes)
 
     def on_crash(self, daemon: DaemonId) -> None:
         """A process is gone; if nobody meant it, it comes back."""
@@ -56,14 +67,16 @@ class Servers(Observer):
 
     def mend_disks(self) -> None:
         """No disk fails any more."""
-        self._failing = set()
+        self._failing, self._full = set(), ""
         for name in self._names:
             self.slow_disk(name, None)
 
     def slow_disk(self, node: str, sync_us: int | None) -> None:
         """Every sync takes this long, or as long as usual; some disks fail now and then."""
         failure = DISK_FAILS if node in self._failing else 0.0
-        self._world.disk(node).settings = DiskSettings(sync_us=sync_us or DiskSettings().sync_us, failure=failure)
+        capacity = FULL_BYTES if node == self._full else None
+        sync_us = sync_us or DiskSettings().sync_us
+        self._world.disk(node).settings = DiskSettings(sync_us=sync_us, failure=failure, capacity_bytes=capacity)
 
     def kill_session(self, node: str) -> None:
         """Break the session off."""
@@ -71,41 +84,63 @@ class Servers(Observer):
             self._world.tell(node, LABEL, ClientKilled(self._world.now, node))
 
     def play(self, step: Step) -> None:
-        """Let the application append; a node that is down has none."""
+        """Let the application append, or the operator ask; a node that is down has none."""
+        if isinstance(step, ReconfigureStep):
+            step = self._sensible(step)
         if self._world.is_up(step.node):
             self._world.tell(step.node, LABEL, StepDue(self._world.clock(step.node), step))
 
+    def _sensible(self, step: ReconfigureStep) -> ReconfigureStep:
+        """An operator asks where there is a primary component, and adds who is not there yet."""
+        up = [name for name in self._names if self._world.is_up(name) and self.replica(name).flow.is_primary]
+        if not up:
+            return step
+        node = step.node if step.node in up else up[0]
+        configuration = self.replica(node).ledger.queue.configuration
+        known = {*configuration.servers, *configuration.retired}
+        wanted = [name for name in self._names if (name not in known if step.adds else name in configuration.servers)]
+        server = step.server if step.server in wanted or not wanted else wanted[-1]
+        return msgspec.structs.replace(step, node=node, server=server)
+
     def missing(self) -> list[str]:
-        """One primary component of all, every message green and white everywhere, nothing waiting."""
+        """One primary component of all, every message green and white everywhere; learners caught up."""
+        replicas = {name: self.replica(name) for name in self._names}
+        last = max(replicas.values(), key=lambda replica: replica.ledger.queue.green)
+        configuration = last.ledger.queue.configuration
+        here = tuple(name for name in sorted(self._names) if name not in configuration.retired)
         missing = []
-        lines = {}
-        for name in self._names:
-            replica = self.replica(name)
-            queue = replica.ledger.queue
-            lines[name] = queue.green
-            if replica.standing is not Standing.REGULAR or not replica.flow.is_primary:
-                missing.append(f"{name} is not in a primary component: {replica.standing.value}")
-            elif replica.session.servers != tuple(sorted(self._names)):
-                missing.append(f"{name} is together with {', '.join(replica.session.servers)} only")
-            if queue.green < queue.end or replica.outbox.pending or replica.outbox.waiting:
-                missing.append(f"{name} has messages that are not green")
-            if queue.held:
-                missing.append(f"{name} holds {len(queue.held)} messages that are not white")
+        for name in here:
+            missing += [f"{name} {text}" for text in _missing(replicas[name], here, configuration)]
+        for name in (each for each in self._names if each not in here):
+            if replicas[name].standing is not Standing.REMOVED:
+                missing.append(f"{name} was removed and does not know it")
+        lines = {name: replicas[name].ledger.queue.green for name in here}
         if len(set(lines.values())) > 1:
             missing.append(f"the green lines differ: {lines}")
-        return missing
+        states = {name: self._node(name).chain for name in here}
+        if len({(chain.position, chain.digest) for chain in states.values() if chain is not None}) > 1:
+            missing.append(f"the states differ: {states}")
+        return sorted(missing)
 
     def replica(self, name: str) -> Replica:
         """The automaton that runs now."""
+        return self._node(name).replica
+
+    def _node(self, name: str) -> CorelNode:
         node = self._world.automaton(name, LABEL)
         assert isinstance(node, CorelNode)
-        return node.replica
+        return node
 
 
-def _draw_settings(choice: Choice, names: tuple[str, ...]) -> dict[str, ReplicaSettings]:
-    quorum = draw_quorum(choice, names)
-    checkpoint = choice.pick((8, 64, 4_096))
-    return {
-        name: ReplicaSettings(server=name, servers=names, group=GROUP, quorum=quorum, checkpoint_records=checkpoint)
-        for name in names
-    }
+def _missing(replica: Replica, here: tuple[str, ...], configuration: Configuration) -> list[str]:
+    missing = []
+    queue = replica.ledger.queue
+    if replica.standing is not Standing.REGULAR or not replica.flow.is_primary:
+        missing.append(f"is not in a primary component: {replica.standing.value}; {why_no_primary(replica)}")
+    elif replica.session.servers != here:
+        missing.append(f"is together with {', '.join(replica.session.servers)} only")
+    if queue.green < queue.end or replica.outbox.pending or replica.outbox.waiting:
+        missing.append("has messages that are not green")
+    if replica.settings.server in configuration.servers and replica.flow.white < queue.green:
+        missing.append(f"has white up to {replica.flow.white}, green up to {queue.green}")
+    return missing

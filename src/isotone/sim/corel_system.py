@@ -1,32 +1,30 @@
 """COReL under test: a server at every node, above the oracle or our own daemons.
 
-Quorum rules, failing disks and ambushes are drawn by the seed.
+Quorum rules, learners and reconfigurations, order proposals, failing and full disks and ambushes are drawn by the seed.
 
 Implements: [COReL 5], the system side of a simulated run; [DESIGN 4].
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from isotone.core.choice import Choice
 from isotone.corel.settings import RECONNECT_US, SETTLE_US
-from isotone.sim.corel_full import CorelFullRun
-from isotone.sim.corel_node import AppendStep, CorelNode
-from isotone.sim.corel_servers import GROUP, LABEL, Servers
-from isotone.sim.evs_nodes import EvsNodes
-from isotone.sim.evs_system import ORACLE, ToldOracle
+from isotone.sim.corel_node import AppendStep, ReconfigureStep
+from isotone.sim.corel_run import CorelFullRun, CorelRun
+from isotone.sim.corel_terms import GROUP
+from isotone.sim.evs_system import ORACLE
 from isotone.sim.faults import MILLISECOND, Fault
 from isotone.sim.full_system import FULL, FULL_FAMILIES, full_live_within_us
 from isotone.sim.plan import NodePlan, Plan, Scale, Step, Topology
-from isotone.sim.process import Boot
 from isotone.sim.system import RUN_ASSERT, RUN_LIVE, BuiltSystem
 from isotone.sim.world import World
 from isotone.spec.bounds import ORACLE_SETTLES
 from isotone.spec.corel_bounds import COREL_ORDERS, CorelTimes
 from isotone.spec.corel_properties import corel_labels
-from isotone.spec.oracle import Oracle, OracleSettings, Stabilised
+from isotone.spec.oracle import OracleSettings
 
 PARCEL_ROUNDS = 8  # a plan appends less than a megabyte
 SYNC_US = 22_000  # the longest that an unharmed disk takes
@@ -39,7 +37,7 @@ class CorelSystem:
 
     name = "corel"
     stacks: tuple[str, ...] = (ORACLE, FULL)
-    step_type: Any = AppendStep
+    step_type: Any = AppendStep | ReconfigureStep
 
     def topology(self, choice: Choice, scale: Scale, nodes: int | None, stack: str) -> Topology:
         """3 to 9 servers; the one client of a node has the node's name."""
@@ -64,6 +62,7 @@ class CorelSystem:
             steps.append(_append(choice, at, choice.pick(topology.names)))
         for name in topology.names:
             steps.append(_append(choice, end + choice.between(50 * MILLISECOND, 600 * MILLISECOND), name))
+        steps += _reconfigurations(choice.derive("reconfigurations"), topology.names, marks, end)
         return tuple(sorted(steps, key=lambda step: step.at))
 
     def faults(self, stack: str) -> tuple[str, ...]:
@@ -95,57 +94,23 @@ class CorelSystem:
         return COREL_ORDERS.function(times)
 
 
+def _reconfigurations(choice: Choice, names: tuple[str, ...], marks: list[int], end: int) -> list[Step]:
+    """An operator who asks here and there for one server more or less; most of it is refused, for good reasons."""
+    steps: list[Step] = []
+    for _ in range(choice.pick((0, 8, 16))):
+        at = choice.between(end // 20, end + 400 * MILLISECOND)
+        if choice.chance(0.4):
+            at = max(0, choice.pick(marks) + choice.between(-60 * MILLISECOND, 60 * MILLISECOND))
+        adds = choice.chance(0.85)
+        votes, monarch = choice.pick((1, 1, 6)), choice.chance(0.3)
+        step = ReconfigureStep(
+            at=at, node=choice.pick(names), server=choice.pick(names), adds=adds, votes=votes, monarch=monarch
+        )
+        steps.append(step)
+    return steps
+
+
 def _append(choice: Choice, at: int, node: str) -> AppendStep:
     count = choice.weighted(((1, 6.0), (3, 2.0), (20, 0.5)))
     lengths = tuple(choice.weighted(((16, 8.0), (200, 2.0), (20_000, 0.1))) for _ in range(count))
     return AppendStep(at=at, node=node, lengths=lengths)
-
-
-class CorelRun(EvsNodes):
-    """The servers of a plan above the oracle."""
-
-    def __init__(self, world: World, plan: Plan) -> None:
-        super().__init__(world, plan)
-        self._oracle = Oracle(Choice(f"oracle/{plan.seed}"), OracleSettings())
-        self._servers = Servers(world, self, plan)
-        world.add_service(self._oracle)
-        world.observers += [ToldOracle(world), self._servers]
-        for node in plan.topology.nodes:
-            world.add_process(node.name, self._program, site=node.site)
-            self._servers.slow_disk(node.name, None)
-
-    def _program(self, boot: Boot) -> dict[str, CorelNode]:
-        return {LABEL: self._servers.node(boot)}
-
-    def crash(self, node: str) -> None:
-        """End a process; it stays down until the plan says otherwise."""
-        self._servers.crashing = True
-        super().crash(node)
-        self._servers.crashing = False
-
-    def slow_disk(self, node: str, sync_us: int | None) -> None:
-        """Every sync takes this long, or as long as usual."""
-        self._servers.slow_disk(node, sync_us)
-
-    def kill_client(self, node: str, client: str) -> None:
-        """Break the session off."""
-        self._servers.kill_session(node)
-
-    def play(self, step: Step) -> None:
-        """Let the application append."""
-        self._servers.play(step)
-
-    def stabilise(self) -> tuple[tuple[str, ...], ...]:
-        """Disks are good again, everybody is there, and the oracle owes progress."""
-        self._servers.mend_disks()
-        components = super().stabilise()
-        self._world.tell_service(Stabilised(self._world.now))
-        return components
-
-    def live(self) -> list[str]:
-        """All that the servers owe."""
-        return self._servers.missing()
-
-    def choices(self) -> Mapping[str, int]:
-        """The free choices that the oracle took."""
-        return self._oracle.taken

@@ -22,7 +22,7 @@ from isotone.core.errors import InputError, RemoteProtocolError
 from isotone.core.ids import parse_daemon_id
 from isotone.evs.membership.events import PeersChanged
 from isotone.evs.sessions.admission import Admitted, Denied
-from isotone.evs.sessions.notices import ClientsDismissed
+from isotone.evs.sessions.notices import ClientsDismissed, GroupsHeld
 from isotone.evs.sessions.server import ServerSessions
 from isotone.evs.sessions.settings import ServerSettings
 from isotone.evs.stack import Stack, StackSettings
@@ -67,7 +67,7 @@ class Acted(Event, frozen=True, gc=False):
     digest: bytes
 
 
-register_events(Composed, Judged, Numbered, Acted, PeersChanged, ClientsDismissed)
+register_events(Composed, Judged, Numbered, Acted, PeersChanged, ClientsDismissed, GroupsHeld)
 
 
 class Digest:

@@ -64,7 +64,25 @@ COREL_PROPERTIES: tuple[Property, ...] = (
         "A server that comes back has all that was on its disk; what it told as green is green or yellow in its place.",
         "5.1",
     ),
-    _p("WHITE", "White", "What a server forgets is green at every server.", "3.3 white"),
+    _p("WHITE", "White", "What a server calls white is green at every server of its green prefix.", "3.3 white"),
+    _p(
+        "CONFIGURATION",
+        "One configuration",
+        "Every server has the same servers from the same place on under one number; one is added or removed at a time.",
+        "3.1 All_Servers, made to change",
+    ),
+    _p(
+        "STATE",
+        "One state",
+        "The states that servers keep for one position are equal, and whoever catches up by one installs one of those.",
+        "3.3, snapshots",
+    ),
+    _p(
+        "PROPOSAL",
+        "Accepted by all",
+        "What is green by an order proposal was accepted by every server of the green prefix.",
+        "7.1.3",
+    ),
     _p(
         "LIVE",
         "All ordered",

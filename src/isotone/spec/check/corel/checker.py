@@ -7,8 +7,10 @@ Implements: [DESIGN 4], [COReL 5.4], [COReL 6]. Deviations: none.
 from __future__ import annotations
 
 from isotone.spec.check.corel.account import Account
+from isotone.spec.check.corel.growth import GrowthJudge
 from isotone.spec.check.corel.order import GreenOrder
 from isotone.spec.check.corel.primaries import PrimaryJudge
+from isotone.spec.check.corel.proposals import judge_proposals
 from isotone.spec.check.corel.queues import QueueJudge, pasts, rows_of
 from isotone.spec.check.corel.trail import Trail, event_of
 from isotone.spec.verdicts import State, Verdict
@@ -26,6 +28,10 @@ ENTRIES = (
     trace.PrimaryAttempted,
     trace.PrimaryCommitted,
     trace.PrimaryEstablished,
+    trace.Reconfigured,
+    trace.SnapshotKept,
+    trace.StateInstalled,
+    trace.Voted,
 )
 
 
@@ -52,6 +58,8 @@ class CorelChecker:
         past = pasts(trails, order)
         had = {trail.server: QueueJudge(trail, order, past, account).judge() for trail in trails}
         PrimaryJudge(trails, account).judge(had)
+        GrowthJudge(trails, account).judge()
+        judge_proposals(trails, account)
         if liveness is None:
             _judge_liveness(trails, had, order, components, account)
         return account.verdicts(lossy=lossy, liveness=liveness)
@@ -64,7 +72,7 @@ def _judge_liveness(
     components: tuple[tuple[str, ...], ...],
     account: Account,
 ) -> None:
-    """Owed when all servers ended in one component."""
+    """Owed when all servers ended in one component, to those who are servers at the end."""
     nodes = {trail.rows[0].node for trail in trails}
     if len(components) != 1 or not nodes <= set(components[0]):
         return
@@ -73,6 +81,10 @@ def _judge_liveness(
     for trail in trails:
         for _ in trail.walk():
             pass
+    last = max(trails, key=lambda trail: trail.green).servers
+    for trail in trails:
+        if last and trail.server not in last:
+            continue
         lacking = sorted(name for name in everything if order.places.get(name, trail.green + 1) > trail.green)
         if lacking:
             account.accuse("LIVE", (event_of(trail.rows[-1]),), f"{lacking[0]} is not green at {trail.server}.")

@@ -20,6 +20,7 @@ class GreenOrder:
         self.names: dict[int, str] = {}
         self.places: dict[str, int] = {}
         self.in_primary: dict[int, tuple[int, EventId]] = {}  # the highest place greened in the context of each
+        self.by_proposal: dict[int, tuple[int, EventId]] = {}  # the same, where a proposal was applied in its epoch
         self._first: dict[int, tuple[EventId, int]] = {}
         self._digests: dict[str, tuple[EventId, int]] = {}
         self._account = account
@@ -51,8 +52,9 @@ class GreenOrder:
                     "AGREED", (event, self._first[elsewhere][0]), f"{name} is green at {elsewhere} and at {place}."
                 )
         last = entry.place + len(entry.messages) - 1
-        if last > self.in_primary.get(entry.primary, (0, event))[0]:
-            self.in_primary[entry.primary] = (last, event)
+        known = self.by_proposal if entry.proposal else self.in_primary
+        if last > known.get(entry.primary, (0, event))[0]:
+            known[entry.primary] = (last, event)
 
     def _compare(self, event: EventId, place: int, name: str) -> None:
         if self.names[place] != name:
@@ -82,9 +84,13 @@ class GreenOrder:
         return dict(found)
 
     def owed(self, primary: int, *, including: bool) -> tuple[int, EventId | None]:
-        """The highest place greened in the context of a primary below this one, or of it too."""
+        """The highest place greened in the context of a primary below this one, or of it too.
+
+        What a proposal ordered is owed by later primaries only: who accepted it need not know that all did.
+        """
         best: tuple[int, EventId | None] = (0, None)
-        for number, (place, event) in self.in_primary.items():
-            if (number < primary or (including and number == primary)) and place > best[0]:
-                best = (place, event)
+        for known, limit in ((self.in_primary, primary + including), (self.by_proposal, primary)):
+            for number, (place, event) in known.items():
+                if number < limit and place > best[0]:
+                    best = (place, event)
         return best

@@ -91,15 +91,16 @@ class PrimaryJudge:
                             self._account.accuse("SYNCED", (event_of(row),), text)
 
     def _judge_white(self) -> None:
-        """Every server that ever lived has had green, on disk or told, what any server forgets."""
+        """Every server of the green prefix has had green, on disk or told, what a server calls white."""
         highest = {trail.server: _highest_green(trail) for trail in self._trails}
         for trail in self._trails:
-            for row in trail.rows:
+            for row in trail.walk():
                 if isinstance(row.entry, trace.Whitened):
                     self._account.exercised.add("WHITE")
-                    for server, green in highest.items():
-                        if green < row.entry.place:
-                            text = f"{trail.server} forgets up to {row.entry.place}; {server} is green up to {green}."
+                    for server in trail.servers or tuple(highest):
+                        if highest.get(server, 0) < row.entry.place:
+                            green = highest.get(server, 0)
+                            text = f"{trail.server} has white up to {row.entry.place}; {server} is green up to {green}."
                             self._account.accuse("WHITE", (event_of(row),), text)
 
 

@@ -68,6 +68,8 @@ class QueueJudge:
                     self._judge_placed(event)
                 case trace.QueueArranged():
                     self._judge_placed(event)
+                case trace.StateInstalled(place=place):
+                    self._told = place
                 case trace.PrimaryCommitted():
                     self._judge_epoch(event)
                     self._judge_yellow(event, including=False)
@@ -152,6 +154,8 @@ class QueueJudge:
 
     def _judge_yellow(self, event: EventId, *, including: bool) -> None:
         trail = self._trail
+        if not trail.vouches:
+            return
         owed, since = self._order.owed(trail.committed, including=including)
         if since is None:
             return

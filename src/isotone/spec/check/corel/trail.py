@@ -38,11 +38,14 @@ class Trail:
     committed: int = 0
     queue: list[str] = field(default_factory=list)  # what is not green
     placed: bool = False  # whether the last row set the whole queue anew
+    vouches: bool = True  # it did not lose yellow marks by catching up
+    servers: tuple[str, ...] = ()  # of its green prefix, as it tells it
 
     def walk(self) -> Iterator[Row]:
         """Each row, after it took effect on the model."""
         self.green = self.yellow = self.told = self.committed = 0
         self.queue = []
+        self.vouches, self.servers = True, ()
         for row in self.rows:
             self.placed = False
             self._take(row.entry)
@@ -62,14 +65,20 @@ class Trail:
                     self.green = self.told
                     self.yellow = max(self.yellow, self.green)
             case trace.QueueArranged():
-                self.committed = entry.committed
+                self.committed, self.vouches = entry.committed, entry.vouches
                 self._place(entry.green, entry.yellow, entry.queue)
             case trace.ReplicaStarted():
-                self.committed = entry.committed
+                self.committed, self.vouches, self.servers = entry.committed, entry.vouches, entry.servers
                 self.told = entry.green
                 self._place(entry.green, entry.yellow, entry.queue)
+            case trace.StateInstalled(place=place, servers=servers):
+                self.servers = servers or self.servers
+                self.told = self.green = self.yellow = place
+                self.queue = []
+            case trace.Reconfigured(servers=servers):
+                self.servers = servers
             case trace.PrimaryCommitted(primary=primary):
-                self.committed = primary
+                self.committed, self.vouches = primary, True
                 self.yellow = self.green + len(self.queue)
 
     def _place(self, green: int, yellow: int, queue: tuple[str, ...]) -> None:

@@ -1,0 +1,147 @@
+"""Catching up: a server without all that others have fetches it, parcel by parcel, and only then takes part.
+
+It asks for a few parcels, writes them, waits as its pace demands, and asks for what follows. Whatever it wrote it never
+asks for again; if the server that it asks says nothing for a while, it asks another.
+
+Implements: docs/protocols/corel-growth.md, state transfer. Deviations: none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from isotone.core.contract import Action, CancelTimer, Record, SetTimer
+from isotone.core.errors import RemoteProtocolError
+from isotone.corel import records as r
+from isotone.corel import telling
+from isotone.corel.events import InstallSnapshot
+from isotone.corel.journal import Journal
+from isotone.corel.quorum import merged
+from isotone.corel.session import Session
+from isotone.corel.settings import ReplicaSettings
+from isotone.corel.wire import Fetch, Fetched, FetchedHead, FetchedPiece, FetchRefused
+from isotone.trace import corel as trace
+
+PULL = "pull"  # nobody answered
+PACE = "pace"  # it is time to ask for more
+PULL_US = 400_000
+IDLE_US = 50_000
+PARCELS_ASKED = 8
+LAG_MAX = 64  # so many messages behind may be recovered in a view, with all others
+
+
+@dataclass
+class Learner:
+    """Of one server; active while it stands in a view and does not take part."""
+
+    settings: ReplicaSettings
+    journal: Journal
+    session: Session
+    active: bool = False
+    refusals: dict[str, str] = field(default_factory=dict)  # by server, why it cannot help
+    _turn: int = 0
+    _bytes: int = 0  # received since the last request
+
+    def begin(self) -> list[Action]:
+        """Ask somebody."""
+        self.active = True
+        return self._ask()
+
+    def end(self) -> list[Action]:
+        """It takes part, or the view is over."""
+        if not self.active:
+            return []
+        self.active = False
+        return [CancelTimer(PULL), CancelTimer(PACE)]
+
+    def teachers(self) -> list[str]:
+        """Who may help: the servers of the view, as far as it knows them."""
+        known = {*self.journal.ledger.queue.configuration.servers, *self.settings.servers} - {self.settings.server}
+        return sorted(known & self.session.present)
+
+    def on_timer(self, key: str) -> list[Action]:
+        """Ask the next one, or ask for more."""
+        if not self.active:
+            return []
+        self._turn += key == PULL
+        return self._ask()
+
+    def _ask(self) -> list[Action]:
+        teachers, ledger = self.teachers(), self.journal.ledger
+        self._bytes = 0
+        if not teachers:
+            return [SetTimer(PULL, PULL_US)]
+        position, offset = 0, 0
+        if ledger.arriving is not None:
+            position, offset = ledger.arriving.begun.head.position, ledger.arriving.size
+        teacher = teachers[self._turn % len(teachers)]
+        server, after = self.settings.server, ledger.queue.green
+        fetch = Fetch(server, after, position, offset, PARCELS_ASKED, ledger.fence)
+        return [self.session.send_to(teacher, fetch), SetTimer(PULL, PULL_US)]
+
+    # --- answers ---------------------------------------------------------------------------------------------------
+
+    def on_message(self, sender: str, message: object) -> tuple[list[Action], bool]:
+        """What to do; and whether it has caught up now."""
+        if not self.active:
+            return [], False
+        match message:
+            case Fetched():
+                return self._on_fetched(message)
+            case FetchedHead(head=head):
+                self.journal.write(r.SnapshotBegun(head, True))
+                return self._written() if head.size == 0 else self.journal.flush(), False
+            case FetchedPiece():
+                return self._on_piece(message), False
+            case FetchRefused(reason=reason):
+                self.refusals[sender] = reason
+                self._turn += 1
+                return [SetTimer(PACE, IDLE_US)], False
+        raise RemoteProtocolError(f"{sender} sent {type(message).__name__} to one that catches up")
+
+    def _on_fetched(self, fetched: Fetched) -> tuple[list[Action], bool]:
+        ledger, server = self.journal.ledger, self.settings.server
+        queue = ledger.queue
+        actions: list[Action] = []
+        self.refusals.clear()
+        if fetched.messages and fetched.after == queue.green and ledger.arriving is None:
+            before, records_before = queue.green, queue.green_records
+            self._bytes += sum(message.size for message in fetched.messages)
+            self.journal.write(r.Transferred(fetched.messages))
+            told = telling.greened(server, ledger, before, records_before, context=fetched.context)
+            actions = [*self.journal.flush(), telling.arranged(server, ledger), *told]
+        if not fetched.last:
+            return actions, False
+        near = fetched.green - queue.green <= LAG_MAX
+        known = fetched.context >= ledger.known_context and fetched.fence >= ledger.fence
+        if near and known and queue.green >= fetched.base:
+            history = merged([ledger.history, fetched.history])
+            forced = fetched.configuration if fetched.fence > ledger.fence else None
+            self.journal.write(r.CaughtUp(fetched.context, history, fetched.fence, forced))
+            return [*actions, *self.journal.flush()], True
+        return [*actions, CancelTimer(PULL), SetTimer(PACE, self._pause_us())], False
+
+    def _on_piece(self, piece: FetchedPiece) -> list[Action]:
+        arriving = self.journal.ledger.arriving
+        actions: list[Action] = []
+        if arriving and (arriving.begun.head.position, arriving.size) == (piece.position, piece.offset):
+            self._bytes += len(piece.data)
+            self.journal.write(r.SnapshotPiece(piece.data))
+            actions = self._written() if self.journal.is_whole else self.journal.flush()
+        if piece.last:
+            actions += [CancelTimer(PULL), SetTimer(PACE, self._pause_us())]
+        return actions
+
+    def _written(self) -> list[Action]:
+        """The snapshot is whole: the application's state is this now."""
+        ledger, server = self.journal.ledger, self.settings.server
+        snapshot = ledger.snapshot
+        assert snapshot is not None
+        head, digest = snapshot.head, telling.state_digest(snapshot.state)
+        entry = trace.StateInstalled(server, head.place, head.position, digest, head.configuration.servers)
+        told = [Record(entry), telling.arranged(server, ledger)]
+        return [*self.journal.flush(), *told, InstallSnapshot(head.position, snapshot.state)]
+
+    def _pause_us(self) -> int:
+        """What the pace demands after what came."""
+        return max(IDLE_US if not self._bytes else 0, self._bytes * 1_000_000 // self.settings.transfer_bytes_per_s)

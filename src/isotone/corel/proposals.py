@@ -1,0 +1,160 @@
+"""Order proposals: total order without a primary component, once every server has agreed to one order of some messages.
+
+The source proposes, votes travel with states and by themselves, and whoever knows that all accepted marks the messages
+green. A primary component that is established meanwhile asks its members first: if all accept, it orders as proposed.
+
+Implements: [COReL 7.1]. Deviations: D-proposal, see docs/protocols/corel-proposals.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from isotone.core.contract import Action, Record, SetTimer
+from isotone.corel import records as r
+from isotone.corel import telling
+from isotone.corel.message import Origin
+from isotone.corel.proposal import PROPOSED_MAX, Proposal, Vote, merged_proposal, vote_on
+from isotone.corel.regular import RegularFlow
+from isotone.corel.wire import Proposing
+from isotone.trace import corel as trace
+
+PROPOSE = "propose"
+PROPOSE_US = 20_000
+
+
+@dataclass
+class Proposals:
+    """Of one server."""
+
+    flow: RegularFlow
+    _armed: bool = False
+
+    def __post_init__(self) -> None:
+        self.settings, self.session, self.journal = self.flow.settings, self.flow.session, self.flow.journal
+        self.ledger = self.journal.ledger
+
+    @property
+    def is_source(self) -> bool:
+        """The first server by name is the one that proposes."""
+        return min(self.ledger.queue.configuration.servers) == self.settings.server
+
+    @property
+    def is_free(self) -> bool:
+        """Whether messages flow here, and no primary component orders them."""
+        return self.settings.proposals and self.flow.sending and not self.flow.is_primary
+
+    # --- proposing -------------------------------------------------------------------------------------------------
+
+    def propose_soon(self) -> list[Action]:
+        """Arm the timer, if there is something to propose."""
+        if self._armed or not self.is_free or not self.is_source or not self._is_decided() or not self._names():
+            return []
+        self._armed = True
+        return [SetTimer(PROPOSE, PROPOSE_US)]
+
+    def on_timer(self) -> list[Action]:
+        """Propose the order in which everything that is not green stands here."""
+        self._armed = False
+        if not self.is_free or not self.is_source or not self._is_decided():
+            return []
+        ledger, queue, names = self.ledger, self.ledger.queue, self._names()
+        if not names:
+            return []
+        proposal = Proposal(
+            number=(ledger.proposal.number if ledger.proposal else 0) + 1,
+            configuration=queue.configuration.number,
+            committed=ledger.committed,
+            applied=ledger.applied,
+            after=queue.green,
+            yellow=min(queue.yellow - queue.green, len(names)),
+            names=names,
+        )
+        return self._vote(proposal)
+
+    def _is_decided(self) -> bool:
+        """The next one is begun only when the source knows what became of the last."""
+        last, ledger = self.ledger.proposal, self.ledger
+        if last is None or last.rejected or last.committed < ledger.committed:
+            return True
+        return last.number <= ledger.applied or last.configuration < ledger.queue.configuration.number
+
+    def _names(self) -> tuple[tuple[Origin, int], ...]:
+        """Up to the first reconfiguration: what follows it is for other servers to decide."""
+        names = []
+        queue = self.ledger.queue
+        for message in queue.between(queue.green, min(queue.end, queue.green + PROPOSED_MAX)):
+            if message.change is not None:
+                break
+            names.append(message.name)
+        return tuple(names)
+
+    # --- voting ----------------------------------------------------------------------------------------------------
+
+    def learn(self, told: Proposal | None) -> list[Action]:
+        """What somebody says of a proposal: write down what is new."""
+        ledger, known = self.ledger, self.ledger.proposal
+        merged = merged_proposal(known, told)
+        if merged is None or merged == known or not self.settings.proposals:
+            return []
+        actions: list[Action] = []
+        if known is not None and merged.number > known.number and merged.applied == known.number > ledger.applied:
+            actions = self._apply(known)  # that there is a later one says what became of it
+        self.journal.write(r.Proposed(merged))
+        return actions
+
+    def consider(self) -> list[Action]:
+        """Vote if that was not done and can be done; apply what all accepted. Where messages flow, or in a recovery."""
+        proposal, server = self.ledger.proposal, self.settings.server
+        if proposal is None or not self.settings.proposals:
+            return []
+        if server not in (*proposal.accepted, *proposal.rejected):
+            return self._vote(proposal)
+        return self._apply_if_accepted()
+
+    def _vote(self, proposal: Proposal) -> list[Action]:
+        ledger, server = self.ledger, self.settings.server
+        vote = vote_on(proposal, ledger.queue, ledger.committed) if ledger.vouches else Vote.LATER
+        if vote is Vote.LATER:
+            return []
+        accepts = vote is Vote.ACCEPT
+        voted = proposal.with_votes((server,), ()) if accepts else proposal.with_votes((), (server,))
+        entry = trace.Voted(server, proposal.number, accepts)
+        self.journal.write(r.Proposed(voted), Record(entry))
+        actions = self.flow.write_all()
+        if self.is_free:
+            actions.append(self.session.send(Proposing(self.session.view, voted)))
+        return [*actions, *self._apply_if_accepted()]
+
+    def on_proposing(self, told: Proposal) -> list[Action]:
+        """A member of the view says its vote, and all that it knows of others."""
+        if not self.is_free:
+            return []
+        return [*self.learn(told), *self.consider(), *self.flow.write_all(), *self.propose_soon()]
+
+    # --- what becomes of it ----------------------------------------------------------------------------------------
+
+    def _apply_if_accepted(self) -> list[Action]:
+        proposal, queue = self.ledger.proposal, self.ledger.queue
+        if proposal is None or not self.is_free or proposal.number <= self.ledger.applied:
+            return []
+        servers = queue.configuration.servers
+        return self._apply(proposal) if proposal.is_accepted(servers) else []
+
+    def _apply(self, proposal: Proposal) -> list[Action]:
+        """All accepted: green, in the proposed order [COReL 7.1.3, 2]."""
+        ledger, queue, server = self.ledger, self.ledger.queue, self.settings.server
+        if vote_on(proposal, queue, ledger.committed) is not Vote.ACCEPT or not ledger.vouches:
+            return []  # it is known in another way already, or not everything is here yet
+        before, records_before = queue.green, queue.green_records
+        self.journal.write(r.Applied(proposal))
+        told = telling.greened(server, ledger, before, records_before, proposal=proposal.number)
+        return [*self.flow.write_all(), telling.arranged(server, ledger), *told, *self.flow.settle_soon()]
+
+    def accepted_here(self) -> Proposal | None:
+        """The proposal that this server accepted and that still stands, for an attempt [COReL 7.1.4]."""
+        proposal, ledger = self.ledger.proposal, self.ledger
+        if proposal is None or not self.settings.proposals or proposal.number <= ledger.applied:
+            return None
+        stands = self.settings.server in proposal.accepted and not proposal.rejected
+        return proposal if stands and vote_on(proposal, ledger.queue, ledger.committed) is Vote.ACCEPT else None

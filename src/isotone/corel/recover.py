@@ -1,0 +1,116 @@
+"""After the permanent loss of a quorum: what would be lost if the rest went on alone, and the record that makes it so.
+
+Pure functions over ledgers that were read from disks. The record goes to the log of every survivor, byte for byte the
+same: it raises the fence, and makes the survivors the only servers. Whoever does not know of it never counts again.
+
+Implements: docs/protocols/corel-growth.md, recovery by force. Deviations: D-fence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from isotone.core.errors import LocalProtocolError
+from isotone.corel import records as r
+from isotone.corel.configuration import Configuration, carried, decode_rule, encode_rule
+from isotone.corel.ledger import Ledger
+from isotone.corel.message import Message
+from isotone.corel.quorum import Majority, Primary, Rule, check_quorum, merged
+
+GREEN, YELLOW, RED = "green", "yellow", "red"
+
+
+class Loss(msgspec.Struct, frozen=True):
+    """A message that no survivor has."""
+
+    name: str
+    colour: str  # the highest that any readable disk gives it
+    place: int  # there
+    records: int
+
+
+class Losses(msgspec.Struct, frozen=True):
+    """What is lost, as far as disks can be read; and which primaries may have ordered more than those disks hold."""
+
+    messages: tuple[Loss, ...]
+    doubtful: tuple[Primary, ...]
+    unread: tuple[str, ...]  # servers without a readable disk
+
+    def of(self, colour: str) -> tuple[Loss, ...]:
+        """Those of one colour, by place."""
+        return tuple(each for each in self.messages if each.colour == colour)
+
+    def text(self) -> str:
+        """For an operator to read before he agrees."""
+        lines = [f"{len(self.of(colour))} {colour} messages would be lost" for colour in (GREEN, YELLOW, RED)]
+        lines += [
+            f"  {each.colour} {each.name} at place {each.place}, {each.records} records" for each in self.messages
+        ]
+        if self.unread:
+            lines.append(f"the disks of {', '.join(self.unread)} cannot be read: what only they have is lost too")
+        for primary in self.doubtful:
+            lines.append(
+                f"primary {primary.number} ({', '.join(primary.servers)}) may have ordered more than is known here"
+            )
+        return "\n".join(lines)
+
+
+def assess(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...]) -> Losses:
+    """``ledgers``: of every disk that can be read, by server; the survivors among them."""
+    _check(ledgers, survivors)
+    kept = [ledgers[server] for server in survivors]
+    found: dict[str, Loss] = {}
+    ranks = {GREEN: 0, YELLOW: 1, RED: 2}
+    for server in sorted(set(ledgers) - set(survivors)):
+        for loss, message in _held(ledgers[server]):
+            known = found.get(loss.name)
+            is_higher = known is None or (ranks[loss.colour], loss.place) < (ranks[known.colour], known.place)
+            if is_higher and not any(each.queue.has(message.name) for each in kept):
+                found[loss.name] = loss
+    ordered = sorted(found.values(), key=lambda each: (ranks[each.colour], each.place, each.name))
+    known_servers = {server for ledger in kept for server in ledger.queue.configuration.servers}
+    unread = tuple(sorted(known_servers - set(ledgers)))
+    history = merged([ledger.history for ledger in kept])
+    doubtful = tuple(
+        each for each in (history.last, *history.pending) if each.number and set(each.servers) & set(unread)
+    )
+    return Losses(tuple(ordered), doubtful, unread)
+
+
+def _held(ledger: Ledger) -> list[tuple[Loss, Message]]:
+    queue = ledger.queue
+    found = []
+    for place, message in enumerate(queue.held, queue.forgotten + 1):
+        colour = GREEN if place <= queue.green else YELLOW if place <= queue.yellow else RED
+        found.append((Loss(str(message), colour, place, len(message.records)), message))
+    return found
+
+
+def forced_record(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...], rule: Rule | None = None) -> bytes:
+    """One record, for the log of every survivor."""
+    _check(ledgers, survivors)
+    known = [each for ledger in ledgers.values() for each in (ledger.queue.configuration, *ledger.queue.coming())]
+    last = max(known, key=lambda each: each.number)
+    servers = tuple(sorted(survivors))
+    gone = {server for each in known for server in (*each.servers, *each.retired)} - set(servers)
+    following = rule or _carried(last, servers)
+    check_quorum(following, servers)
+    configuration = Configuration(last.number + 1, servers, encode_rule(following), tuple(sorted(gone)))
+    fence = max(ledger.fence for ledger in ledgers.values()) + 1
+    return r.encode_record(r.Forced(fence, configuration))
+
+
+def _carried(last: Configuration, servers: tuple[str, ...]) -> Rule:
+    try:
+        return carried(decode_rule(last.rule), servers, {})
+    except LocalProtocolError:
+        return Majority(servers)  # the rule asked for somebody who is gone
+
+
+def _check(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...]) -> None:
+    if not survivors or not set(survivors) <= ledgers.keys():
+        raise LocalProtocolError("every survivor has a disk that can be read, and there is at least one")
+    if len({ledgers[server].fence for server in survivors}) > 1:
+        raise LocalProtocolError("not all survivors know of the last primary that was forced")

@@ -1,0 +1,103 @@
+"""Who takes part in the recovery of a view: the same answer at every member, from their states in the group's order.
+
+A member waits for the states of all who are present and known as servers to anyone whose state it has. Who was unknown
+to them, or had to catch up first, says its state later: then all begin another round of the same view.
+
+Implements: [COReL 5.6.2, Steps 1 and 2] for servers that change. Deviations: D-round, D-growth, D-fence, see
+docs/protocols/corel-growth.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from isotone.core.errors import RemoteProtocolError
+from isotone.corel.configuration import Configuration
+from isotone.corel.wire import State
+
+
+class Outcome(Enum):
+    """What a state leads to."""
+
+    WAIT = "wait"
+    COMPLETE = "complete"
+    AGAIN = "again"
+
+
+@dataclass
+class Round:
+    """One exchange of states in one view."""
+
+    present: frozenset[str]  # names in the view, strangers among them
+    invited: frozenset[str] = frozenset()  # who made all begin again
+    states: dict[str, State] = field(default_factory=dict)
+    is_complete: bool = False
+    parts: tuple[str, ...] = ()  # who takes part, sorted; when complete
+    conflict: str = ""  # why some are left out for good
+    fence: int = 0
+
+    def take(self, server: str, state: State) -> Outcome:
+        """A member says its state."""
+        known = self.states.get(server)
+        if (
+            state.server != server
+            or server in self.parts
+            or (known is not None and known.ready and not self.is_complete)
+        ):
+            raise RemoteProtocolError(f"{server} sent the state of {state.server}")
+        self.states[server] = state
+        if self.is_complete:
+            return Outcome.AGAIN if self._may_join(state) else Outcome.WAIT
+        if self.awaited():
+            return Outcome.WAIT
+        self._complete()
+        return Outcome.COMPLETE
+
+    def awaited(self) -> tuple[str, ...]:
+        """Whose state is missing."""
+        known = self.invited.union(*(state.known for state in self.states.values()))
+        return tuple(sorted((known & self.present) - self.states.keys()))
+
+    def _complete(self) -> None:
+        self.is_complete = True
+        ready = [state for state in self.states.values() if state.ready]
+        self.fence = max((state.fence for state in ready), default=0)
+        live = [state for state in ready if state.fence == self.fence]
+        live, self.conflict = _agreeing(live)
+        forgotten = max((state.forgotten for state in live), default=0)
+        self.parts = tuple(sorted(state.server for state in live if state.green >= forgotten))
+
+    def _may_join(self, state: State) -> bool:
+        """It caught up since, or knows of a fence that these do not."""
+        parts = [self.states[part] for part in self.parts]
+        if not state.ready or state.fence < self.fence:
+            return False
+        if state.fence > self.fence:
+            return True
+        self.conflict = self.conflict or _agreeing([*parts, state])[1]
+        return not self.conflict and all(state.green >= part.forgotten for part in parts)
+
+
+def _agreeing(states: list[State]) -> tuple[list[State], str]:
+    """Those who agree on what each number means, the most of them; and how others differ.
+
+    They do if servers were set up with different founders, or if two sides were forced.
+    """
+    meanings: dict[int, dict[Configuration, list[str]]] = {}
+    for state in sorted(states, key=lambda each: each.server):
+        if state.configuration is not None:
+            meanings.setdefault(state.configuration.number, {}).setdefault(state.configuration, []).append(state.server)
+    chosen = {number: max(found, key=lambda each: len(found[each])) for number, found in meanings.items()}
+    agreeing = [each for each in states if each.configuration in {None, chosen.get(_number(each))}]
+    for state in states:
+        if state not in agreeing and state.configuration is not None:
+            number = state.configuration.number
+            one, two = " ".join(chosen[number].servers), " ".join(state.configuration.servers)
+            text = f"configuration {number} is {two} at {state.server}, and {one} at others, or their rules differ"
+            return agreeing, text
+    return agreeing, ""
+
+
+def _number(state: State) -> int:
+    return state.configuration.number if state.configuration is not None else 0

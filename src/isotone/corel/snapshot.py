@@ -1,0 +1,58 @@
+"""Snapshots: the application's state at a position, with all that a server must know to go on behind it.
+
+Implements: [DESIGN 2], the snapshot of the one ordered log; docs/protocols/corel-growth.md. Deviations: none.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from isotone.core.codec.control import Natural
+from isotone.corel.configuration import Configuration
+from isotone.corel.message import Origin
+from isotone.corel.queue import MessageQueue
+
+PIECE_BYTES_MAX = 32 * 1024
+
+
+class SnapshotHead(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
+    """What a state stands for: every record up to ``position``, every message up to ``place``, with what follows."""
+
+    position: Natural
+    place: Natural
+    records: Natural  # of the messages up to the place; at most ``position``, which may lie within the next message
+    size: Natural
+    lamport: Natural
+    counters: tuple[tuple[Origin, int], ...]
+    configuration: Configuration
+    changed_at: Natural
+
+
+class Snapshot(msgspec.Struct, frozen=True, gc=False):
+    """A head with its state."""
+
+    head: SnapshotHead
+    state: bytes
+
+
+def head_of(queue: MessageQueue, position: int, size: int) -> SnapshotHead | None:
+    """The head of a snapshot at a position; nothing if the queue no longer knows, or if its servers changed since."""
+    if not queue.forgotten_records <= position <= queue.green_records:
+        return None
+    place, records = queue.forgotten, queue.forgotten_records
+    for message in queue.between(queue.forgotten, queue.green):
+        if records + len(message.records) > position:
+            break
+        place, records = place + 1, records + len(message.records)
+    if place < queue.changed_at:
+        return None
+    counters = dict(queue.counters)
+    for message in reversed(queue.between(place, queue.end)):
+        counters[message.origin] = message.counter - 1
+    known = tuple(sorted((origin, counter) for origin, counter in counters.items() if counter))
+    return SnapshotHead(position, place, records, size, queue.lamport, known, queue.configuration, queue.changed_at)
+
+
+def pieces_of(state: bytes) -> list[bytes]:
+    """The state in pieces that fit into one message each."""
+    return [state[start : start + PIECE_BYTES_MAX] for start in range(0, len(state), PIECE_BYTES_MAX)]

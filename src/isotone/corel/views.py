@@ -1,0 +1,250 @@
+"""The handler of views: states, recovery, and the establishing of a primary component.
+
+Implements: [COReL 5.6], [COReL Figure 1]. Deviations: D-always, D-round, D-signal after the transitional signal of a
+view nothing becomes green until the next primary component is established; see docs/protocols/corel.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from isotone.core.contract import Action, Record
+from isotone.core.errors import RemoteProtocolError
+from isotone.core.views import GroupView
+from isotone.corel import records as r
+from isotone.corel import telling
+from isotone.corel.establishing import Establishing
+from isotone.corel.events import DeliverRed, Standing, StandingChanged
+from isotone.corel.exchange import Plan, plan_of
+from isotone.corel.growth import may_order
+from isotone.corel.learning import Learner
+from isotone.corel.proposals import Proposals
+from isotone.corel.quorum import Primary
+from isotone.corel.recovery import Recovery
+from isotone.corel.regular import RegularFlow
+from isotone.corel.rounds import Outcome, Round
+from isotone.corel.wire import Acknowledged, Attempt, Commit, Priority, Proposing, Regular, Retransmitted, State
+from isotone.trace import corel as trace
+
+FENCED = "an operator forced a primary component without this server: remove its data and add it under a new name"
+
+
+@dataclass
+class Views:
+    """Where a server stands in its view."""
+
+    flow: RegularFlow
+    learner: Learner
+    proposals: Proposals
+    standing: Standing = Standing.DETACHED
+    round: Round | None = None
+    plan: Plan | None = None
+    recovery: Recovery | None = None
+    establishing: Establishing | None = None
+
+    def __post_init__(self) -> None:
+        self.settings, self.journal, self.session = self.flow.settings, self.flow.journal, self.flow.session
+        self.ledger, self.greens = self.journal.ledger, self.flow.greens
+
+    def enter(self, standing: Standing, reason: str) -> list[Action]:
+        """Stand there now, and say so."""
+        self.standing = standing
+        return [StandingChanged(standing, self.flow.is_primary, self.session.servers, reason)]
+
+    def leave(self) -> list[Action]:
+        """No view any more: what was begun in it is broken off, and none of its effects undone [COReL 5.6]."""
+        self.flow.end()
+        self.ledger.clear_laid()
+        self.round = self.plan = self.recovery = self.establishing = None
+        return self.learner.end()
+
+    def on_signal(self) -> list[Action]:
+        """The view is in transition."""
+        actions = [*self.flow.write_all(), *self.learner.end()]
+        self.flow.signal()
+        self.recovery = self.establishing = None
+        return [*actions, *self.enter(Standing.WAITING, "the view is in transition")]
+
+    # --- states ----------------------------------------------------------------------------------------------------
+
+    def on_view(self, view: GroupView) -> list[Action]:
+        """Step 1 of the recovery: everybody says what it has."""
+        actions = [*self.leave(), *self.flow.write_all()]
+        self.session.enter_view(view, self._known())
+        if self.session.doubled:
+            doubled = ", ".join(self.session.doubled)
+            return [*actions, *self.enter(Standing.WAITING, f"an old session is still there: {doubled}")]
+        self.round = Round(self.session.present)
+        return [*actions, *self.enter(Standing.EXCHANGE, "a new view"), self.say_state()]
+
+    def _again(self, newcomer: str) -> list[Action]:
+        """Step 1 in the same view, since somebody more can take part now: all wait for it this time."""
+        assert self.round is not None
+        invited = self.round.invited | {newcomer}
+        actions = [*self.leave(), *self.flow.write_all()]
+        self.session.enter_round()
+        self.round = Round(self.session.present, invited)
+        return [*actions, *self.enter(Standing.EXCHANGE, "another server can take part"), self.say_state()]
+
+    def _known(self) -> frozenset[str]:
+        queue = self.ledger.queue
+        known = frozenset(queue.configuration.servers)
+        return known.union(*(each.servers for each in queue.coming()))
+
+    def say_state(self) -> Action:
+        """What this server has."""
+        ledger, queue = self.ledger, self.ledger.queue
+        state = State(
+            self.session.view,
+            self.settings.server,
+            ledger.committed if ledger.vouches else 0,
+            ledger.attempted,
+            queue.green,
+            queue.yellow,
+            queue.open_ranges(),
+            ledger.history,
+            tuple(sorted(self.greens.places.items())),
+            tuple(sorted(self._known())),
+            queue.configuration,
+            ledger.ready,
+            queue.forgotten,
+            ledger.context,
+            ledger.fence,
+            ledger.applied,
+            ledger.proposal,
+        )
+        return self.session.send(state)
+
+    def on_message(self, server: str, message: object) -> list[Action]:
+        """A message of this view and round."""
+        match message:
+            case Regular():
+                return [*self.flow.on_regular(server, message), *self.proposals.propose_soon()]
+            case Acknowledged():
+                return self.flow.on_acknowledged(server, message) if self.flow.sending else []
+            case State() if self.round is not None and self.standing is not Standing.WAITING:
+                return self._on_state(server, message)
+            case Priority() if self.standing is Standing.PRIORITY:
+                return self._recover(lambda recovery: recovery.on_priority(server, message))
+            case Retransmitted() if self.standing is Standing.RETRANSMIT:
+                return self._recover(lambda recovery: recovery.on_retransmitted(server, message))
+            case Attempt() if self.standing is Standing.ATTEMPT:
+                return self._on_attempt(server, message)
+            case Proposing(proposal=proposal):
+                return self.proposals.on_proposing(proposal)
+            case Commit(number=number) if self.standing is Standing.COMMIT:
+                return self._on_commit(server, number)
+        if self.standing in {Standing.WAITING, Standing.LEARNING, Standing.FENCED}:
+            return []
+        raise RemoteProtocolError(f"{server} sent {type(message).__name__} while {self.standing.value}")
+
+    def _on_state(self, server: str, state: State) -> list[Action]:
+        """Step 2: wait for all, then everybody makes the same plan."""
+        assert self.round is not None
+        outcome = self.round.take(server, state)
+        if outcome is Outcome.AGAIN:
+            return self._again(server)
+        if outcome is Outcome.WAIT:
+            return self._stand_aside() if self.round.is_complete and server == self.settings.server else []
+        for each in self.round.states.values():
+            for about, place in (*each.greens, (each.server, each.green)):
+                self.greens.take(about, place)
+        parts = self.session.servers = self.round.parts
+        if self.settings.server not in parts:
+            return self._stand_aside()
+        states = {part: self.round.states[part] for part in parts}
+        self.plan = plan_of(states)
+        self.recovery = Recovery(self.settings.server, self.session.view, self.plan, self.ledger)
+        return self._recover(Recovery.begin)
+
+    def _stand_aside(self) -> list[Action]:
+        """The others go on; this server catches up, if it can."""
+        assert self.round is not None
+        if self.settings.server not in self.round.states:
+            return self.enter(Standing.LEARNING, "the others went ahead")  # they begin again when they have its state
+        if self.ledger.ready and self.round.conflict:
+            return self.enter(Standing.WAITING, self.round.conflict)
+        if self.ledger.ready and self.ledger.fence < self.round.fence:
+            return self.enter(Standing.FENCED, FENCED)
+        return [*self.enter(Standing.LEARNING, "it must catch up first"), *self.learner.begin()]
+
+    def on_caught_up(self) -> list[Action]:
+        """It can take part now: its state makes all begin another round."""
+        return [*self.learner.end(), self.say_state()]
+
+    # --- recovery --------------------------------------------------------------------------------------------------
+
+    def _recover(self, step: Callable[[Recovery], None]) -> list[Action]:
+        """Steps 3 to 7: let the recovery take a step, write what it changed, send what it wants sent."""
+        recovery, queue, server = self.recovery, self.ledger.queue, self.settings.server
+        assert recovery is not None
+        before, records_before, was_arranged = queue.green, queue.green_records, recovery.is_arranged
+        step(recovery)
+        told: list[Action] = [DeliverRed(tuple(recovery.new))] if recovery.new else []
+        if recovery.is_arranged and (recovery.done or not was_arranged):
+            told.append(telling.arranged(server, self.ledger))
+            told += telling.greened(server, self.ledger, before, records_before, proposal=recovery.plan.by_proposal)
+        for record in recovery.writes:
+            self.journal.gather(record)
+        sends = [self.session.send(message) for message in recovery.sends]
+        recovery.writes, recovery.sends, recovery.new = [], [], []
+        actions = [*self.flow.write_all(), *told, *sends]
+        if recovery.done:
+            return [*actions, *self._on_recovered()]
+        standing = Standing.RETRANSMIT if recovery.is_arranged else Standing.PRIORITY
+        return actions if standing is self.standing else [*actions, *self.enter(standing, "recovering")]
+
+    def _on_recovered(self) -> list[Action]:
+        """All members have the same queue [COReL Claim 10]: establish a primary component, or go on without."""
+        plan, queue, server = self.plan, self.ledger.queue, self.settings.server
+        assert plan is not None
+        self.recovery = None
+        members = self.session.servers
+        proposed = self._learn_proposals(plan)
+        if not may_order(queue, frozenset(members), plan.history):
+            actions = [*proposed, *self.flow.begin(members, primary=False)]
+            actions += [*self.proposals.consider(), *self.proposals.propose_soon()]
+            return [*actions, *self.enter(Standing.REGULAR, f"no quorum: {queue.configuration.describe()}")]
+        primary = Primary(plan.attempt, members)
+        self.establishing = Establishing(primary)
+        self.journal.write(r.Attempted(primary.number), Record(trace.PrimaryAttempted(server, primary.number, members)))
+        proposed += self.proposals.consider()
+        accepts = self.proposals.accepted_here() is not None
+        attempt = self.session.send(Attempt(self.session.view, primary.number, accepts))
+        return [*proposed, *self.flow.write_all(), attempt, *self.enter(Standing.ATTEMPT, "a quorum")]
+
+    def _learn_proposals(self, plan: Plan) -> list[Action]:
+        """All members know the same of the last proposal, and have the same queue: those who did not vote, vote now."""
+        return [action for state in plan.states.values() for action in self.proposals.learn(state.proposal)]
+
+    # --- establishing ----------------------------------------------------------------------------------------------
+
+    def _on_attempt(self, server: str, attempt: Attempt) -> list[Action]:
+        establishing, number = self.establishing, attempt.number
+        assert establishing is not None
+        if not establishing.on_attempt(server, number, accepts=attempt.accepts):
+            return []
+        members = establishing.primary.servers
+        proposal = self.proposals.accepted_here() if establishing.all_accept else None
+        before, told = self.ledger.committed, []
+        self.journal.write(r.Committed(establishing.primary, proposal))
+        if proposal is not None:
+            told.append(telling.arranged(self.settings.server, self.ledger, committed=before))
+        told.append(Record(trace.PrimaryCommitted(self.settings.server, number, members)))
+        commit = self.session.send(Commit(self.session.view, number))
+        return [*self.flow.write_all(), *told, commit, *self.enter(Standing.COMMIT, "all attempted")]
+
+    def _on_commit(self, server: str, number: int) -> list[Action]:
+        establishing, queue = self.establishing, self.ledger.queue
+        assert establishing is not None
+        if not establishing.on_commit(server, number):
+            return []
+        before, records_before = queue.green, queue.green_records
+        self.journal.write(r.Established(establishing.primary))
+        members = establishing.primary.servers
+        told: list[Action] = [Record(trace.PrimaryEstablished(self.settings.server, number, members))]
+        told += telling.greened(self.settings.server, self.ledger, before, records_before)
+        self.establishing = None
+        actions = [*told, *self.flow.begin(members, primary=True)]
+        return [*actions, *self.enter(Standing.REGULAR, "the primary component is established")]

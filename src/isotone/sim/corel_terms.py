@@ -1,0 +1,64 @@
+"""What the seed draws for the servers of a run: founders and learners, the rule, snapshots, proposals, a full disk.
+
+Implements: [DESIGN 4], the system side of a simulated run.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from isotone.core.choice import Choice
+from isotone.corel.quorum import Majority, Rule
+from isotone.corel.settings import ReplicaSettings
+from isotone.sim.corel_rules import draw_quorum
+
+GROUP = "corel"
+GOSSIP_MIN = 5  # so many founders that no pair of them is a majority
+
+
+class Terms(msgspec.Struct, frozen=True):
+    """Of one run."""
+
+    founders: tuple[str, ...]
+    quorum: Rule
+    checkpoint_records: int
+    snapshot_every: int  # 0: messages are forgotten as soon as they are white
+    snapshot_bytes: int
+    proposals: bool
+    gossip: bool  # whether pairs meet, and for a while no more
+    full_disk: str  # the server whose disk has no room, if any
+
+    def settings(self, server: str) -> ReplicaSettings:
+        """Of one server."""
+        return ReplicaSettings(
+            server=server,
+            servers=self.founders,
+            group=GROUP,
+            quorum=self.quorum,
+            checkpoint_records=self.checkpoint_records,
+            snapshots=bool(self.snapshot_every),
+            proposals=self.proposals,
+        )
+
+
+def draw_terms(seed: int, names: tuple[str, ...]) -> Terms:
+    """The same for the same seed and names."""
+    choice = Choice(f"corel/{seed}").derive("settings")
+    learners = min(choice.pick((0, 1, 2, 2)), max(0, len(names) - 2))
+    founders = names[: len(names) - learners]
+    quorum = draw_quorum(choice.derive("quorum"), founders)
+    grows = learners > 0 or choice.chance(0.5)
+    proposals = choice.chance(0.5)
+    gossip = proposals and len(founders) >= GOSSIP_MIN and choice.chance(0.7)
+    if gossip and choice.chance(0.7):
+        quorum = Majority(founders)
+    return Terms(
+        founders=founders,
+        quorum=quorum,
+        checkpoint_records=choice.pick((8, 64, 4_096)),
+        snapshot_every=choice.pick((3, 20, 20)) if grows else 0,
+        snapshot_bytes=choice.pick((16, 16, 90_000)),
+        proposals=proposals,
+        gossip=gossip,
+        full_disk=choice.pick(names) if choice.chance(0.1) else "",
+    )

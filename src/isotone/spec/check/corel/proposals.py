@@ -1,0 +1,32 @@
+"""Order proposals: who was asked, and what they said.
+
+Implements: [COReL 7.1.3]. Deviations: none.
+"""
+
+from __future__ import annotations
+
+from isotone.spec.check.corel.account import Account
+from isotone.spec.check.corel.trail import Trail, event_of
+from isotone.trace import corel as trace
+
+
+def judge_proposals(trails: list[Trail], account: Account) -> None:
+    """Every server of the green prefix accepted what is green by a proposal."""
+    votes = {
+        (entry.proposal, trail.server)
+        for trail in trails
+        for entry in (row.entry for row in trail.rows)
+        if isinstance(entry, trace.Voted) and entry.accepts
+    }
+    for trail in trails:  # a vote that was on disk when a crash took its row
+        votes |= {
+            (row.entry.accepted, trail.server) for row in trail.rows if isinstance(row.entry, trace.ReplicaStarted)
+        }
+    for trail in trails:
+        for row in trail.walk():
+            number = row.entry.proposal if isinstance(row.entry, trace.Greened) else 0
+            for server in trail.servers if number else ():
+                account.exercised.add("PROPOSAL")
+                if (number, server) not in votes:
+                    text = f"{trail.server} applied proposal {number}, which {server} never accepted."
+                    account.accuse("PROPOSAL", (event_of(row),), text)

@@ -1,0 +1,316 @@
+"""Servers come and go: learners, state transfer, reconfigurations, and which sets may become a primary component."""
+
+from __future__ import annotations
+
+import pytest
+
+from isotone.core.contract import TimerFired
+from isotone.corel.events import ReconfigurationWanted, SnapshotOffered, Standing
+from isotone.corel.explain import why_no_primary
+from isotone.corel.quorum import DynamicVoting, Majority, Monarch, Rule, Weighted
+from tests.corel.cluster import Cluster, joined
+
+
+def add(cluster: Cluster, at: str, server: str) -> str:
+    """Ask for one more, and let it happen; the answer."""
+    cluster.tell(at, ReconfigurationWanted(0, 1, add=server))
+    cluster.run()
+    return cluster[at].answers[-1]
+
+
+def remove(cluster: Cluster, at: str, server: str) -> str:
+    cluster.tell(at, ReconfigurationWanted(0, 1, remove=server))
+    cluster.run()
+    return cluster[at].answers[-1]
+
+
+def primaries(cluster: Cluster) -> str:
+    return "".join(name for name in cluster.names if cluster[name].replica.flow.is_primary)
+
+
+def with_learner(records: int = 3, quorum: Rule | None = None, **settings: object) -> Cluster:
+    """a, b and c have ordered something; x comes into their view and catches up."""
+    cluster = joined("a", "b", "c", quorum=quorum, snapshots=True, **settings)
+    for number in range(records):
+        cluster.append("abc"[number % 3], b"%d" % number)
+        cluster.run()
+    cluster.join("x")
+    cluster.view("a", "b", "c", "x")
+    cluster.settle()
+    return cluster
+
+
+def test_a_learner_catches_up_and_follows_without_a_vote() -> None:
+    cluster = with_learner()
+    assert cluster["x"].green == [b"0", b"1", b"2"] and primaries(cluster) == "abcx"
+    cluster.append("a", b"more")
+    cluster.settle()
+    assert cluster["x"].green[-1] == b"more"
+    cluster.view("a", "x")  # one vote of three
+    cluster.run()
+    assert primaries(cluster) == "bc"  # they do not know yet that they are alone
+    cluster.view("b", "c")
+    cluster.run()
+    assert primaries(cluster) == "bc" and not cluster.report().violations
+
+
+def test_a_learner_votes_when_its_reconfiguration_is_green() -> None:
+    cluster = with_learner()
+    assert add(cluster, "a", "x") == "accepted"
+    cluster.settle()
+    assert [cluster[name].configurations for name in "abcx"] == [[("a", "b", "c", "x")]] * 4
+    cluster.view("a", "b")  # two of four
+    cluster.run()
+    assert not cluster["a"].replica.flow.is_primary
+    assert "c, x are not" in why_no_primary(cluster["a"].replica)
+    cluster.view("a", "b", "x")
+    cluster.run()
+    assert cluster["x"].replica.flow.is_primary and not cluster.report().violations
+
+
+def test_one_at_a_time() -> None:
+    cluster = with_learner()
+    cluster.tell("a", ReconfigurationWanted(0, 1, add="x"))
+    cluster.tell("a", ReconfigurationWanted(0, 2, remove="b"))
+    assert cluster["a"].answers == ["accepted", "another reconfiguration is not green yet"]
+    cluster.run()
+    assert remove(cluster, "b", "c") == "accepted"
+    cluster.settle()
+    assert cluster["a"].configurations == [("a", "b", "c", "x"), ("a", "b", "x")]
+
+
+def test_of_two_at_once_the_first_in_the_order_takes_effect() -> None:
+    cluster = with_learner()
+    cluster.tell("a", ReconfigurationWanted(0, 1, add="x"))
+    cluster.tell("b", ReconfigurationWanted(0, 1, remove="c"))
+    cluster.settle()
+    assert [cluster[name].configurations for name in "abc"] == [[("a", "b", "c", "x")]] * 3
+    assert not cluster.report().violations
+
+
+@pytest.mark.parametrize(
+    ("wanted", "reason"),
+    [
+        (ReconfigurationWanted(0, 1, add="y"), "y is not here"),
+        (ReconfigurationWanted(0, 1, add="a"), "is or was a server"),
+        (ReconfigurationWanted(0, 1, remove="q"), "q is no server"),
+        (ReconfigurationWanted(0, 1), "one server is added or removed"),
+        (ReconfigurationWanted(0, 1, add="x", rule=Monarch("q")), "not even all servers"),
+    ],
+)
+def test_what_is_refused(wanted: ReconfigurationWanted, reason: str) -> None:
+    cluster = with_learner()
+    cluster.tell("a", wanted)
+    assert reason in cluster["a"].answers[-1]
+
+
+def test_nothing_is_changed_outside_of_a_primary_or_without_a_quorum_of_the_new_set() -> None:
+    cluster = with_learner()
+    cluster.view("a", "b")
+    cluster.run()
+    cluster.tell("a", ReconfigurationWanted(0, 1, remove="b"))  # a alone of a and c would be no quorum with b gone
+    assert cluster["a"].answers[-1] == "those who are here would be no quorum of the new set"
+    cluster.view("a", "x")
+    cluster.run()
+    cluster.tell("a", ReconfigurationWanted(0, 1, add="x"))
+    assert cluster["a"].answers[-1] == "there is no primary component here"
+
+
+def yellow_reconfiguration() -> Cluster:
+    """The reconfiguration that adds x is yellow at a and b, and green nowhere; c and x do not have it."""
+    cluster = with_learner()
+    cluster.tell("a", ReconfigurationWanted(0, 1, add="x"))
+    cluster.step("a")
+    cluster.step("b")
+    return cluster
+
+
+def test_a_yellow_reconfiguration_counts_already() -> None:
+    cluster = yellow_reconfiguration()
+    cluster.view("a", "b")  # a majority of the old set, half of the new one
+    cluster.run("a", "b")
+    assert cluster["a"].standing == "regular" and not cluster["a"].replica.flow.is_primary
+    cluster.view("c", "x")
+    cluster.run("c", "x")
+    assert not cluster["c"].replica.flow.is_primary
+    cluster.view("a", "b", "x")
+    cluster.settle()
+    assert cluster["x"].configurations == [("a", "b", "c", "x")] and not cluster.report().violations
+
+
+def test_a_reconfiguration_waits_for_a_quorum_of_the_new_set() -> None:
+    """Sent in one view, and again in another, where those who are there are no quorum of the new set."""
+    cluster = with_learner()
+    cluster.tell("a", ReconfigurationWanted(0, 1, add="x"))
+    cluster.view("a", "b")
+    cluster.run("a", "b")
+    cluster.append("b", b"behind it")
+    cluster.run("a", "b")
+    assert cluster["a"].configurations == [] and b"behind it" not in cluster["b"].green
+    cluster.view("a", "b", "c")
+    cluster.settle()
+    assert cluster["a"].configurations == [("a", "b", "c", "x")] and b"behind it" in cluster["c"].green
+    assert not cluster.report().violations
+
+
+def test_a_removed_server_says_good_bye_when_all_know() -> None:
+    cluster = with_learner()
+    assert add(cluster, "a", "x") == "accepted" and remove(cluster, "a", "c") == "accepted"
+    cluster.settle()
+    assert cluster["c"].replica.standing is Standing.REMOVED
+    cluster.view("a", "b")
+    cluster.run()
+    assert cluster["a"].replica.flow.is_primary
+    cluster.tell("a", ReconfigurationWanted(0, 1, add="c"))
+    assert "is or was a server" in cluster["a"].answers[-1]
+
+
+def test_white_asks_for_the_servers_of_the_green_prefix() -> None:
+    cluster = with_learner()
+    add(cluster, "a", "x")
+    cluster.settle()
+    cluster.view("a", "b", "c")
+    cluster.run()
+    cluster.append("a", b"new")
+    cluster.settle()
+    place = cluster["a"].replica.ledger.queue.green
+    assert cluster["a"].replica.flow.white < place  # x does not have it
+    cluster.view("a", "b", "c", "x")
+    cluster.settle()
+    assert cluster["a"].replica.flow.white == place and not cluster.report().violations
+
+
+def test_votes_are_given_to_new_servers() -> None:
+    cluster = with_learner(quorum=Weighted({"a": 3, "b": 1, "c": 1}))
+    cluster.tell("a", ReconfigurationWanted(0, 1, add="x", votes=(("x", 5),)))
+    cluster.settle()
+    cluster.view("x", "b")
+    cluster.run()
+    assert cluster["b"].replica.flow.is_primary  # 6 of 10
+
+
+def test_learners_do_not_count_under_dynamic_voting_either() -> None:
+    cluster = with_learner(quorum=DynamicVoting(1))
+    cluster.view("c", "x")  # half of the last primary by heads, one of its three votes
+    cluster.run("c", "x")
+    assert not cluster["c"].replica.flow.is_primary
+    cluster.view("a", "b")
+    cluster.run()
+    assert cluster["a"].replica.flow.is_primary
+
+
+def test_founders_must_be_the_same_everywhere() -> None:
+    cluster = Cluster("a", "b", "c")
+    cluster["c"].replica.ledger.queue.configuration = Cluster("a", "c")["a"].replica.ledger.queue.configuration
+    cluster.view("a", "b", "c")
+    cluster.run()
+    assert cluster["c"].standing == "waiting" and "configuration 0" in why_no_primary(cluster["c"].replica)
+    assert cluster["a"].replica.flow.is_primary and cluster["a"].replica.session.servers == ("a", "b")
+
+
+# --- state transfer --------------------------------------------------------------------------------------------------
+
+
+def with_snapshot(size: int = 100_000) -> Cluster:
+    """Everything is white and forgotten at a, b and c: a snapshot stands for it."""
+    cluster = joined("a", "b", "c", snapshots=True)
+    for number in range(5):
+        cluster.append("abc"[number % 3], b"%d" % number, b"%d again" % number)
+        cluster.run()
+    cluster.settle()
+    for name in "abc":
+        cluster.tell(name, SnapshotOffered(0, 8, b"s" * size))
+    cluster.settle()
+    return cluster
+
+
+def test_nothing_is_forgotten_that_no_snapshot_covers() -> None:
+    cluster = joined("a", "b", "c", snapshots=True)
+    cluster.append("a", b"x")
+    cluster.settle()
+    queue = cluster["a"].replica.ledger.queue
+    assert cluster["a"].white == 1 and queue.forgotten == 0
+    cluster.tell("a", SnapshotOffered(0, 1, b"state"))
+    assert queue.forgotten == 1
+    assert cluster.restart("a").installed == [(1, b"state")]
+
+
+def test_a_learner_gets_the_snapshot_and_what_follows() -> None:
+    cluster = with_snapshot()
+    assert cluster["a"].replica.ledger.queue.forgotten == 8
+    cluster.join("x")
+    cluster.view("a", "b", "c", "x")
+    cluster.settle()
+    assert cluster["x"].installed == [(8, b"s" * 100_000)] and cluster["x"].green == [b"4", b"4 again"]
+    assert add(cluster, "b", "x") == "accepted"
+    cluster.settle()
+    assert cluster["x"].configurations and not cluster.report(stable=True).violations
+
+
+def test_a_transfer_goes_on_where_it_was_broken_off() -> None:
+    cluster = with_snapshot(size=900_000)
+    cluster.join("x")
+    cluster.view("a", "b", "c", "x")
+    cluster.run()
+    cluster.tell("x", TimerFired(0, "pace"))
+    cluster.run()
+    ledger = cluster["x"].replica.ledger
+    assert ledger.arriving is not None
+    had = ledger.arriving.size
+    assert 0 < had < 900_000
+    cluster.restart("x")
+    found = cluster["x"].replica.ledger.arriving
+    assert found is not None and found.size == had
+    cluster.view("b", "c", "x")
+    for _ in range(12):
+        cluster.settle()
+    assert cluster["x"].installed == [(8, b"s" * 900_000)] and cluster["x"].replica.flow.is_primary
+
+
+def test_who_cannot_be_helped_says_why() -> None:
+    cluster = joined("a", "b", "c")
+    cluster.append("a", b"x")
+    cluster.settle()  # white, and forgotten without a snapshot
+    cluster.join("x")
+    cluster.view("a", "b", "c", "x")
+    cluster.settle()
+    text = why_no_primary(cluster["x"].replica)
+    assert cluster["x"].standing == "learning" and "has no snapshot" in text
+
+
+def test_a_server_that_fell_behind_catches_up_and_takes_part_again() -> None:
+    """x was a learner when the others forgot what it lacks; it was added meanwhile."""
+    cluster = with_snapshot()
+    cluster.join("x")
+    cluster.view("a", "b", "c", "x")
+    cluster.settle()
+    cluster.tell("a", ReconfigurationWanted(0, 1, add="x"))
+    for name in "abc":
+        cluster.step(name)
+    cluster.view("a", "b", "c")  # x does not hear of it
+    cluster.run("a", "b", "c")
+    assert cluster["a"].configurations == [("a", "b", "c", "x")]
+    cluster.append("a", b"late")
+    cluster.settle()
+    cluster.view("a", "b", "c", "x")
+    cluster.settle()
+    assert primaries(cluster) == "abcx" and cluster["x"].green[-1] == b"late"
+    assert not cluster.report(stable=True).violations
+
+
+def test_majority_of_five_after_two_more() -> None:
+    cluster = with_learner()
+    add(cluster, "a", "x")
+    cluster.join("y")
+    cluster.view("a", "b", "c", "x", "y")
+    cluster.settle()
+    assert add(cluster, "c", "y") == "accepted"
+    cluster.settle()
+    configuration = cluster["y"].replica.ledger.queue.configuration
+    assert configuration.servers == ("a", "b", "c", "x", "y")
+    assert configuration.describe() == Majority(tuple("abcxy")).describe()
+    for name in "abcxy":
+        cluster.restart(name)  # all stop, and come back
+    cluster.view("c", "x", "y")
+    cluster.run()
+    assert cluster["y"].replica.flow.is_primary and not cluster.report().violations
