@@ -10,7 +10,7 @@ from isotone.trace.events import Row, ViewDelivered
 
 
 def main() -> None:
-    drawn = plan_of("17", Setting(size=Size.SMALL, nodes=3))
+    drawn = plan_of("17", Setting(size=Size.SMALL, nodes="3"))
     faults = (
         Partition(at=300_000, sides=(("d1", "d2"), ("d3",))),
         Crash(at=500_000, node="d2"),

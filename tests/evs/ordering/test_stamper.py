@@ -47,7 +47,7 @@ def test_a_visit_promises_even_when_nothing_is_stamped() -> None:
     each.want_line()
     assert each.is_waiting()
     each.seen([Unit(UnitKind.BUNDLE, Service.AGREED, 1, 1, 1, 40, 0)])
-    assert each.originate(site_sequence=3, site_lamport=5, bytes_max=0) == Origination([], 3, 40)
+    assert each.originate(site_sequence=3, site_lamport=5, bytes_max=0) == Origination([], 3, 40, urgent=True)
     assert each.promise == (3, 40) and not each.is_waiting()
 
 
