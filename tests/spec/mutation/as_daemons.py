@@ -110,7 +110,7 @@ class _Translator:
     def _send(self, row: Row, entry: trace.Sent) -> None:
         daemon = self._daemons[entry.client]
         first = self._sequences[daemon] + 1 + entry.digests[0] % 3  # they grow, not by one
-        service = RELABELLED[entry.digests[0] % len(RELABELLED)]
+        service = min(RELABELLED[entry.digests[0] % len(RELABELLED)], entry.service)  # what was not safe never is
         for offset in range(len(entry.lengths)):
             self._sent[entry.client, entry.first_sequence + offset] = (daemon, first + offset, entry.service, service)
         self._sequences[daemon] = first + len(entry.lengths) - 1
