@@ -116,21 +116,7 @@ def _with(row: Row, name: str) -> str:
 
 
 def _ratios(summary: Summary) -> str:
-    lines = [
-        (
-            ratio.variant,
-            ratio.packing,
-            ratio.service,
-            f"{ratio.size:,}",
-            str(ratio.senders),
-            ratio.path,
-            ratio.peer,
-            ratio.peer_path,
-            f"{ratio.throughput:.2f}",
-            f"{ratio.cpu:.3f}",
-        )
-        for ratio in summary.ratios
-    ]
+    lines = [(*ratio.case(), f"{ratio.throughput:.2f}", f"{ratio.cpu:.3f}") for ratio in summary.ratios]
     heads = ("variant", "peer's packing", "service", "bytes", "senders", "path", "peer", "its path")
     return _table("Ours over the better peer", (*heads, "throughput", "CPU"), lines)
 

@@ -56,6 +56,11 @@ class Ratio(msgspec.Struct, frozen=True, kw_only=True):
     throughput: float
     cpu: float
 
+    def case(self) -> tuple[str, ...]:
+        """What was compared, for a line of a table."""
+        numbers = (f"{self.size:,}", str(self.senders))
+        return self.variant, self.packing, self.service, *numbers, self.path, self.peer, self.peer_path
+
 
 def spread_of(values: Sequence[float]) -> tuple[float, float]:
     """The lower and the upper quartile; of one value that value."""

@@ -50,18 +50,7 @@ def ratios_table(ratios: Sequence[Ratio]) -> Table:
     table.add_column("throughput", justify="right")
     table.add_column("CPU", justify="right")
     for ratio in ratios:
-        table.add_row(
-            ratio.variant,
-            ratio.packing,
-            ratio.service,
-            f"{ratio.size:,}",
-            str(ratio.senders),
-            ratio.path,
-            ratio.peer,
-            ratio.peer_path,
-            f"{ratio.throughput:.2f}×",
-            f"{ratio.cpu:.3f}×",
-        )
+        table.add_row(*ratio.case(), f"{ratio.throughput:.2f}×", f"{ratio.cpu:.3f}×")
     return table
 
 
