@@ -243,7 +243,7 @@ def test_what_groups_say_about_a_daemon_view_that_is_over_is_not_told_to_the_nex
     stack, membership = stack_of(), Told(now)
     said: list[Action] = []
     for view in (over, now):
-        said += [StateInterest(view, "s", ("g",)), ChangeInterest(view, "s", "h", True, (4, 1))]
+        said += [StateInterest(view, "s", ("g",)), ChangeInterest(view, "s", "h", True)]
     monkeypatch.setattr(stack, "membership", membership)
     monkeypatch.setattr(stack.groups, "handle", lambda event: said)
     stack.handle(b4.Requested(5, ClientId(ME, "a", 1), b4.Connect()))

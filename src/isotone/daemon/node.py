@@ -176,8 +176,8 @@ class Node(Reports):
         if self.phase is not Phase.RUNNING:
             return self.end_reason or self.phase.value
         membership, groups = self.stack.membership, self.stack.groups
-        if membership.node.peers.conflict:
-            return membership.node.peers.conflict
+        if conflict := membership.node.peers.conflict(self.now()):
+            return conflict
         if self.shell.stack_lane.held:
             return "the disk has not kept the floors yet"
         network = membership.node.network

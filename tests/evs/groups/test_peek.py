@@ -38,11 +38,11 @@ def in_two_sites() -> Bench:
 def test_the_first_member_of_a_site_and_the_last_are_told() -> None:
     bench = in_two_sites()
     bench.units(bench.joining(A2), bench.joining(A3), bench.joining(B2))
-    assert bench.actions == [ChangeInterest(view_id(1), "y", "g", True, (4, 1))]
+    assert bench.actions == [ChangeInterest(view_id(1), "y", "g", True)]
     bench.units(bench.leaving(A2), bench.leaving(A3))
     assert bench.actions == []
     bench.units(bench.killing(B2))
-    assert bench.actions == [ChangeInterest(view_id(1), "y", "g", False, (9, 1))]
+    assert bench.actions == [ChangeInterest(view_id(1), "y", "g", False)]
 
 
 def test_all_groups_of_all_sites_are_stated_when_they_are_known() -> None:

@@ -77,7 +77,8 @@ def test_addresses_follow_the_packets() -> None:
 def test_another_daemon_with_our_name_is_refused_and_we_know_it() -> None:
     table = peers()
     learned, reason = table.learn(card("me", 1, identity=identity("other")), Address("o.1"), 0)
-    assert learned is Learned.REFUSED and "another daemon" in reason and table.conflict == reason
+    assert learned is Learned.REFUSED and "another daemon" in reason and table.conflict(1) == reason
+    assert table.conflict(CLAIM_US) == "", "nobody has claimed it for a while"
 
 
 def test_another_daemon_with_our_identity_is_refused() -> None:
@@ -126,7 +127,7 @@ def test_a_copy_of_ourselves_is_known_by_its_address() -> None:
     table = Peers(ME, identity("me"), MembershipSettings(), Address("me.1"))
     assert learn(table, card("me", 2)) is Learned.ECHO
     assert table.learn(card("me", 2, address="z.1"), Address("z.1"), 0)[0] is Learned.REFUSED
-    assert table.conflict == "another daemon at z.1 has the name and the identity of me"
+    assert table.conflict(1) == "another daemon at z.1 has the name and the identity of me"
 
 
 def test_an_earlier_incarnation_that_lives_on_elsewhere_learns_why() -> None:

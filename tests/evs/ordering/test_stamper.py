@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from isotone.core.choice import Choice
 from isotone.core.services import Service
 from isotone.evs.links.ring import Origination
 from isotone.evs.ordering.delivery import Delivery
@@ -121,3 +124,58 @@ def test_the_reported_line_stands_still_while_too_much_is_kept() -> None:
     delivery.lines.report(1, 1)
     delivery.lines_moved()
     assert each.agreed_line() == 2
+
+
+def test_names_are_forgotten_once_an_agreed_unit_stands_behind_them() -> None:
+    """Reference: D-forget."""
+    each = stamper()
+    each.names_max = 2
+    each.submit([draft("a", service=Service.FIFO), draft("b", service=Service.FIFO), draft("c"), draft("c")])
+    assert [unit.previous for unit in visit(each)] == [0, 0, 0, 3], "three are kept: nothing agreed is behind the first"
+    each.submit([draft("d", service=Service.FIFO), draft("a", service=Service.FIFO)])
+    fresh, returned = visit(each, 4, 4 * TICK)
+    assert fresh.previous == 0, "nobody was forgotten before it came"
+    assert returned.previous == 4, "behind the last agreed unit, which is behind all that was forgotten"
+    assert returned.weak_before == (2, 0), "with the past of the forgotten"
+    for number in range(100):
+        each.submit([draft(f"new{number}")])
+    visit(each, 6, 6 * TICK)
+    assert len(each._pasts) == 2
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_name_that_was_forgotten_still_stands_behind_its_former_self(seed: int) -> None:
+    """Reference: [Spread 2.9.2], D-forget."""
+    choice = Choice(f"forget/{seed}")
+    each = stamper()
+    each.names_max = 2
+    sent: dict[int, tuple[str, int]] = {}
+    units: list[Unit] = []
+    for number in range(60):
+        name = choice.pick(["a", "b", "c", "d", "e"])
+        service = choice.pick([Service.RELIABLE, Service.FIFO, Service.CAUSAL, Service.AGREED, Service.SAFE])
+        each.submit([draft(name, service=service)])
+        units += visit(each, number, number * TICK)
+        sent[units[-1].sequence] = (name, number)
+    receiver, delivered = Delivery(Lines.of(2)), list[Unit]()
+    arriving = list(units)
+    choice.shuffle(arriving)
+    while arriving:
+        delivered += receiver.take([arriving.pop()])
+        if choice.chance(0.3):
+            line = receiver.lines.sites[0].promised * TICK
+            receiver.lines.sites[1].promise(0, line)
+            receiver.lines.report(0, choice.below(line + 1))
+            receiver.lines.report(1, choice.below(line + 1))
+            delivered += receiver.lines_moved()
+    receiver.lines.sites[1].promise(0, 100 * TICK)
+    receiver.lines.report(0, 100 * TICK)
+    receiver.lines.report(1, 100 * TICK)
+    delivered += receiver.lines_moved()
+    assert sorted(unit.sequence for unit in delivered) == sorted(sent), "everything, once"
+    seen: set[int] = set()
+    for unit in delivered:
+        name, number = sent[unit.sequence]
+        if unit.service.is_fifo:
+            assert all(before in seen for before, (other, at) in sent.items() if other == name and at < number)
+        seen.add(unit.sequence)

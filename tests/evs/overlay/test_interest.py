@@ -59,7 +59,7 @@ def test_the_same_branches_as_the_dumb_version(
         for source in names:
             needing = dumb.branches_needing(source, groups)
             assert fast.branches_needing(source, groups) == needing
-            assert sorted(needing + fast.branches_pruned(source, groups)) == list(routes.children(source, at))
+            assert set(needing) <= set(routes.children(source, at))
         assert fast.sites_needing(groups) == tuple(name for name in names if dumb.wants(name, groups))
 
 
@@ -102,7 +102,6 @@ CHAIN = Routes(topology("ab1 bc1 cd1"))
 def test_a_join_far_away_opens_the_branch_towards_it() -> None:
     interest = Interest(CHAIN, "b")
     assert interest.branches_needing("a", ("g1",)) == ()
-    assert interest.branches_pruned("a", ("g1",)) == ("c",)
     assert interest.change(InterestChanged(0, "d", "g1", True))
     assert interest.branches_needing("a", ("g1",)) == ("c",)
     assert interest.branch_towards("a", "d") == "c"

@@ -180,10 +180,13 @@ class ChangeLog:
             log.info("a daemon is not known any more", extra={"fields": {"daemon": name}})
         for where, claim in peers.recent_claims(at):
             self.refusals.tell(f"{claim.name} at {where}", claim.reason, "a daemon is refused")
-        if peers.conflict != self._conflict:
-            self._conflict = peers.conflict
-            if peers.conflict:
-                log.error("somebody claims our name or identity", extra={"fields": {"reason": peers.conflict}})
+        conflict = peers.conflict(at)
+        if conflict != self._conflict:
+            self._conflict = conflict
+            if conflict:
+                log.error("somebody claims our name or identity", extra={"fields": {"reason": conflict}})
+            else:
+                log.info("nobody claims our name or identity any more")
 
     def _tell_peer(self, name: str, now: tuple[str, ...], before: tuple[str, ...]) -> None:
         suspected, refused, refuses, gone = now

@@ -8,7 +8,6 @@ from isotone.core.codec.fragment import MESSAGE_BYTES_MAX
 from isotone.core.contract import Action
 from isotone.core.ids import DaemonViewId
 from isotone.evs.ordering.stamper import Draft
-from isotone.evs.ordering.units import Position
 
 
 class Submit(Action, frozen=True, gc=False):
@@ -29,17 +28,16 @@ class StateInterest(Action, frozen=True, gc=False):
 
 
 class ChangeInterest(Action, frozen=True, gc=False):
-    """A site got its first member of a group, or lost its last, by the unit at this place of the order.
+    """A site got its first member of a group, or lost its last.
 
-    A loss says nothing about joins of the site that stand behind that place and may have been received already; nor
-    does either about another daemon view.
+    A loss says nothing about joins of the site that stand behind it and may have been received already; nor does either
+    about another daemon view.
     """
 
     view: DaemonViewId
     site: str
     group: str
     interested: bool
-    position: Position
 
 
 class GroupsSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -104,8 +104,8 @@ class Desk:
     def _disconnect(self, client: ClientId, session: _Session) -> list[Draft]:
         del self._sessions[client]
         self._roster.disconnect(client)
-        if not session.wanted:
-            return []  # it is in no group, or its leave is on the way
+        if not session.wanted and session.next_sequence == 1:
+            return []  # it is in no group, or its leave is on the way; and whoever sent leaves an AGREED unit: D-forget
         return [self._control(client, KillMessage(client.name, client.session))]
 
     def _join(self, client: ClientId, session: _Session, group: str, *, busy: bool) -> list[Draft]:

@@ -319,18 +319,18 @@ class Groups:
         if isinstance(message, KillMessage):
             names = self.roster.groups_of(client)
             self._changes.kill(client, stamp, out)
-            out += self._sites.left(self.roster, client, names, unit.position)
+            out += self._sites.left(self.roster, client, names)
             return
         joins, name = isinstance(message, JoinMessage), message.group
         if self.roster.has(client, name) is joins:
             raise RemoteProtocolError("a join of a member, or a leave of somebody else")
         if joins:
             self.desk.joining.pop((client, name), None)
-            out += self._sites.joined(self.roster, client, name, unit.position)
+            out += self._sites.joined(self.roster, client, name)
             self._changes.join(client, name, stamp, out)
         else:
             self._changes.leave(client, name, stamp, out)
-            out += self._sites.left(self.roster, client, [name], unit.position)
+            out += self._sites.left(self.roster, client, [name])
 
     def _sender(self, unit: Unit) -> DaemonId:
         return self.view.members[unit.daemon]

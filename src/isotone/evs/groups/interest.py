@@ -12,7 +12,6 @@ from isotone.core.ids import NO_DAEMON_VIEW, ClientId, DaemonId, DaemonViewId
 from isotone.core.views import DaemonView
 from isotone.evs.groups.actions import ChangeInterest, StateInterest
 from isotone.evs.groups.roster import Roster
-from isotone.evs.ordering.units import Position
 from isotone.evs.overlay.topology import Topology
 
 
@@ -47,20 +46,20 @@ class Sites:
             out.append(StateInterest(self._view, site, tuple(sorted(groups))))
         return out
 
-    def joined(self, roster: Roster, client: ClientId, name: str, position: Position) -> list[Action]:
+    def joined(self, roster: Roster, client: ClientId, name: str) -> list[Action]:
         """A client is about to become a member."""
         site = self._site_of.get(client.daemon)
         if site is None or self._has_members(roster, site, name):
             return []
-        return [ChangeInterest(self._view, site, name, True, position)]
+        return [ChangeInterest(self._view, site, name, True)]
 
-    def left(self, roster: Roster, client: ClientId, names: Sequence[str], position: Position) -> list[Action]:
+    def left(self, roster: Roster, client: ClientId, names: Sequence[str]) -> list[Action]:
         """A client is no member of these any more."""
         site = self._site_of.get(client.daemon)
         if site is None:
             return []
         lost = [name for name in names if not self._has_members(roster, site, name)]
-        return [ChangeInterest(self._view, site, name, False, position) for name in lost]
+        return [ChangeInterest(self._view, site, name, False) for name in lost]
 
     def _has_members(self, roster: Roster, site: str, name: str) -> bool:
         group = roster.by_name.get(name)

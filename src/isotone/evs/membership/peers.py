@@ -92,7 +92,8 @@ class Peers:
     malformed: int = 0  # messages that contradict themselves
     turned_away: int = 0  # strangers for whom there was no place
     unwanted: set[str] = field(default_factory=set)  # names that the settings took out at run time
-    conflict: str = ""  # somebody else is there under our own name or identity
+    _conflict: str = ""  # somebody else was there under our own name or identity
+    _conflict_heard_at: int = 0
     by_name: dict[str, Peer] = field(default_factory=dict)
     by_address: dict[Address, Peer] = field(default_factory=dict)
     claims: dict[Address, Claim] = field(default_factory=dict)  # latest last
@@ -190,14 +191,15 @@ class Peers:
                 if card.incarnation < self.me.incarnation or (is_same and self.address in ("", card.address)):
                     return None  # our own words, or those of an earlier incarnation, still on their way
                 if is_same:
-                    self.conflict = f"another daemon at {source} has the name and the identity of {self.me.name}"
+                    self._conflict = f"another daemon at {source} has the name and the identity of {self.me.name}"
                 else:
-                    self.conflict = f"a later incarnation of {self.me.name} is at {source}"
+                    self._conflict = f"a later incarnation of {self.me.name} is at {source}"
             elif card.name == self.me.name:
-                self.conflict = f"another daemon at {source} has the name {self.me.name}"
+                self._conflict = f"another daemon at {source} has the name {self.me.name}"
             else:
-                self.conflict = f"{card.name} at {source} has the identity of {self.me.name}"
-            return self.conflict
+                self._conflict = f"{card.name} at {source} has the identity of {self.me.name}"
+            self._conflict_heard_at = at
+            return self._conflict
         if card.name in self.unwanted:
             return f"{card.name} was removed from the settings of {self.me.name}"
         if highest_common([self.settings.versions, card.versions]) is None:
@@ -210,6 +212,10 @@ class Peers:
         if peer is not None and peer.identity not in (b"", card.identity) and self._is_held(card.name, at):
             return f"the name {card.name} is taken by a daemon with another identity"
         return ""
+
+    def conflict(self, at: int) -> str:
+        """Who claims our own name or identity; empty when nobody does any more."""
+        return self._conflict if at - self._conflict_heard_at < CLAIM_US else ""
 
     def _is_held(self, name: str, at: int) -> bool:
         peer = self.by_name.get(name)

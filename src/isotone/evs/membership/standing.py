@@ -72,6 +72,6 @@ def _refusals(node: Node, peers: list[Peer], at: int) -> list[Exclusion]:
     found += [Exclusion(peer.name, f"it refuses us: {peer.refuses}", peer.heard_at) for peer in peers if peer.refuses]
     claims = node.peers.recent_claims(at)
     found += [Exclusion(each.name, f"we refuse it at {where}: {each.reason}", each.at) for where, each in claims]
-    if node.peers.conflict:
-        found.append(Exclusion(node.me.name, node.peers.conflict, node.at))
+    if conflict := node.peers.conflict(at):
+        found.append(Exclusion(node.me.name, conflict, node.at))
     return found

@@ -7,6 +7,8 @@ its site wait for room on a link, because whatever is stamped holds up everythin
 everywhere: bulk waits before it is stamped, not behind. Sessions take turns; fragments of large messages are stamped
 when nothing else waits. D-tick units stand at multiples of `TICK` and fragments in between, so that bulk does not drive
 the clock of its site ahead of the others', which would all have to catch up before anything of that time is delivered.
+D-forget only so many private names are remembered. Whoever sends under a name that was forgotten, or is new, stands
+behind an AGREED or SAFE unit stamped here after all that was forgotten: who delivered that one has delivered these.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ UNIT_FRAME = 1
 BULK_FRAME = 4  # a unit too, but a fragment of a large message: links let others overtake it
 UNIT_OVERHEAD_BYTES = 64
 UNLIMITED = 1 << 62
+NAMES_MAX = 65_536  # whose past is remembered in a daemon view: D-forget
 TICK = 1024  # the Lamport clock goes on by so much for a unit, and by 1 for a fragment of a large message: D-tick
 
 
@@ -51,9 +54,9 @@ def frame_kind(unit: Unit) -> int:
 
 
 class SessionPast(msgspec.Struct):
-    """What a session has sent in this daemon view."""
+    """What was sent under one private name in this daemon view, or under all that were forgotten."""
 
-    previous: int = 0  # site sequence of its last reliable unit
+    previous: int = 0  # site sequence of the last reliable unit, or of an AGREED or SAFE one behind it: D-forget
     weak: int = 0  # of its last RELIABLE, FIFO or CAUSAL one
     agreed: Position = BEFORE_ALL  # of its last AGREED or SAFE one
 
@@ -67,6 +70,7 @@ class Stamper:
     delivery: Delivery
     window_bytes: int  # this daemon's share of what the site may have unstable
     kept_bytes_max: int = UNLIMITED  # above this the line that is reported does not rise: see `agreed_line`
+    names_max: int = NAMES_MAX
     lamport: int = 0  # at least the time of every unit received, sent or promised here
     unstable_bytes: int = 0  # stamped here and not yet known to be received by all
     waiting_bytes: int = 0  # of all drafts that wait
@@ -83,7 +87,9 @@ class Stamper:
     _reported: int = 0
     _born: list[Unit] = field(default_factory=list)  # stamped since the last `take_born`
     _unstable: deque[tuple[int, int]] = field(default_factory=deque)  # time and cost of what was stamped here
-    _sessions: dict[str, SessionPast] = field(default_factory=dict)
+    _pasts: dict[str, SessionPast] = field(default_factory=dict)  # by private name, the longest unused first
+    _forgotten: SessionPast = field(default_factory=SessionPast)
+    _last_agreed: int = 0  # site sequence of the last AGREED or SAFE unit stamped here
     _line_wanted: bool = False
 
     def submit(self, drafts: Iterable[Draft]) -> None:
@@ -213,17 +219,40 @@ class Stamper:
         self._bulk[session] = self._unbegun.pop(session)
 
     def _stamp(self, draft: Draft, sequence: int, lamport: int) -> Unit:
-        past = self._sessions.setdefault(draft.session, SessionPast())
+        past = self._past_of(draft.session)
         head = (draft.kind, draft.service, self.site, self.daemon, sequence, lamport)
         previous = past.previous if sequence else 0
         past.previous = sequence or past.previous
         if draft.service.is_agreed:
             past.agreed = (lamport, self.daemon)
+            self._last_agreed = sequence
             return Unit(*head, previous, draft.body)
         weak = list(self.delivery.weak_past)
         weak[self.site] = max(weak[self.site], past.weak)
         past.weak = sequence or past.weak
         return Unit(*head, previous, draft.body, tuple(weak), max(self.delivery.agreed_past, past.agreed))
+
+    def _past_of(self, session: str) -> SessionPast:
+        past = self._pasts.pop(session, None)
+        if past is None:
+            forgotten = self._forgotten
+            past = SessionPast(forgotten.previous, forgotten.weak, forgotten.agreed)
+            while len(self._pasts) >= self.names_max and self._forgets_one():
+                pass
+        self._pasts[session] = past
+        return past
+
+    def _forgets_one(self) -> bool:
+        """Forget the name that was used longest ago, if an AGREED or SAFE unit stands behind all that it sent."""
+        name, past = next(iter(self._pasts.items()))
+        if past.previous > self._last_agreed:
+            return False
+        del self._pasts[name]
+        forgotten = self._forgotten
+        forgotten.previous = self._last_agreed
+        forgotten.weak = max(forgotten.weak, past.weak)
+        forgotten.agreed = max(forgotten.agreed, past.agreed)
+        return True
 
 
 def _anew(drafts: list[Draft]) -> list[Draft]:

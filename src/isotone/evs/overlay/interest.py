@@ -93,11 +93,6 @@ class Interest:
         found = self._cache.get(key)
         return self._look_up(key) if found is None else found
 
-    def branches_pruned(self, source: str, groups: tuple[str, ...]) -> tuple[str, ...]:
-        """The children of this site in the source's tree to which metadata alone may go."""
-        needing = self.branches_needing(source, groups)
-        return tuple(child for child in self.routes.children(source, self.at) if child not in needing)
-
     def branch_towards(self, source: str, site: str) -> str | None:
         """The child through which a site gets what comes from the source, for content that it is owed after all."""
         return self.routes.branch_towards(source, self.at, site)

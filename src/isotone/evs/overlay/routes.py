@@ -62,15 +62,6 @@ class Routes:
         """The site from which ``at`` gets what came from ``source``; none at the source itself and when cut off."""
         return self.tree(source).parent.get(at)
 
-    def child_links(self, source: str, at: str) -> tuple[Link, ...]:
-        """The links over which ``at`` forwards what came from ``source``."""
-        return tuple(self.link(at, child) for child in self.children(source, at))
-
-    def parent_link(self, source: str, at: str) -> Link | None:
-        """The link over which ``at`` gets what came from ``source``."""
-        parent = self.parent(source, at)
-        return None if parent is None else self.link(parent, at)
-
     def below(self, source: str, branch: str) -> tuple[str, ...]:
         """The sites that are reached from ``source`` through ``branch``, itself included."""
         return self.tree(source).below.get(branch, ())

@@ -74,11 +74,6 @@ class Topology(msgspec.Struct, frozen=True, gc=False):
         """The site of this name."""
         return next(site for site in self.sites if site.name == name)
 
-    def without_site(self, name: str) -> Topology:
-        """The topology after all daemons of a site are gone."""
-        sites = tuple(site for site in self.sites if site.name != name)
-        return Topology(sites, tuple(link for link in self.links if name not in (link.a, link.b)))
-
     def with_weights(self, weights: Sequence[int]) -> Topology:
         """The same links, in their order, with other weights."""
         assert len(weights) == len(self.links)
