@@ -65,7 +65,14 @@ def test_every_part_is_measured_and_written_down(report: dict[str, Any]) -> None
     assert all(math.isfinite(figure["value"]) for figure in report["figures"])
     for figure in report["figures"]:
         assert figure["name"] in report["text"]
-    for part in ("10 clients and groups", "idle daemons", "is disconnected", "senders wait", "over 1 seeds"):
+    for part in (
+        "10 clients and groups",
+        "idle daemons",
+        "is disconnected",
+        "senders wait",
+        "at 2 daemons wait",
+        "over 1 seeds",
+    ):
         assert part in report["progress"]
 
 
@@ -101,6 +108,12 @@ def test_senders_wait_and_go_on(report: dict[str, Any]) -> None:
     (held,) = figures(report, "block, held")
     assert 0 < held["value"] <= 16, "twice the buffer"
     assert held["goal"] == "at most 16"
+
+
+def test_a_sender_at_another_daemon_waits_too(report: dict[str, Any]) -> None:
+    (taken,) = figures(report, "block far, taken while")
+    (held,) = figures(report, "block far, held")
+    assert taken["value"] == 0 and 8 <= held["value"] <= 16, "between the buffer and twice that"
 
 
 def test_the_goal_of_the_seeds_is_for_a_hundred(report: dict[str, Any]) -> None:

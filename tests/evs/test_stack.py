@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from types import SimpleNamespace
 
 import pytest
@@ -24,20 +25,23 @@ from isotone.core.contract import (
     TimerFired,
     WriteStream,
 )
-from isotone.core.ids import NO_DAEMON, ClientId, DaemonId, DaemonViewId
+from isotone.core.ids import NO_DAEMON, ClientId, DaemonId, DaemonViewId, GroupViewId
 from isotone.core.services import Service
-from isotone.evs.groups import ChangeInterest, StateInterest
+from isotone.core.views import DaemonView
+from isotone.evs.groups import ChangeInterest, StateInterest, Submit
+from isotone.evs.groups.messages import CODEC, HoldMessage
 from isotone.evs.links.tcp import Hello, pack_hello
 from isotone.evs.membership import MembershipSettings
+from isotone.evs.ordering.units import Unit, UnitKind
 from isotone.evs.overlay.interest import InterestChanged
 from isotone.evs.sessions.client_session import ClientSession, Life
 from isotone.evs.sessions.greeting import SERVER_MAGIC, pack_greeting
-from isotone.evs.sessions.notices import SendWanted
+from isotone.evs.sessions.notices import GroupsHeld, SendWanted
 from isotone.evs.sessions.server import ServerSessions
 from isotone.evs.sessions.settings import ClientSettings, ServerSettings
 from isotone.evs.sessions.table import DUE
 from isotone.evs.stack import Stack, StackSettings
-from isotone.evs.transport.events import InterestStated, Submitted
+from isotone.evs.transport.events import DeliverUnits, InterestStated, Submitted
 
 ME = DaemonId("d", 1)
 HANDSHAKE_US = ServerSettings().handshake_us
@@ -221,6 +225,66 @@ def test_without_sessions_streams_are_those_of_daemons() -> None:
     stack.handle(Started(0))
     stack.handle(StreamOpened(1, -1, Address("c.1"), True))
     assert CloseStream(-1) in stack.handle(StreamReceived(1, -1, pack_greeting(ClientSettings().versions)))
+
+
+# --- slow readers --------------------------------------------------------------------------------------------------
+
+
+def among(stack: Stack, *others: DaemonId) -> list[HoldMessage]:
+    """The daemon is in a view with these, as far as its groups know; what they are told of readers here from now on."""
+    members = (ME, *others)
+    view = DaemonView(DaemonViewId(9, ME), members, (ME,))
+    stack.groups.holds.move_on(view)
+    stack.groups.view, said = view, []
+    state = stack.groups.holds.state
+
+    def look(readers: Sequence[ClientId]) -> list[Submit]:
+        submits = state(readers)
+        for submit in submits:
+            message = CODEC.decode(submit.drafts[0].body)
+            assert isinstance(message, HoldMessage)
+            said.append(message)
+        return submits
+
+    stack.groups.holds.state = look  # type: ignore[method-assign]
+    return said
+
+
+def statement(stack: Stack, daemon: DaemonId, *readers: ClientId) -> DeliverUnits:
+    body = CODEC.encode(HoldMessage(tuple((reader.name, reader.session) for reader in readers)))
+    place = stack.groups.view.members.index(daemon)
+    return DeliverUnits([Unit(UnitKind.GROUPS, Service.FIFO, 0, place, 1, 1, 0, body, (0,))])
+
+
+def test_readers_that_are_played_beside_the_sessions_are_named_to_other_daemons() -> None:
+    stack, old = lone_stack(), ClientId(ME, "old", 7)
+    said = among(stack, DaemonId("e", 1))
+    stack.handle(GroupsHeld(1, ("g", "#old#d"), (old,)))
+    stack.handle(TimerFired(2, DUE))
+    assert said == [HoldMessage((("old", 7),))], "once, though the daemon looks after every event"
+    stack.handle(GroupsHeld(3, ()))
+    assert said == [HoldMessage((("old", 7),)), HoldMessage(())]
+
+
+def test_sends_wait_for_readers_beside_the_sessions_and_for_those_elsewhere() -> None:
+    shell = Shell(lone_stack())
+    shell.carry()
+    other = DaemonId("e", 1)
+    among(shell.stack, other)
+    deliver = shell.stack.groups.on_units
+    far = ClientId(other, "far", 1)
+    shell.stack.groups.roster.group("g", GroupViewId(DaemonViewId(9, ME)))
+    shell.stack.groups.roster.add(far, shell.stack.groups.roster.by_name["g"])
+    deliver(statement(shell.stack, other, far), 1)
+    shell.to_stack(TimerFired(2, DUE))  # whatever happens: it is looked at after every event
+    shell.send(10)
+    assert not shell.asked
+    shell.to_stack(GroupsHeld(3, ("g",), (ClientId(ME, "old", 7),)))
+    deliver(statement(shell.stack, other), 4)
+    shell.to_stack(TimerFired(5, DUE))
+    assert not shell.asked, "one of them is enough"
+    shell.to_stack(GroupsHeld(6, ()))
+    assert [type(each.request) for each in shell.asked] == [b4.Send]
 
 
 class Told:

@@ -1,7 +1,7 @@
 """A reader that stops, where the policy is ``block``: senders wait for it, and all go on when it reads again.
 
 In each round the reader reads, stops until nothing of anybody is taken any more, and goes on. At the end everybody must
-have heard everything that was taken.
+have heard everything that was taken. Once all are at one daemon, and once a sender is at another.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from isotone.core.errors import MachineError
 
 NAME = "sloth"
 GONE = "the reader that stopped was disconnected, in spite of the policy"
+CASES = {"block": 1, "block far": 2}
+"""How figures begin, and over how many daemons the senders are spread: one at each."""
 LIMITS = """\
 buffer_bytes_max = {buffer}
 slow_policy = "block"
@@ -43,19 +45,27 @@ class Round(msgspec.Struct, kw_only=True):
 
 async def measure_block(effort: ClientsEffort, say: Say) -> list[Figure]:
     """Rates, bytes and memory around each stop."""
-    with Daemons(1, limits=LIMITS.format(buffer=effort.buffer_bytes_max)) as (daemon,):
-        async with Crowd(daemon) as crowd:
-            sloth = await crowd.reader(NAME, SLOTH_SETTINGS)
-            await crowd.begin()
-            await crowd.window(effort.slow_seconds)
-            rounds = []
-            for number in range(effort.slow_rounds):
-                say(f"a reader stops and senders wait, {number + 1} of {effort.slow_rounds}")
-                each = await _stop(crowd, sloth, daemon, effort)
-                await _resume(crowd, sloth, each, effort)
-                rounds.append(each)
-            await _heard_all(crowd, sloth)
-            return _figures(rounds, effort, daemon)
+    figures = []
+    for case, daemons in CASES.items():
+        with Daemons(daemons, limits=LIMITS.format(buffer=effort.buffer_bytes_max)) as (daemon, *others):
+            async with Crowd(daemon, *others) as crowd:
+                rounds = await _rounds(crowd, daemon, effort, say)
+                figures += _figures(case, rounds, effort, daemon)
+    return figures
+
+
+async def _rounds(crowd: Crowd, daemon: DaemonProcess, effort: ClientsEffort, say: Say) -> list[Round]:
+    sloth = await crowd.reader(NAME, SLOTH_SETTINGS)
+    await crowd.begin()
+    await crowd.window(effort.slow_seconds)
+    rounds = []
+    for number in range(effort.slow_rounds):
+        say(f"a reader stops and {crowd.where} wait, {number + 1} of {effort.slow_rounds}")
+        each = await _stop(crowd, sloth, daemon, effort)
+        await _resume(crowd, sloth, each, effort)
+        rounds.append(each)
+    await _heard_all(crowd, sloth)
+    return rounds
 
 
 async def _stop(crowd: Crowd, sloth: Reader, daemon: DaemonProcess, effort: ClientsEffort) -> Round:
@@ -124,38 +134,42 @@ async def _heard_all(crowd: Crowd, sloth: Reader) -> None:
 # --- figures -------------------------------------------------------------------------------------------------------
 
 
-def _figures(rounds: list[Round], effort: ClientsEffort, daemon: DaemonProcess) -> list[Figure]:
-    return [*_rate_figures(rounds, effort), *_memory_figures(rounds, effort, daemon)]
+def _figures(case: str, rounds: list[Round], effort: ClientsEffort, daemon: DaemonProcess) -> list[Figure]:
+    return [*_rate_figures(case, rounds, effort), *_memory_figures(case, rounds, effort, daemon)]
 
 
-def _rate_figures(rounds: list[Round], effort: ClientsEffort) -> list[Figure]:
+def _rate_figures(case: str, rounds: list[Round], effort: ClientsEffort) -> list[Figure]:
     over = f"{windows(len(rounds), effort.slow_seconds)}; {OF_EACH}"
-    unit, name = "messages/s", "block, others"
+    unit, name = "messages/s", f"{case}, others"
     stopped = [each.stopped for each in rounds]
     ratios = [each.after / each.before for each in rounds]
     still = [each.until_still_s for each in rounds]
     resumed = [each.resume_s for each in rounds]
     return [
         median_figure(f"{name}, before", [each.before for each in rounds], unit, over),
-        median_figure("block, until senders stand still", still, "s", "without credits"),
-        median_figure("block, taken while they do", stopped, unit, "of all senders", "0"),
-        median_figure("block, until senders go on", resumed, "s", "when the reader reads again"),
+        median_figure(f"{case}, until senders stand still", still, "s", "without credits"),
+        median_figure(f"{case}, taken while they do", stopped, unit, "of all senders", "0"),
+        median_figure(f"{case}, until senders go on", resumed, "s", "when the reader reads again"),
         median_figure(f"{name}, after", [each.after for each in rounds], unit, over),
         median_figure(f"{name}, after to before", ratios, "ratio of rates", "within each round; all was heard by all"),
     ]
 
 
-def _memory_figures(rounds: list[Round], effort: ClientsEffort, daemon: DaemonProcess) -> list[Figure]:
+def _memory_figures(case: str, rounds: list[Round], effort: ClientsEffort, daemon: DaemonProcess) -> list[Figure]:
+    """Of the reader's daemon."""
     buffer = effort.buffer_bytes_max / MIB
     bound = f"at most {2 * buffer:g}"
     unread = [each.unread_bytes / MIB for each in rounds]
     before, most = rounds[0].resident_bytes, daemon.resident_bytes_most()
     grown = [(each.stopped_resident_bytes - before) / MIB for each in rounds]
     held = [each.held_bytes / MIB for each in rounds]
+    over = "than before the first stop"
     return [
-        median_figure("block, held for the reader", held, "MiB", f"buffer of {buffer:g} MiB, bound twice that", bound),
-        median_figure("block, others are ahead by", unread, "MiB", "held, on the way, in the reader's inbox"),
-        median_figure("block, memory while stopped", grown, "MiB more", "than before the first stop, resident", bound),
-        Figure("block, most memory", (most - before) / MIB, "MiB more", "than before the first stop, ever", goal=bound),
-        Figure("block, most resident memory", most / MIB, "MiB", "of the daemon, ever"),
+        median_figure(
+            f"{case}, held for the reader", held, "MiB", f"buffer of {buffer:g} MiB, bound twice that", bound
+        ),
+        median_figure(f"{case}, others are ahead by", unread, "MiB", "held, on the way, in the reader's inbox"),
+        median_figure(f"{case}, memory while stopped", grown, "MiB more", f"{over}, resident", bound),
+        Figure(f"{case}, most memory", (most - before) / MIB, "MiB more", f"{over}, ever", goal=bound),
+        Figure(f"{case}, most resident memory", most / MIB, "MiB", "of the daemon, ever"),
     ]

@@ -88,12 +88,16 @@ class Reader:
 
 
 class Crowd:
-    """Entering connects the readers; `begin` has the senders send. They are not members, so they hear nothing."""
+    """Entering connects the readers; `begin` has the senders send. They are not members, so they hear nothing.
 
-    def __init__(self, daemon: DaemonProcess) -> None:
+    Readers are at one daemon, senders in turn at it and at the ``others``.
+    """
+
+    def __init__(self, daemon: DaemonProcess, *others: DaemonProcess) -> None:
         self.readers: list[Reader] = []
         self.taken_bytes = 0
         self._daemon = daemon
+        self._doors = (daemon, *others)
         self._sends = True
         self._senders: list[asyncio.Task[None]] = []
         self._stack = AsyncExitStack()
@@ -113,6 +117,11 @@ class Crowd:
         await asyncio.gather(*self._senders, return_exceptions=True)
         await self._stack.aclose()
 
+    @property
+    def where(self) -> str:
+        """Who sends, in words."""
+        return "senders" if len(self._doors) == 1 else f"senders at {len(self._doors)} daemons"
+
     async def reader(self, name: str, settings: Settings | None = None) -> Reader:
         """One more member."""
         reader = Reader(await connect(self._daemon.address, name=name, settings=settings))
@@ -123,7 +132,8 @@ class Crowd:
     async def begin(self) -> None:
         """Whoever joined before hears everything."""
         for number in range(SENDERS):
-            sender = await self._stack.enter_async_context(connect(self._daemon.address, name=f"sender{number}"))
+            door = self._doors[number % len(self._doors)]
+            sender = await self._stack.enter_async_context(connect(door.address, name=f"sender{number}"))
             self._senders.append(asyncio.create_task(self._send(sender)))
 
     async def _send(self, sender: Session) -> None:

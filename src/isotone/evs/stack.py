@@ -87,6 +87,9 @@ class Stack:
         self._under_way: dict[ClientId, int] = {}  # requests of sessions that the shell carries to the groups
         self._gathered: list[Draft] = []  # of requests that came while others are under way; empty when none is
         self._told: int | None = None  # the room that the sessions count on, None when they have used of it
+        self._slow_beside: tuple[ClientId, ...] = ()  # readers that are played beside the sessions here
+        self._held_beside: tuple[str, ...] = ()  # what they want held
+        self._held_elsewhere = self.groups.holds.groups  # what readers at other daemons want held; the sessions know
 
     @property
     def has_local_members(self) -> bool:
@@ -108,8 +111,11 @@ class Stack:
         self._pass_on(self._taken(event), event.at, out)
         if self._gathered and not self._under_way:  # the last of these requests led to no draft
             self._pass_on(self._submitted(event.at), event.at, out)
-        if sessions is not None and not isinstance(event, Indicated):  # what is told to clients takes no room
-            self._pass_on(self._room_told(sessions, event.at), event.at, out)
+        if sessions is not None:
+            if self.groups.holds.is_used or self._slow_beside or sessions.is_blocking:
+                self._hold(sessions, event.at, out)
+            if not isinstance(event, Indicated):  # what is told to clients takes no room
+                self._pass_on(self._room_told(sessions, event.at), event.at, out)
         return out
 
     def _pass_on(self, actions: list[Action], at: int, out: list[Action]) -> None:
@@ -138,8 +144,9 @@ class Stack:
                 return self.sessions.handle(event)
             case ClientsDismissed(at=at):
                 return self.sessions.handle(Stopping(at))
-            case GroupsHeld():
-                return self.sessions.handle(event)
+            case GroupsHeld(at=at):
+                self._held_beside, self._slow_beside = event.groups, event.readers
+                return self._held_told(self.sessions, at)
             case StreamOpened() | StreamReceived() | StreamWritable() | StreamClosed() if event.stream < 0:
                 return self._on_accepted(event, self.sessions)
             case TimerFired(key=key) if key in (SWEEP, DUE):
@@ -217,6 +224,18 @@ class Stack:
         left = self._under_way.pop(client, 0) - 1
         if left > 0:
             self._under_way[client] = left
+
+    def _hold(self, sessions: ServerSessions, at: int, out: list[Action]) -> None:
+        """Slow readers here hold senders everywhere, and those elsewhere hold senders here."""
+        holds, beside = self.groups.holds, self._slow_beside
+        if sessions.is_blocking or beside or holds.is_stating:
+            self._pass_on([*holds.state((*sessions.blocking, *beside))], at, out)
+        if holds.groups is not self._held_elsewhere:
+            self._pass_on(self._held_told(sessions, at), at, out)
+
+    def _held_told(self, sessions: ServerSessions, at: int) -> list[Action]:
+        self._held_elsewhere = self.groups.holds.groups
+        return sessions.handle(GroupsHeld(at, tuple(sorted(self._held_elsewhere.union(self._held_beside)))))
 
     def _room_told(self, sessions: ServerSessions, at: int) -> list[Action]:
         """Tell of the room when it changed; what is under way to the groups would be counted twice, so not then."""

@@ -11,7 +11,7 @@ from isotone.core.services import Service
 from isotone.core.views import DaemonView
 from isotone.evs.boundary import DeliverDaemonView, DeliverSignal, DeliverUnits
 from isotone.evs.groups import Groups, GroupsSettings, Submit
-from isotone.evs.groups.messages import CODEC, JoinMessage, KillMessage, LeaveMessage, Share, cut_shares
+from isotone.evs.groups.messages import CODEC, HoldMessage, JoinMessage, KillMessage, LeaveMessage, Share, cut_shares
 from isotone.evs.ordering.units import BEFORE_ALL, Position, Unit, UnitKind
 from isotone.evs.overlay.topology import Site, Topology
 
@@ -80,10 +80,13 @@ class Bench:
 
     # --- from below ------------------------------------------------------------------------------------------------
 
-    def view(self, epoch: int, *members: DaemonId, sites: tuple[Site, ...] = ()) -> list[str]:
+    def view(
+        self, epoch: int, *members: DaemonId, sites: tuple[Site, ...] = (), along: tuple[DaemonId, ...] = ()
+    ) -> list[str]:
+        """``along`` are those who come from the same daemon view as d1, beside itself."""
         names = tuple(member.name for member in members)
         topology = Topology(sites or (Site("s", names, names[0]),), ())
-        view = DaemonView(view_id(epoch), members, (self.groups.me,))
+        view = DaemonView(view_id(epoch), members, tuple(sorted({self.groups.me, *along})))
         return self._said(self.groups.on_daemon_view(DeliverDaemonView(view, topology, 1, 0), 0))
 
     def signal(self, following: int, *together: DaemonId) -> list[str]:
@@ -116,6 +119,11 @@ class Bench:
 
     def killing(self, client: ClientId) -> Unit:
         return self._control(client, KillMessage(client.name, client.session))
+
+    def holding(self, daemon: DaemonId, *readers: ClientId) -> Unit:
+        """What a daemon says about its slow readers."""
+        message = HoldMessage(tuple((reader.name, reader.session) for reader in readers))
+        return self.unit(daemon, UnitKind.GROUPS, Service.FIFO, CODEC.encode(message))
 
     def sending(
         self,

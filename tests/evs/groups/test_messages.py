@@ -11,8 +11,10 @@ from isotone.core.errors import RemoteProtocolError
 from isotone.core.ids import ClientId, GroupViewId, Stamp
 from isotone.evs.groups.messages import (
     CODEC,
+    READERS_MAX,
     GroupEntry,
     GroupsMessage,
+    HoldMessage,
     JoinMessage,
     KillMessage,
     LeaveMessage,
@@ -74,6 +76,12 @@ def test_ten_thousand_groups_with_the_longest_names_fit_into_bounded_pieces() ->
     assert sum((share.members for share in back[10_000:]), ()) == tuple(everybody)
 
 
+def test_a_statement_about_the_most_readers_with_the_longest_names_fits_into_a_unit() -> None:
+    told = HoldMessage(tuple((f"reader{number:04}", 2**62) for number in range(READERS_MAX)))
+    body = CODEC.encode(told)
+    assert len(body) < CONTROL_BYTES_MAX and decode_message(body) == told
+
+
 def test_nothing_to_bring_is_one_empty_piece() -> None:
     (piece,) = cut_shares(view_id(5), D1, [])
     assert read_shares(piece, D1) == [] and (piece.piece, piece.pieces) == (0, 1)
@@ -89,6 +97,9 @@ def test_nothing_to_bring_is_one_empty_piece() -> None:
         CODEC.encode(JoinMessage("a", 1, "")),
         CODEC.encode(LeaveMessage("", 1, "g")),
         CODEC.encode(KillMessage("elevenchars", 1)),
+        CODEC.encode(HoldMessage((("a", 1), ("has space", 1)))),
+        CODEC.encode(HoldMessage((("a", 1),) * (READERS_MAX + 1))),
+        b"\x92\x54\xa1a",
     ],
 )
 def test_malformed_messages_are_the_peers_fault(body: bytes) -> None:

@@ -58,7 +58,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def blocked_bytes_max(self) -> int:
-        """A blocked reader is disconnected here: senders at other daemons are not held."""
+        """A blocked reader is disconnected here: what was under way when senders began to wait still comes."""
         return 2 * self.buffer_bytes_max
 
     def memory_max(self, read_bytes: int) -> int:

@@ -2,8 +2,8 @@
 reader or else of the group whose message came.
 
 `disconnect` ends the session; `block` holds sends of Spread's clients at this daemon to the groups that the reader is
-in, and the shell has native clients wait too (`isotone.daemon.holding`). Senders elsewhere are not reached by that, so
-at twice the bound a blocked reader is disconnected too.
+in, and the shell has native clients and other daemons wait too (`isotone.daemon.holding`). What is under way until then
+still comes, so at twice the bound a blocked reader is disconnected too.
 
 Deviations: D-slow Spread drops a reader at 1,000 messages that wait, whatever their size.
 """

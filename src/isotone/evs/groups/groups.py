@@ -32,11 +32,13 @@ from isotone.evs.groups.actions import GroupsSettings, Submit
 from isotone.evs.groups.changes import Changes, Era
 from isotone.evs.groups.desk import Desk
 from isotone.evs.groups.gather import Gathering, Merge
+from isotone.evs.groups.holds import Holds
 from isotone.evs.groups.interest import Sites
 from isotone.evs.groups.messages import (
     CODEC,
     Change,
     GroupsMessage,
+    HoldMessage,
     JoinMessage,
     KillMessage,
     Share,
@@ -67,6 +69,7 @@ class Groups:
         self.refused: dict[str, int] = {}  # units that no correct daemon sends, by reason
         self.roster = Roster(me)
         self.desk = Desk(self.roster, self.settings)
+        self.holds = Holds(self.roster)
         self.view = DaemonView(NO_DAEMON_VIEW, (me,), (me,))
         self.lineage: tuple[DaemonId, ...] = (me,)  # of the view: those who know the same about groups; sorted
         self.waiting_bytes = 0
@@ -138,6 +141,7 @@ class Groups:
         self._last_agreed = BEFORE_ALL
         self._joining = Joining(len(action.view.members))
         self._sites = Sites.of(action.topology, action.view)
+        self.holds.move_on(action.view)
         self.desk.piece_bytes = min(PIECE_BYTES_MAX, fragment_bytes(action.topology) - HEAD_BYTES)
         if len(self.lineage) == len(coming):
             self._changes.network_views(GroupViewId(action.view.id), out)
@@ -185,12 +189,16 @@ class Groups:
         )
 
     def _hold(self, unit: Unit, out: list[Action]) -> None:
-        """Everything waits in its order; GROUPS are read at once."""
+        """Everything that has an order waits in it; GROUPS are read at once."""
+        if unit.kind is UnitKind.GROUPS and not unit.service.is_agreed:
+            self._take_statement(unit)
+            return
         self._held.append(unit)
         if unit.kind is UnitKind.GROUPS and self._gather(unit):
             late = self.state is State.GGT
             out += self._merged()
             self.lineage = self.view.members
+            self.holds.merged()
             self._enter(Reason.GATHERED_LATE if late else Reason.GATHERED)
             self._take_held(out)
 
@@ -265,6 +273,8 @@ class Groups:
             self._last_agreed = unit.position
             if self._early:
                 self._release_early(out, through=BEFORE_ALL)
+        elif unit.kind is UnitKind.GROUPS:
+            self._take_statement(unit)
         elif (
             (self._early or self.desk.joining)
             and unit.agreed_before > self._last_agreed
@@ -309,10 +319,20 @@ class Groups:
     def _change(self, unit: Unit, out: list[Action]) -> None:
         message = decode_message(unit.body)
         daemon = self._sender(unit)
+        if isinstance(message, HoldMessage):
+            raise RemoteProtocolError("HOLD in the total order")
         if isinstance(message, GroupsMessage) or daemon not in self.lineage:
             return  # gathered already, or of a gathering that was given up; or it is in its sender's GROUPS
         client = ClientId(daemon, message.client, message.session)
         self._changed(client, message, unit, out)
+        self.holds.changed(client)
+
+    def _take_statement(self, unit: Unit) -> None:
+        """HOLD: it stands in no order with anything but those before it, and counts at once."""
+        try:
+            self.holds.take(unit, self._sender(unit))
+        except RemoteProtocolError as error:
+            self._refuse(error)
 
     def _changed(self, client: ClientId, message: Change, unit: Unit, out: list[Action]) -> None:
         stamp = Stamp(unit.lamport, client.daemon)

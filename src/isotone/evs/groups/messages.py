@@ -31,6 +31,7 @@ from isotone.core.names import CLIENT_NAME_MAX, GROUP_NAME_MAX
 PIECE_MEMBERS_MAX = 4_000  # entries of one piece: with the longest names below 64 KiB
 PIECE_BYTES_MAX = 48 * 1024
 PIECES_MAX = 10_000
+READERS_MAX = 2_048  # named in one statement: with the longest names below 64 KiB
 
 _GROUP = re.compile(rf"[$-~]{{1,{GROUP_NAME_MAX}}}")
 _CLIENT = re.compile(rf"[$-~]{{1,{CLIENT_NAME_MAX}}}")
@@ -87,23 +88,42 @@ class GroupsMessage(ControlMessage, frozen=True, tag=0x53):
     groups: tuple[GroupEntry, ...]
 
 
+class HoldMessage(ControlMessage, frozen=True, tag=0x54):
+    """HOLD: the readers of the sending daemon, all that there are, for which senders shall wait everywhere.
+
+    Each is a client's private name and session. It replaces the daemon's statement before it.
+    """
+
+    readers: tuple[tuple[str, Natural], ...]
+
+
 Change = JoinMessage | LeaveMessage | KillMessage
-CODEC: ControlCodec[JoinMessage | LeaveMessage | KillMessage | GroupsMessage] = ControlCodec(
-    JoinMessage, LeaveMessage, KillMessage, GroupsMessage
+CODEC: ControlCodec[JoinMessage | LeaveMessage | KillMessage | GroupsMessage | HoldMessage] = ControlCodec(
+    JoinMessage, LeaveMessage, KillMessage, GroupsMessage, HoldMessage
 )
 JOIN_TAG = 0x50
 
 
-def decode_message(body: bytes | memoryview) -> Change | GroupsMessage:
+def decode_message(body: bytes | memoryview) -> Change | GroupsMessage | HoldMessage:
     """The message of a unit; names in it are checked."""
     message = CODEC.decode(body)
     if isinstance(message, GroupsMessage):
+        return message
+    if isinstance(message, HoldMessage):
+        _check_readers(message)
         return message
     if not _CLIENT.fullmatch(message.client):
         raise RemoteProtocolError(f"a client named {message.client!r}")
     if not isinstance(message, KillMessage) and not _GROUP.fullmatch(message.group):
         raise RemoteProtocolError(f"a group named {message.group!r}")
     return message
+
+
+def _check_readers(message: HoldMessage) -> None:
+    if len(message.readers) > READERS_MAX:
+        raise RemoteProtocolError(f"HOLD for {len(message.readers)} readers; at most {READERS_MAX}")
+    if not all(_CLIENT.fullmatch(name) for name, _ in message.readers):
+        raise RemoteProtocolError("HOLD with a client whose name breaks the rules")
 
 
 class Share(msgspec.Struct, frozen=True, gc=False):

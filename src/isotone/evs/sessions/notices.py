@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from isotone.core.contract import Action, Event
+from isotone.core.ids import ClientId
 from isotone.core.services import Service
 from isotone.evs.sessions.messages import EndCode
 
@@ -97,9 +98,13 @@ class RoomChanged(Event, frozen=True, gc=False):
 
 
 class GroupsHeld(Event, frozen=True, gc=False):
-    """Sends to these groups wait until told otherwise: readers that another automaton plays here are too slow."""
+    """Sends to these groups wait until told otherwise: readers that somebody else plays are too slow.
+
+    ``readers`` are those of another automaton here, whose word the stack has to pass on to other daemons.
+    """
 
     groups: tuple[str, ...]
+    readers: tuple[ClientId, ...] = ()
 
 
 class SessionCounters:

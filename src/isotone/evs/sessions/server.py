@@ -92,6 +92,11 @@ class ServerSessions:
         return tuple(session.client for session in self._table.slow.blocking)
 
     @property
+    def is_blocking(self) -> bool:
+        """Whether there are such readers."""
+        return bool(self._table.slow.blocking)
+
+    @property
     def has_held(self) -> bool:
         """Whether requests wait for room, or for a reader."""
         return self._table.handing.has_held

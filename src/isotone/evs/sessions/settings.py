@@ -78,7 +78,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def blocked_bytes_max(self) -> int:
-        """A blocked reader is disconnected here: senders elsewhere are not held by this daemon's credits."""
+        """A blocked reader is disconnected here: what was under way when senders began to wait still comes."""
         return 2 * self.buffer_bytes_max
 
     def check_bundle(self, bundle: Bundle) -> None:

@@ -1,9 +1,9 @@
 """Slow readers: what becomes of a client that does not take what it is told.
 
 At half of its bound a reader is warned. At the bound the policy says what happens, that of the reader or else of the
-group whose message came: `disconnect` ends the session with a reason; `block` holds, at this daemon, sends to the
-groups that the reader is in, so that their senders run out of credit. Senders at other daemons are not reached by that,
-so at twice the bound a blocked reader is disconnected too.
+group whose message came: `disconnect` ends the session with a reason; `block` holds sends to the groups that the reader
+is in, so that their senders run out of credit: here at once, at other daemons when they hear of it. What is under way
+until then still comes, so at twice the bound a blocked reader is disconnected too.
 """
 
 from __future__ import annotations
