@@ -58,15 +58,18 @@ __all__ = ["__version__", *_CLIENT, *_SERVICES, *_MODULES, "IsotoneError", "Serv
 
 
 def __getattr__(name: str) -> object:
+    """What is asked for is imported then, once."""
+    value: object
     if name in _SERVICES:
-        return __getattr__("Service")[name]  # type: ignore[index]
-    if name in _MODULES:
-        return import_module(f"isotone.{name}")
-    if name in _WHERE:
-        value: object = getattr(import_module(_WHERE[name]), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module 'isotone' has no attribute {name!r}")
+        value = __getattr__("Service")[name]  # type: ignore[index]
+    elif name in _MODULES:
+        value = import_module(f"isotone.{name}")
+    elif name in _WHERE:
+        value = getattr(import_module(_WHERE[name]), name)
+    else:
+        raise AttributeError(f"module 'isotone' has no attribute {name!r}")
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

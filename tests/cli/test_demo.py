@@ -15,12 +15,14 @@ import pytest
 from click.testing import CliRunner
 
 from isotone.cli.demo import MARK, prepared
+from isotone.cli.demo_record import Verdicts
 from isotone.cli.demo_screen import Screen, Standing
 from isotone.cli.main import commands
 from isotone.cli.output import results
 from isotone.client import View
 from isotone.core.ids import ClientId, DaemonId, DaemonViewId, GroupViewId
 from isotone.core.views import Cause
+from isotone.sim.summary import Failure, Summary
 
 WITHIN_S = 120.0
 COMMAND = [sys.executable, "-m", "isotone.cli", "demo", "--no-report", "--directory"]
@@ -55,6 +57,20 @@ def test_the_demo_tells_its_story_and_finds_no_violation(tmp_path: Path) -> None
             f"{name} (by network)",
             "alice, carol (by network)",
         ]
+    for line in ("bob answers 'alice asks'", "into the cut, safe of alice", "settled.jsonl"):
+        assert line in done.stdout
+    for label in (
+        "EVS-2.12.2",
+        "EVS-2.15",
+        "EVS-2.16",
+        "EVS-2.17",
+        "EVS-2.13.2@S",
+        "EVS-2.15@S",
+        "EVS-2.17@S",
+        "EVS-2.22",
+    ):
+        (row,) = (line for line in done.stdout.splitlines() if line.split()[:1] == [label])
+        assert row.split()[-4:] == ["1", "0", "0", "0"], "it holds"
     assert not processes_of(home)
 
 
@@ -90,7 +106,32 @@ def test_what_an_earlier_demo_left_is_cleared(tmp_path: Path) -> None:
     for name in ("state", "trace"):
         (home / name).mkdir()
     (home / "d1.log").write_text("old")
+    (home / "settled.jsonl").write_text("old")
     assert [path.name for path in prepared(home).iterdir()] == [MARK]
+
+
+def summary_of(**verdicts: str) -> Summary:
+    states = ("holds", "violated", "not_exercised", "not_judged")
+    counts = {label: {state: int(state == verdict) for state in states} for label, verdict in verdicts.items()}
+    failures = tuple(Failure(None, label, "", (), "") for label, verdict in verdicts.items() if verdict == "violated")
+    return Summary(1, len(failures), counts, failures, {})
+
+
+def test_two_judgements_make_one() -> None:
+    """What was not put to the test in one may have been in the other; what is wrong in either is wrong."""
+    whole = summary_of(a="holds", b="not_exercised", c="holds", d="not_judged", e="not_exercised")
+    settled = summary_of(a="not_exercised", b="holds", c="violated", d="holds", e="not_exercised")
+    both = Verdicts(whole, settled).both
+    assert (both.runs, both.violations, both.exit_code) == (1, 1, 1)
+    assert {
+        label: [state for state, count in counts.items() if count] for label, counts in both.properties.items()
+    } == {
+        "a": ["holds"],
+        "b": ["holds"],
+        "c": ["violated"],
+        "d": ["not_judged"],
+        "e": ["not_exercised"],
+    }
 
 
 class Terminal(io.StringIO):

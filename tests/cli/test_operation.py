@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import pty
@@ -16,7 +17,9 @@ from pathlib import Path
 
 import pytest
 
+import isotone as isotone_library
 from isotone.cli.admin_client import AdminClient
+from isotone.cli.group_work import described
 from isotone.daemon.admin.metric_table import METRICS
 from tests.cli.running import WITHIN_S, Running, answers, first_object, isotone, process, told, wait_until
 
@@ -84,6 +87,20 @@ def test_a_daemon_that_does_not_answer_is_told_with_3(cluster: Running) -> None:
     assert nobody.exit_code == 3 and "127.0.0.1:1" in nobody.stderr
     some = told("status", *cluster.at("d1"), "--address", "127.0.0.1:1", code=1)
     assert [each["status"] is None for each in some["daemons"]] == [False, True]
+
+
+def test_a_client_command_without_a_daemon_says_so_with_3(tmp_path: Path) -> None:
+    nobody = f"unix:{tmp_path / 'nobody'}"
+    result = isotone("group", "send", "room", "hello", "--address", nobody, "--timeout", "0.2")
+    assert result.exit_code == 3
+    assert "No such file or directory" in result.stderr
+
+
+def test_a_wrong_name_of_a_group_needs_no_daemon_to_be_told(tmp_path: Path) -> None:
+    for command in ("send", "recv", "chat", "ping", "flood"):
+        result = isotone("group", command, "two words", "--address", f"unix:{tmp_path / 'nobody'}")
+        assert result.exit_code == 2
+        assert "' ' is not allowed" in result.stderr
 
 
 def test_a_port_of_clients_is_not_one_of_administration(cluster: Running) -> None:
@@ -161,6 +178,25 @@ def test_chat_sends_what_is_typed_and_shows_it(cluster: Running) -> None:
     assert result.exit_code == 0, result.output
     said = [line for line in result.stdout.splitlines() if "#ada#d1" in line and "view" not in line]
     assert said == ["room #ada#d1: hello", "room #ada#d1: world"]
+
+
+def test_chat_for_programs_is_an_object_a_line(cluster: Running) -> None:
+    arguments = ("group", "chat", "room", "--name", "eve", "--address", cluster.clients, "--json")
+    lines = [json.loads(line) for line in isotone(*arguments, stdin="hello\n").stdout.splitlines()]
+    assert [each["event"] for each in lines] == ["view", "message", "selfleave"]
+    assert lines[0]["members"] == lines[0]["transitional"] and lines[1]["text"] == "hello"
+
+
+def test_bytes_that_are_no_text_are_whole_for_programs() -> None:
+    async def main() -> dict[str, object]:
+        async with isotone_library.node() as daemon, isotone_library.connect(daemon.address) as me:
+            room = await me.join("room")
+            await room.send(b"\xff\x00")
+            while not isinstance(event := await room.receive(timeout=WITHIN_S), isotone_library.Message):
+                pass
+            return described("room", event)
+
+    assert asyncio.run(main())["base64"] == "/wA="
 
 
 def test_watching_without_a_terminal_prints_each_time_and_ends_with_its_reader(cluster: Running) -> None:

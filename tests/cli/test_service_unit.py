@@ -27,10 +27,17 @@ def test_readiness_watchdog_reload_and_stop_are_the_daemons_own() -> None:
 
 
 def test_its_commands_exist() -> None:
-    for key in ("ExecStartPre", "ExecStart"):
-        words = value(key).split()
-        assert words[:3] == ["/usr/bin/env", "isotone", "daemon"]
-        assert CliRunner().invoke(commands, [*words[2:4], "--help"]).exit_code == 0
+    words = value("ExecStart").split()
+    assert words[:3] == ["/usr/bin/env", "isotone", "daemon"]
+    assert CliRunner().invoke(commands, [*words[2:4], "--help"]).exit_code == 0
+
+
+def test_wrong_settings_end_the_main_process_with_the_code_that_is_not_tried_again(tmp_path: Path) -> None:
+    """A check before the start would not do: what its code is does not matter to systemd."""
+    assert "ExecStartPre=" not in UNIT
+    (tmp_path / "isotone.toml").write_text("[cluster]\ncolour = 1\n", encoding="utf-8")
+    result = CliRunner().invoke(commands, ["daemon", "run", str(tmp_path / "isotone.toml"), "--name", "d1"])
+    assert str(result.exit_code) == value("RestartPreventExitStatus")
 
 
 def test_it_is_hardened() -> None:

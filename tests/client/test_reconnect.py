@@ -193,7 +193,9 @@ def test_who_lost_the_name_does_not_fight_for_it() -> None:
     run(main)
 
 
-def test_a_name_in_use_is_waited_for_when_it_was_ours() -> None:
+def test_a_name_in_use_is_waited_for_when_it_was_ours(caplog: pytest.LogCaptureFixture) -> None:
+    """And not silently: the log has the reason, once however often it is tried."""
+
     async def main() -> None:
         async with Daemon() as daemon, isotone.connect(daemon.address, name="alice", settings=QUICK) as me:
             chat = await me.join("chat")
@@ -206,6 +208,9 @@ def test_a_name_in_use_is_waited_for_when_it_was_ours() -> None:
             assert isinstance(await within(chat.receive()), isotone.Reconnected)
 
     run(main)
+    assert [record.message for record in caplog.records if record.levelno >= logging.WARNING] == [
+        "alice opens another session: not now (refused)"
+    ]
 
 
 SMALL = Settings(inbox_bytes_max=100_000, overrun_bytes_max=400_000)

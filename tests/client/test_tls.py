@@ -21,6 +21,7 @@ from isotone.core.errors import InputError
 from isotone.evs.sessions.settings import ClientSettings
 from tests.client.daemon import Daemon, run
 
+PATIENT = Settings(session=ClientSettings(connect_within_us=3_600_000_000))
 BRIEF = Settings(session=ClientSettings(connect_within_us=300_000, retry_max_us=100_000))
 
 
@@ -67,10 +68,11 @@ def test_tls(tmp_path: Path) -> None:
             context = ssl.create_default_context(cafile=str(path))
             async with isotone.connect(daemon.address, tls=context):
                 pass
-            wrong_name = Settings(server_name="elsewhere.example", session=BRIEF.session)
-            for tls, settings in ((other, BRIEF), (True, BRIEF), (path, wrong_name)):
-                with pytest.raises(ConnectFailed, match="certificate verify failed"):
+            wrong_name = Settings(server_name="elsewhere.example", session=PATIENT.session)
+            for tls, settings in ((other, PATIENT), (True, PATIENT), (path, wrong_name)):
+                with pytest.raises(ConnectFailed, match="certificate verify failed") as failed:
                     await isotone.connect(daemon.address, tls=tls, settings=settings)
+                assert failed.value.code == "certificate"
             with pytest.raises(ConnectFailed):
                 await isotone.connect(daemon.address, settings=BRIEF)
 
@@ -88,6 +90,24 @@ def test_tls_over_a_unix_socket_and_to_a_daemon_without(tmp_path: Path) -> None:
                 await isotone.connect(plain.address, tls=path, settings=BRIEF)
 
     run(main)
+
+
+def test_another_daemon_may_have_a_better_certificate(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """One is refused for its certificate: the next is asked, and the log says it; once, however often it is asked."""
+    path, server = certificate(tmp_path, "right", x509.DNSName("localhost"))
+    _, other = certificate(tmp_path, "other", x509.DNSName("localhost"))
+
+    async def main() -> None:
+        async with Daemon(tls=other, unix=f"{tmp_path}/o") as wrong, Daemon(tls=server, unix=f"{tmp_path}/s") as right:
+            async with isotone.connect([wrong.address, right.address], tls=path, settings=PATIENT) as me:
+                await me.send("g", b"x")
+            with pytest.raises(ConnectFailed, match="certificate verify failed") as failed:
+                await isotone.connect([wrong.address, f"unix:{tmp_path}/nobody"], tls=path, settings=BRIEF)
+            assert failed.value.code == "unreachable"
+
+    run(main)
+    told = [record.getMessage() for record in caplog.records if "certificate verify failed" in record.getMessage()]
+    assert len(told) == 2, "one for each client"
 
 
 def test_what_tls_may_be(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from isotone.client import connect
+from isotone.client import Settings, connect
+from isotone.client.errors import ConnectFailed
 from isotone.core.contract import Address
 from isotone.core.errors import MachineError
 from isotone.daemon import routing
@@ -18,8 +19,11 @@ from isotone.daemon.node import Node
 from isotone.daemon.node_settings import Listener, NodeSettings
 from isotone.daemon.security.tls import client_context, server_context
 from isotone.daemon.spread import SpreadGateway
+from isotone.evs.sessions.settings import ClientSettings
 from tests.daemon.local_cluster import DEADLINE_S
 from tests.daemon.security.test_tls import Issuer
+
+PATIENT = Settings(session=ClientSettings(connect_within_us=3_600_000_000))
 
 
 @asynccontextmanager
@@ -86,10 +90,12 @@ def test_clients_come_by_tls_and_the_door_of_the_daemons_is_closed_to_them(tmp_p
     server, client = issuer.issue("localhost"), issuer.issue("carol")
     seen: list[tuple[str, dict[str, object]]] = []
     gone: list[str] = []
+    refused: list[tuple[str, str, Address]] = []
     hooks = Hooks(
         tls=server_context(server, server, issuer.path),
         certified=lambda peer, certificate: seen.append((peer, certificate)),
         gone=gone.append,
+        tls_refused=lambda *told: refused.append(told),
     )
     settings = NodeSettings(name="d1", listeners=(Listener(address=Address("127.0.0.1:0"), tls=True),))
 
@@ -100,9 +106,15 @@ def test_clients_come_by_tls_and_the_door_of_the_daemons_is_closed_to_them(tmp_p
             port = tls_door.rpartition(":")[2]
             await talk(f"localhost:{port}", tls=context)
             assert len(seen) == 1 and "carol" in str(seen[0][1])
-            assert await ends(main_door, b"ISOC\x01\x01\x00\x00") == b""
-            assert node.counts()["node"]["streams_without_tls"] == 1
-            assert b"ISOD" not in await ends(tls_door, b"ISOC\x01\x01\x00\x00")
+            for place, door in enumerate((main_door, tls_door), start=1):
+                assert b"clients come by TLS here" in await ends(door, b"ISOC\x01\x01\x00\x00")
+                with pytest.raises(ConnectFailed, match=r"\(refused\): clients come by TLS here"):
+                    await connect(door, settings=PATIENT)
+                assert len(refused) == 2 * place, "counted, and told with who it was"
+            assert {reason for reason, _, _ in refused} == {"no TLS", "TLS handshake failed"}
+            assert await ends(main_door, b"ISOC\x09\x09\x00\x00") == b"ISOD\x00\x01\x01\x00"
+            assert await ends(main_door, b"ISOC\x01\x01\x01\x00") == b"", "that is no greeting"
+            assert node.counts()["node"]["streams_without_tls"] == 4
         assert gone
 
     asyncio.run(main())

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from isotone.daemon.converting import left_over
 from isotone.daemon.node_settings import TraceSettings
 from isotone.daemon.recording import Recording
-from isotone.trace import spool
+from isotone.trace import rotation, spool
 from isotone.trace.events import Crashed, Entry, Gap, Recovered, Row, Truncated
 from isotone.trace.reader import read_runs
 from isotone.trace.writer import Level
 
+DEADLINE_S = 60.0
 FULL = TraceSettings(level=Level.FULL, run="r")
 
 
@@ -99,24 +104,100 @@ def test_a_changed_promise_is_as_good_as_its_weaker_half(tmp_path: Path, before:
     assert kinds == [Recovered, *([] if lost_a_row else [Recovered]), Truncated, Crashed]
 
 
-def test_a_process_of_its_own_makes_the_parquet_file(tmp_path: Path) -> None:
-    record = recording(tmp_path, apart=True)
+def suffixes(directory: Path) -> list[str]:
+    return sorted(path.suffix for path in (directory / "r").iterdir() if not path.name.startswith("."))
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Other threads and processes are at work."""
+    ends = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < ends
+        os.sched_yield()
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_stop_leaves_the_spool_and_the_next_start_makes_parquet_of_it(tmp_path: Path, apart: bool) -> None:
+    first = recording(tmp_path, apart=apart)
+    for _ in range(3):
+        first.record(Recovered("d1#1"))
+    first.close()
+    assert suffixes(tmp_path) == [".spool"]
+    assert entries(tmp_path) == [Recovered("d1#1")] * 3
+    second = recording(tmp_path, 2, apart=apart)
+    second.record(Recovered("d1#2"))
+    second.flush()
+    until(lambda: suffixes(tmp_path) == [".parquet", ".spool"])
+    second.close()
+    assert entries(tmp_path) == [*[Recovered("d1#1")] * 3, Recovered("d1#2")]
+    assert not second.status().failed
+
+
+def test_what_others_may_still_write_stays_as_it_is(tmp_path: Path) -> None:
+    """An earlier start that did not end its record, in a process that lives: here, this one."""
+    recording(tmp_path).abort()
+    assert left_over(tmp_path, "r", "d1", 2) == []
+    recording(tmp_path, 2).close()
+    assert [path.name for path in left_over(tmp_path, "r", "d1", 3)] == ["d1-2-000000.spool"]
+    assert left_over(tmp_path, "r", "d1", 2) == left_over(tmp_path, "r", "d2", 3) == left_over(tmp_path, "x", "d1", 3)
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_full_part_becomes_parquet_while_the_daemon_writes_on(tmp_path: Path, apart: bool) -> None:
+    record = recording(tmp_path, apart=apart, rotate_bytes=2_000)
+    for _ in range(100):
+        record.record(Recovered("d1#1"))
+    record.flush()
+    until(lambda: ".parquet" in suffixes(tmp_path))
+    record.close()
+    assert entries(tmp_path) == [Recovered("d1#1")] * 100
+
+
+class Endless(spool.SpoolPart):
+    """A spool with rows and rows."""
+
+    def rows(self) -> Iterator[Row]:
+        for index in itertools.count():
+            (self.path.parent.parent / "begun").touch()
+            yield Row("d1", 1, index, index, Recovered("d1#1"))
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_stop_does_not_wait_for_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: bool) -> None:
+    """A conversion that never ends: it is given up, and its spool is whole."""
+    begun = tmp_path / "begun"
+    if apart:
+        script = tmp_path / "python"
+        script.write_text(f"#!/bin/sh\ntouch {begun}\nexec sleep 3600\n")
+        script.chmod(0o755)
+        monkeypatch.setattr(sys, "executable", str(script))
+    else:
+        monkeypatch.setattr(rotation, "SpoolPart", Endless)
+    record = recording(tmp_path, apart=apart, rotate_bytes=1)
     for _ in range(3):
         record.record(Recovered("d1#1"))
+    record.flush()
+    until(begun.exists)
     record.close()
-    assert [path.suffix for path in (tmp_path / "r").iterdir()] == [".parquet"]
+    assert set(suffixes(tmp_path)) == {".spool"}
     assert entries(tmp_path) == [Recovered("d1#1")] * 3
     assert not record.status().failed
 
 
-def test_a_conversion_that_fails_is_told_and_the_spool_remains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "executable", "/bin/false")
-    record = recording(tmp_path, apart=True)
+def test_a_conversion_that_fails_is_told_and_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = recording(tmp_path, apart=True, rotate_bytes=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "executable", "/bin/false")
+        for _ in range(2):
+            record.record(Recovered("d1#1"))
+        record.flush()
+        until(lambda: "not in Parquet: exit code 1" in record.status().failed)
+        assert set(suffixes(tmp_path)) == {".spool"}
     record.record(Recovered("d1#1"))
+    record.flush()
+    until(lambda: suffixes(tmp_path).count(".spool") == 1 and not record.status().failed)
     record.close()
-    assert [path.suffix for path in (tmp_path / "r").iterdir()] == [".spool"]
-    assert entries(tmp_path) == [Recovered("d1#1")]
-    assert "not in Parquet: exit code 1" in record.status().failed
+    assert entries(tmp_path) == [Recovered("d1#1")] * 3
 
 
 def test_without_a_directory_there_is_none_and_it_says_so() -> None:

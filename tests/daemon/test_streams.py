@@ -192,6 +192,47 @@ def test_who_stands_still_goes_on_where_he_was(play: Play) -> None:
     play(main())
 
 
+def test_small_writes_are_gathered_and_count_as_taken(play: Play) -> None:
+    async def main() -> None:
+        here, there = await opened()
+        here.streams.gather(0, [b"an answer, "])
+        here.streams.gather(0, [b"what it led to"])
+        assert len(here.of(StreamWritable)) == 2 and here.streams.waiting_bytes > 0 and here.streams.gathering == 1
+        here.streams.flush()
+        assert here.streams.waiting_bytes == 0 == here.streams.gathering
+        await there.until(lambda: there.data(-1) == b"an answer, what it led to")
+        assert len(there.of(StreamReceived)) == 1, "in one call"
+        here.streams.gather(0, [b"x" * (stream_module.GATHERED_BYTES_MAX + 1)])
+        assert here.streams.waiting_bytes == 0, "much does not wait"
+        here.streams.gather(0, [b"last words"])
+        here.streams.close_stream(0)
+        here.streams.flush()
+        await there.until(lambda: there.data(-1).endswith(b"xlast words"))
+        for end in (here, there):
+            end.streams.close()
+
+    play(main())
+
+
+def test_who_reads_nothing_is_told_of_once(play: Play) -> None:
+    async def main() -> None:
+        here, there = await opened()
+        there.streams.by_number[-1].pause_reading()
+        here.streams.gather(0, [b"first"])
+        while here.streams.by_number[0].gather([b"x" * 1_000_000]):
+            pass
+        told = len(here.of(StreamWritable))
+        here.streams.flush()
+        assert told == 1 and here.streams.waiting_bytes > 0
+        there.streams.by_number[-1].resume_reading()
+        await here.until(lambda: len(here.of(StreamWritable)) == 2)
+        assert here.streams.waiting_bytes == 0
+        for end in (here, there):
+            end.streams.close()
+
+    play(main())
+
+
 def test_numbers_and_bounds() -> None:
     async def main() -> None:
         here, there = await opened()

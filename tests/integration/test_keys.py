@@ -60,6 +60,8 @@ def test_a_daemon_with_a_wrong_key_stays_outside(tmp_path: Path) -> None:
                 assert each.acknowledged
             bodies = [each.acknowledged[0] for each in people]
             await asyncio.gather(*(each.hears(*bodies) for each in people))
+            guards = [cluster.admin(name).get("/status")["counts"]["guard"] for name in ("d1", "d2", "d3")]
+            assert sum(guard.get("refused.wrong key", 0) for guard in guards) >= 1, "counted"
             for name in ("d1", "d2", "d3"):
                 assert cluster.members(name) == ("d1", "d2", "d3")
                 lines = [line for line in cluster.log(name).splitlines() if "wrong key" in line]

@@ -45,6 +45,8 @@ def daemon_commands(
         if dev or port is not None or admin_port is not None or directory is not None:
             raise InputError("--dev and its options stand alone, or behind run: isotone daemon --dev")
         return 0
+    if not dev and (port is not None or admin_port is not None or directory is not None):
+        raise InputError("--port, --admin-port and --directory go with --dev")
     if not dev:
         click.echo(context.get_help())
         return 0

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import click
 
-from isotone.cli.check import check_traces
 from isotone.cli.command_group import EXIT_VIOLATION
+from isotone.cli.demo_record import SETTLED, Verdicts, judge, say_that_all_is_over
 from isotone.cli.demo_screen import Screen
-from isotone.cli.demo_story import Story, say_that_all_is_over
+from isotone.cli.demo_story import Story
 from isotone.cli.local_cluster import LocalCluster, places_of
 from isotone.cli.output import json_option, print_json, print_text, progress_bar, results
 from isotone.cli.tables import print_summary
@@ -58,15 +58,18 @@ def demo_command(*, directory: Path, simulated: bool, seed: str | None, report: 
         return simulated_demo(seed or "1", as_json)
     if seed is not None:
         raise InputError("--seed goes with --simulated: real daemons have none")
-    summary = tell(prepared(directory.resolve()), Screen(None if as_json else results()))
+    verdicts = tell(prepared(directory.resolve()), Screen(None if as_json else results()))
+    summary = verdicts.both
     if as_json:
         print_json(summary)
     else:
         print_summary(results(), summary)
+        print_text(f"judged as it stood when all was quiet ({SETTLED}.jsonl), and whole (trace), in {directory}")
         if report:
             from isotone.cli.pipeline_demo import report_on
 
-            print_text(report_on(directory.resolve(), summary))
+            print_text("now the same on Spark, where it is installed; --no-report leaves that out")
+            print_text(report_on(directory.resolve(), verdicts.whole))
     return EXIT_VIOLATION if summary.violations or not_judged(summary) else 0
 
 
@@ -80,16 +83,16 @@ def prepared(directory: Path) -> Path:
         mark.touch()
         for name in ("state", "trace"):
             shutil.rmtree(directory / name, ignore_errors=True)
-        for log in directory.glob("d*.log"):
-            log.unlink()
+        for left in (*directory.glob("d*.log"), directory / f"{SETTLED}.jsonl"):
+            left.unlink(missing_ok=True)
     except OSError as error:
         raise MachineError(f"cannot prepare {directory}: {error.strerror}") from error
     return directory
 
 
-def tell(directory: Path, screen: Screen) -> Summary:
+def tell(directory: Path, screen: Screen) -> Verdicts:
     """Run the story in real processes, none of which outlives it, and judge the record."""
-    cluster = LocalCluster(places_of(DAEMONS, SITES, None), directory, trace="full")
+    cluster = LocalCluster(places_of(DAEMONS, SITES, None), directory, trace="full", thorough=True)
     try:
         with cluster:
             with progress_bar("starting", total=None) as advance:
@@ -103,8 +106,8 @@ def tell(directory: Path, screen: Screen) -> Summary:
             daemon.send_signal(signal.SIGKILL)
     if any(codes.values()):
         raise MachineError(f"daemons ended with {codes}; their logs are in {directory}")
-    say_that_all_is_over(cluster)
-    return check_traces([directory / "trace"])
+    say_that_all_is_over(directory, cluster.names)
+    return judge(directory)
 
 
 def not_judged(summary: Summary) -> int:

@@ -5,19 +5,17 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable, Iterable
+from functools import partial
 
+from isotone.cli.demo_record import keep_settled
 from isotone.cli.demo_screen import Screen, Standing
 from isotone.cli.local_cluster import LocalCluster, LocalDaemon
 from isotone.client import Group, Message, Session, Settings, View, connect
 from isotone.client.errors import ClientError, Unconfirmed
 from isotone.core.errors import MachineError
 from isotone.core.services import Service
-from isotone.trace.events import Ended, Stabilised
-from isotone.trace.recorder import Recorder
-from isotone.trace.writer import Level, TraceWriter
 
 GROUP = "story"
-RUN = "up"  # as the settings of a local cluster name it
 NAMES = ("alice", "bob", "carol")
 STEP_WITHIN_S = 30.0
 SETTINGS = Settings(reconnect_within_s=60.0, pause_max_s=0.2, close_within_s=2.0)
@@ -47,6 +45,10 @@ class Actor:
         """To the group."""
         assert self._group is not None
         await self._group.send(text.encode(), service=service, confirm=confirm)
+
+    def has_heard(self, texts: Iterable[str]) -> bool:
+        """All of these."""
+        return {text.encode() for text in texts} <= set(self.heard)
 
     async def leave(self) -> None:
         """Close the session, whatever became of it."""
@@ -84,6 +86,7 @@ class Story:
             await self._cut()
             await self._heal()
             await self._return()
+            await keep_settled(self._cluster.directory, self._cluster.names)
         except (ClientError, TimeoutError) as error:
             reason = f"the demo could not go on: {type(error).__name__}: {error}"
             raise MachineError(f"{reason}\n{self._logs()}") from error
@@ -98,12 +101,22 @@ class Story:
         for number, service in enumerate(Service):
             actor = self.actors[number % len(self.actors)]
             await actor.send(f"{service.name.lower()} of {actor.name}", service)
+        await self._converse()
         await self._confirmed(self.actors, "all together")
+
+    async def _converse(self) -> None:
+        """An answer to an answer: nobody hears one before what it answers."""
+        said: list[str] = []
+        for actor in self.actors:
+            await self._until(partial(actor.has_heard, said), "a conversation")
+            said.append(f"{actor.name} answers {said[-1]!r}" if said else f"{actor.name} asks")
+            await actor.send(said[-1], Service.CAUSAL)
 
     async def _kill(self) -> None:
         alice, bob, carol = self.actors
         self._screen.say(f"daemon {bob.daemon.place.name} is killed (SIGKILL); {bob.name} loses it")
         bob.daemon.send_signal(signal.SIGKILL)
+        await self._send_blindly([alice, carol], "who is still there")
         await self._view_of([alice, carol])
         await self._confirmed([alice, carol], "without bob")
 
@@ -111,6 +124,7 @@ class Story:
         alice, _, carol = self.actors
         self._screen.say("the sites are cut apart; each side goes on alone")
         await self._set_faults(cut=True)
+        await self._send_blindly([alice, carol], "into the cut")
         await asyncio.gather(self._view_of([alice]), self._view_of([carol]))
         await asyncio.gather(self._confirmed([alice], "on this side"), self._confirmed([carol], "on that side"))
 
@@ -130,14 +144,19 @@ class Story:
         await self._view_of(self.actors)
         await self._confirmed(self.actors, "all again")
 
+    async def _send_blindly(self, actors: Iterable[Actor], text: str) -> None:
+        """Before anybody has noticed: what cannot reach all any more comes behind the transitional signal."""
+        for actor in actors:
+            for service in (Service.AGREED, Service.SAFE):
+                await actor.send(f"{text}, {service.name.lower()} of {actor.name}", service)
+
     async def _confirmed(self, actors: Iterable[Actor], text: str) -> None:
         """Each of them sends with an acknowledgement, and each hears all of these."""
         actors = list(actors)
         bodies = [f"{text}, says {actor.name}" for actor in actors]
         async with asyncio.timeout(STEP_WITHIN_S):
             await asyncio.gather(*(self._acknowledged(actor, body) for actor, body in zip(actors, bodies, strict=True)))
-        wanted = {body.encode() for body in bodies}
-        await self._until(lambda: all(wanted <= set(actor.heard) for actor in actors), "messages")
+        await self._until(lambda: all(actor.has_heard(bodies) for actor in actors), "messages")
 
     async def _acknowledged(self, actor: Actor, body: str) -> None:
         """Send until there is an acknowledgement: a view may end in between, on a busy machine too."""
@@ -176,12 +195,3 @@ class Story:
                 others = [place.name for place in places if place.site != daemon.place.site] if cut else []
                 rules = [{"daemon": name, "cut": True} for name in others]
                 await asyncio.to_thread(daemon.admin.post, "/faults", {"rules": rules})
-
-
-def say_that_all_is_over(cluster: LocalCluster) -> None:
-    """Whoever drives the faults records that they are over: all daemons are one component, and nothing is under way."""
-    writer = TraceWriter(cluster.directory / "trace", RUN, "", 0, level=Level.FULL)
-    recorder = Recorder(writer.append)
-    recorder.record("", 0, 0, Stabilised((tuple(daemon.place.name for daemon in cluster.daemons),)))
-    recorder.record("", 0, 1, Ended(quiet=True))
-    writer.close()

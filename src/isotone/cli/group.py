@@ -12,9 +12,10 @@ import click
 
 from isotone.cli.admin_client import read_credential
 from isotone.cli.command_group import CommandGroup
-from isotone.cli.group_work import Caller, chat, flood, ping, receive, send
+from isotone.cli.group_work import CONNECT_WITHIN_S, Caller, chat, flood, ping, receive, send
 from isotone.cli.output import json_option, print_json, results
 from isotone.core.errors import InputError, MachineError
+from isotone.core.names import check_group_name
 from isotone.core.services import Service
 
 DEFAULT_ADDRESS = "127.0.0.1:4803"
@@ -34,6 +35,14 @@ def group_commands() -> None:
       isotone group ping room --count 10
       isotone group flood room --seconds 5 --size 1000
     """
+
+
+def _named(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """A wrong name is told before a daemon is looked for."""
+    del context, parameter
+    for name in (value,) if isinstance(value, str) else value:
+        check_group_name(name)
+    return value
 
 
 def client_options(command: Command) -> Command:
@@ -69,7 +78,7 @@ def service_option(command: Command) -> Command:
 
 
 @group_commands.command("send")
-@click.argument("group")
+@click.argument("group", callback=_named)
 @click.argument("texts", nargs=-1)
 @service_option
 @click.option("--confirm", is_flag=True, help="Wait until it is safe everywhere; only that is an acknowledgement.")
@@ -96,7 +105,7 @@ def send_command(
       date | isotone group send room --service safe --confirm --json
     """
     bodies = [text.encode() for text in texts] or [line.rstrip("\n").encode() for line in sys.stdin]
-    work = send(_caller(who), group, bodies, Service[service.upper()], confirm=confirm, kind=kind)
+    work = send(_caller(who, timeout / 2), group, bodies, Service[service.upper()], confirm=confirm, kind=kind)
     report = _run(work, timeout)
     if as_json:
         print_json(report)
@@ -106,7 +115,7 @@ def send_command(
 
 
 @group_commands.command("recv")
-@click.argument("groups", nargs=-1, required=True)
+@click.argument("groups", nargs=-1, required=True, callback=_named)
 @click.option("--count", type=click.IntRange(1), help="End after so many messages.")
 @click.option("--timeout", type=click.FloatRange(0.01), metavar="SECONDS", help="End after this time.")
 @click.option("--quiet", is_flag=True, help="Only messages, no views or signals.")
@@ -129,22 +138,23 @@ def recv_command(
 
 
 @group_commands.command("chat")
-@click.argument("group")
+@click.argument("group", callback=_named)
 @service_option
 @client_options
-def chat_command(*, group: str, service: str, **who: Any) -> int:
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+def chat_command(*, group: str, service: str, as_json: bool, **who: Any) -> int:
     """Join GROUP, send every line that is typed, and show what all say. The end of input ends it.
 
     \b
     Examples:
       isotone group chat room --name alice
     """
-    _run(chat(_caller(who), group, Service[service.upper()]), None)
+    _run(chat(_caller(who), group, Service[service.upper()], as_json=as_json), None)
     return 0
 
 
 @group_commands.command("ping")
-@click.argument("group")
+@click.argument("group", callback=_named)
 @click.option("--count", type=click.IntRange(1, 1_000_000), default=4, show_default=True)
 @click.option("--size", type=click.IntRange(0, 1_000_000), default=64, show_default=True, help="Bytes of each message.")
 @click.option("--every", type=click.FloatRange(0, 3600), default=0.2, show_default=True, metavar="SECONDS")
@@ -175,7 +185,7 @@ def ping_command(
 
 
 @group_commands.command("flood")
-@click.argument("group")
+@click.argument("group", callback=_named)
 @click.option("--seconds", type=click.FloatRange(0.1, 3600), default=5.0, show_default=True, help="How long to send.")
 @click.option(
     "--size", type=click.IntRange(1, 1_000_000), default=1_000, show_default=True, help="Bytes of each message."
@@ -201,12 +211,13 @@ def flood_command(*, group: str, seconds: float, size: int, service: str, as_jso
 _T = TypeVar("_T")
 
 
-def _caller(who: dict[str, Any]) -> Caller:
+def _caller(who: dict[str, Any], within_s: float = CONNECT_WITHIN_S) -> Caller:
     return Caller(
         addresses=who["addresses"] or (DEFAULT_ADDRESS,),
         name=who["name"],
         credential=read_credential(who["credential_file"]),
         tls=who["tls"] or "",
+        connect_within_s=min(within_s, CONNECT_WITHIN_S),
     )
 
 
@@ -222,7 +233,7 @@ def _run(work: Awaitable[_T], timeout: float | None) -> _T:
         return asyncio.run(within())
     except ConnectFailed as error:
         code = getattr(error.code, "value", error.code)
-        kind = InputError if code in ("refused", "protocol", "version") else MachineError
+        kind = InputError if code in ("refused", "certificate", "protocol", "version") else MachineError
         raise kind(str(error)) from error
     except TimeoutError as error:
         raise MachineError(f"not done within {timeout:g} seconds") from error

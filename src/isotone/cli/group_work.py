@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from base64 import b64encode
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import Any
@@ -13,14 +14,17 @@ import msgspec
 
 from isotone.cli.output import print_text
 from isotone.cli.typed_lines import typed_lines
-from isotone.client import Bundle, Group, GroupEvent, Message, Session, View, connect
+from isotone.client import Bundle, Group, GroupEvent, Message, Session, Settings, View, connect
 from isotone.client.connecting import Connecting
 from isotone.core.ids import ClientId
 from isotone.core.services import Service
+from isotone.evs.sessions.settings import ClientSettings
 
 BATCH_BYTES = 64 * 1024
 BATCH_MESSAGES = 512
 END_TYPE = 65_535
+CONNECT_WITHIN_S = 5.0
+"""Somebody sits there and waits."""
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -30,11 +34,17 @@ class Caller(msgspec.Struct, frozen=True):
     name: str = ""
     credential: str = ""
     tls: str = ""
+    connect_within_s: float = CONNECT_WITHIN_S
 
     def session(self) -> Connecting:
         """A session, to be entered."""
+        within = ClientSettings(connect_within_us=int(self.connect_within_s * 1_000_000))
         return connect(
-            list(self.addresses), name=self.name or None, credential=self.credential.encode(), tls=self.tls or None
+            list(self.addresses),
+            name=self.name or None,
+            credential=self.credential.encode(),
+            tls=self.tls or None,
+            settings=Settings(session=within),
         )
 
 
@@ -144,12 +154,16 @@ async def _print_events(
             return
         group, event = getting.result()
         is_message = isinstance(event, Message)
-        if is_message or not quiet:
-            told = described(group, event)
-            if not print_text(json.dumps(told) if as_json else line_of(told)):
-                return
+        if (is_message or not quiet) and not print_event(group, event, as_json=as_json):
+            return
         if is_message and left is not None:
             left -= 1
+
+
+def print_event(group: str, event: object, *, as_json: bool) -> bool:
+    """One line; whether somebody still reads."""
+    told = described(group, event)
+    return print_text(json.dumps(told) if as_json else line_of(told))
 
 
 def described(group: str, event: object) -> dict[str, Any]:
@@ -160,11 +174,14 @@ def described(group: str, event: object) -> dict[str, Any]:
             told |= {"sender": str(event.sender), "service": event.service.name.lower(), "type": event.type}
             told |= {"stamp": str(event.stamp), "groups": list(event.groups)}
             told |= {"bytes": len(event.body), "text": event.body.decode("utf-8", "replace")}
+            if told["text"].encode() != event.body:
+                told["base64"] = b64encode(event.body).decode()
         case View():
             told |= {
                 "view": str(event.id),
                 "cause": event.cause.value,
                 "members": [str(each) for each in event.members],
+                "transitional": [str(each) for each in event.transitional],
             }
         case _:
             told["detail"] = str(event)
@@ -186,14 +203,14 @@ def line_of(told: dict[str, Any]) -> str:
 # --- chat ----------------------------------------------------------------------------------------------------------
 
 
-async def chat(caller: Caller, group: str, service: Service) -> None:
+async def chat(caller: Caller, group: str, service: Service, *, as_json: bool) -> None:
     """Lines of standard input become messages; what is heard is printed."""
     async with caller.session() as me:
         room = await me.join(group)
 
         async def listen() -> None:
             async for event in room:
-                if not print_text(line_of(described(group, event))):
+                if not print_event(group, event, as_json=as_json):
                     return  # nobody reads any more
 
         async def talk() -> None:

@@ -75,14 +75,19 @@ def free_ports(pairs: int) -> list[tuple[int, int]]:
         return list(zip(numbers[::2], numbers[1::2]))
 
 
-def settings_text(places: Sequence[Place], directory: Path, *, trace: str = "buffered") -> str:
-    """The settings file of the cluster."""
+def settings_text(places: Sequence[Place], directory: Path, *, trace: str = "buffered", thorough: bool = False) -> str:
+    """The settings file of the cluster.
+
+    ``thorough``: what daemons say to each other is recorded too. For that they prune nothing: of what is left out on
+    the way to a site without members, no two records would say the same.
+    """
     sites = list(dict.fromkeys(place.site for place in places))
     lines = [
         "# A cluster for development, to be run with --dev: loopback only, open to every program of this machine.",
         "[cluster]",
         'name = "up"',
         f"state_directory = {quoted(directory / 'state')}",
+        *(["pruning = false"] if thorough else []),
         "",
     ]
     for site in sites:
@@ -93,7 +98,8 @@ def settings_text(places: Sequence[Place], directory: Path, *, trace: str = "buf
     for position, site in enumerate(sites):
         for other in sites[position + 1 :]:
             lines += ["[[link]]", f'between = ["{site}", "{other}"]', ""]
-    lines += ["[trace]", f'level = "{trace}"', f"directory = {quoted(directory / 'trace')}", ""]
+    lines += ["[trace]", f'level = "{trace}"', f"directory = {quoted(directory / 'trace')}"]
+    lines += ["network = true", ""] if thorough else [""]
     lines += ["[spread]", "enabled = true", "share_port = true", "", "[faults]", "enabled = true", ""]
     return "\n".join(lines)
 
@@ -156,11 +162,18 @@ class LocalDaemon:
 class LocalCluster:
     """All of them. As a context manager it ends what it started, whatever happens."""
 
-    def __init__(self, places: Sequence[Place], directory: Path, *, trace: str = "buffered") -> None:
+    def __init__(
+        self, places: Sequence[Place], directory: Path, *, trace: str = "buffered", thorough: bool = False
+    ) -> None:
         self.directory = directory
         self.settings = directory / "isotone.toml"
         self.daemons = [LocalDaemon(place, self.settings, directory / f"{place.name}.log") for place in places]
-        self._text = settings_text(places, directory, trace=trace)
+        self._text = settings_text(places, directory, trace=trace, thorough=thorough)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of its daemons."""
+        return tuple(daemon.place.name for daemon in self.daemons)
 
     def __enter__(self) -> LocalCluster:
         return self

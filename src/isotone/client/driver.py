@@ -46,6 +46,9 @@ class Listener(Protocol):
     def on_turn(self) -> None:
         """All of one turn was said."""
 
+    def on_refused(self, address: Address, reason: str) -> None:
+        """The certificate or TLS of one end is nothing for the other."""
+
     def on_broken(self, error: Exception) -> None:
         """A bug of ours: the state can no longer be trusted."""
 
@@ -61,7 +64,14 @@ class Driver:
         self._loop = loop
         self._tls = tls
         self._server_name = server_name
-        self._told = Told(self._on_opened, self._on_received, self._on_writable, self._on_closed, self._on_gone)
+        self._told = Told(
+            opened=self._on_opened,
+            received=self._on_received,
+            writable=self._on_writable,
+            closed=self._on_closed,
+            refused=self._on_refused,
+            gone=self._on_gone,
+        )
         self._streams: dict[int, Stream] = {}
         self._timers: dict[TimerKey, asyncio.TimerHandle] = {}
         self._waiting: deque[Event] = deque()
@@ -223,6 +233,9 @@ class Driver:
 
     def _on_closed(self, number: int, reason: str) -> None:
         self.hand(StreamClosed(self.now(), number, reason))
+
+    def _on_refused(self, number: int, reason: str) -> None:
+        self._listener.on_refused(self._streams[number].address, reason)
 
     def _on_gone(self, number: int) -> None:
         self._streams.pop(number, None)

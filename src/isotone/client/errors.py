@@ -16,7 +16,7 @@ class ClientError(IsotoneError):
 
 
 class ConnectFailed(ClientError):
-    """No session could be opened. ``code`` is for programs: "refused", "unreachable", "full" …"""
+    """No session could be opened. ``code`` is for programs: "refused", "certificate", "unreachable", "full" …"""
 
     def __init__(self, code: str, reason: str) -> None:
         super().__init__(f"no session ({code}): {reason}")

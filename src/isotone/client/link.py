@@ -28,6 +28,8 @@ from isotone.evs.sessions.settings import ClientSettings
 
 FINAL = (EndCode.ASKED, EndCode.REPLACED)
 """After these there is no other session: it was meant, or another client has the name."""
+CERTIFICATE = "certificate"
+"""The code of a first session that TLS is in the way of."""
 PAUSE_FIRST_S = 0.05
 MICROSECONDS = 1_000_000
 
@@ -91,6 +93,8 @@ class Link:
         self._pause_s = PAUSE_FIRST_S
         self._again: asyncio.TimerHandle | None = None
         self._paused = False
+        self._refused: dict[Address, str] = {}  # where TLS came to nothing, and why
+        self._said = ""  # why the last session ended, as the log has it
         self._parted: asyncio.Future[None] | None = None  # who waits for the parting
 
     # --- to look at ------------------------------------------------------------------------------------------------
@@ -213,6 +217,17 @@ class Link:
         """All of one turn was said."""
         self._owner.on_turn()
 
+    def on_refused(self, address: Address, reason: str) -> None:
+        """TLS came to nothing there. Nobody waits long for that: the first session is given up when all refuse."""
+        if self._refused.get(address) != reason:
+            logger.warning("%s is not connected to %s: %s", self._endpoint.name, address, reason)
+            self._refused[address] = reason
+        if self.state is State.OPENING and all(each in self._refused for each in self._endpoint.addresses):
+            self.shut(ConnectFailed(CERTIFICATE, self._refusals()))
+
+    def _refusals(self) -> str:
+        return "; ".join(f"{address}: {reason}" for address, reason in self._refused.items())
+
     def on_broken(self, error: Exception) -> None:
         """A bug of ours."""
         logger.error("the session of %s is broken", self._endpoint.name, exc_info=error)
@@ -228,7 +243,7 @@ class Link:
         assert self._driver is not None
         self._old = [each for each in (*self._old, self._driver) if each.is_closing]
         if before is State.OPENING:
-            self.shut(ConnectFailed(code.value, ended.reason))
+            self.shut(ConnectFailed(code.value, "; ".join(filter(None, (ended.reason, self._refusals())))))
         elif self._parted is not None:
             self.shut(Closed("the session was closed"))
         elif code in FINAL or self._left_s() <= 0:
@@ -237,7 +252,15 @@ class Link:
             self._enter_reopening(code, ended.reason, at_once=before is State.OPEN)
 
     def _enter_reopening(self, code: EndCode, reason: str, *, at_once: bool) -> None:
-        logger.info("%s opens another session: %s (%s)", self._endpoint.name, reason, code.value)
+        is_news = code is EndCode.REFUSED and reason != self._said
+        self._said = reason
+        logger.log(
+            logging.WARNING if is_news else logging.INFO,
+            "%s opens another session: %s (%s)",
+            self._endpoint.name,
+            reason,
+            code.value,
+        )
         self.state = State.REOPENING
         pause = 0.0 if at_once else min(self._pause_s, max(0.0, self._left_s()))
         if not at_once:

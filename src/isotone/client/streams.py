@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import ssl
 from collections.abc import Callable, Sequence
@@ -16,6 +17,8 @@ UNIX_BUFFER_BYTES = 1024 * 1024
 """Room for several bundles; that of TCP grows by itself."""
 FLUSH_S = 2.0
 """What was written before a close has so much time to leave."""
+REFUSING = ("ALERT", "CERTIFICATE", "VERSION", "PROTOCOL")
+"""In what OpenSSL calls an error that is an answer."""
 
 Loop = asyncio.AbstractEventLoop
 
@@ -25,16 +28,20 @@ class Told:
 
     def __init__(
         self,
+        *,
         opened: Callable[[int], None],
         received: Callable[[int, bytes], None],
         writable: Callable[[int], None],
         closed: Callable[[int, str], None],
+        refused: Callable[[int, str], None],
         gone: Callable[[int], None],
     ) -> None:
         self.opened = opened
         self.received = received
         self.writable = writable
         self.closed = closed
+        self.refused = refused
+        """Said before ``closed``: TLS is why, and it would be again."""
         self.gone = gone
 
 
@@ -43,6 +50,7 @@ class Stream(asyncio.Protocol):
 
     def __init__(self, number: int, loop: Loop, told: Told) -> None:
         self.number = number
+        self.address = Address("")
         self._loop = loop
         self._told = told
         self._transport: asyncio.Transport | None = None
@@ -56,6 +64,7 @@ class Stream(asyncio.Protocol):
 
     def open(self, address: Address, tls: ssl.SSLContext | None, server_name: str) -> None:
         """Begin to connect."""
+        self.address = address
         self._opening = self._loop.create_task(self._open(address, tls, server_name))
         self._opening.add_done_callback(self._on_attempted)
 
@@ -70,7 +79,7 @@ class Stream(asyncio.Protocol):
             else:
                 await self._loop.create_connection(self._self, host=place.host, port=place.port, **options)
         except (OSError, ValueError, EOFError) as error:
-            self._end(_reason(error))
+            self._end(error)
 
     def _self(self) -> Stream:
         return self
@@ -153,18 +162,32 @@ class Stream(asyncio.Protocol):
         """It is gone."""
         if self._flush is not None:
             self._flush.cancel()
-        self._end(_reason(error) if error else "closed by the daemon")
+        self._end(error)
         self._told.gone(self.number)
 
     def _tell_writable(self) -> None:
         if not self._closing and not self._full:
             self._told.writable(self.number)
 
-    def _end(self, reason: str) -> None:
-        if not self._closing:
-            self._closing = True
-            self._told.closed(self.number, reason)
+    def _end(self, error: Exception | None) -> None:
+        if self._closing:
+            return
+        self._closing = True
+        reason = "closed by the daemon" if error is None else said(error)
+        if is_refusal(error):
+            self._told.refused(self.number, reason)
+        self._told.closed(self.number, reason)
 
 
-def _reason(error: Exception) -> str:
+def said(error: Exception) -> str:
+    """An error in the words of the system, where it has some."""
+    if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) and (error.errno or 0) > 0:
+        return os.strerror(error.errno or 0)
     return str(error) or type(error).__name__
+
+
+def is_refusal(error: Exception | None) -> bool:
+    """Whether one end does not take the other's certificate or TLS: a stream that just broke off is something else."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return True
+    return isinstance(error, ssl.SSLError) and any(word in (error.reason or "") for word in REFUSING)

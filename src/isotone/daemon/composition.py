@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -47,6 +47,8 @@ class Hooks:
     gone: Callable[[Address], object] | None = None
     tls_refused: Callable[[str, str, Address], object] | None = None
     """Hears of each client that did not come through the handshake of TLS: the reason, what to say, and who."""
+    refused: Callable[[], Mapping[str, int]] | None = None
+    """How many clients and requests were refused, by reason."""
 
 
 def prepared(settings: NodeSettings) -> StackSettings:

@@ -1,5 +1,7 @@
 """The record of one incarnation: levels, a thread that writes, and retention by size and age.
 
+What is complete becomes Parquet beside all this; a stop does not wait for it. See `isotone.daemon.converting`.
+
 At level *full* a row is handed to the kernel before its effect leaves; at *buffered* rows wait for the thread. A disk
 that is full costs rows, which the record says by gaps and the daemon by ``problem``; it never ends the daemon. The
 level can change while the daemon runs: rows that fall away meanwhile are a gap, and a record whose last rows fell away
@@ -9,50 +11,22 @@ is not marked as complete.
 from __future__ import annotations
 
 import queue
-import subprocess
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 
 from isotone.core.errors import IsotoneError
 from isotone.daemon.admin.operated import TraceStatus
+from isotone.daemon.converting import Converter, left_over
 from isotone.daemon.node_settings import TraceSettings
 from isotone.trace.events import Entry, Row
 from isotone.trace.layout import PARQUET_SUFFIX, SPOOL_SUFFIX, header_of_path
 from isotone.trace.recorder import Recorder
-from isotone.trace.rotation import rotate
 from isotone.trace.writer import Level, TraceWriter
 
 RETENTION_SECONDS = 10.0
-CONVERSION_SECONDS_MAX = 300.0
-
-
-def rotate_apart(spool: Path) -> None:
-    """Turn a spool into its Parquet file in a process of its own; raises `OSError` when that fails.
-
-    It takes seconds of Python, and libraries that are larger than the daemon: both would be felt by clients. A kill of
-    either process loses nothing. Signals of a terminal are for the daemon alone.
-    """
-    command = [sys.executable, "-P", "-m", "isotone.trace.rotation", str(spool)]
-    try:
-        done = subprocess.run(
-            command,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=CONVERSION_SECONDS_MAX,
-            start_new_session=True,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise OSError(f"{spool}: not in Parquet after {error.timeout:g} s") from None
-    if done.returncode:
-        said = done.stderr.strip().splitlines()
-        raise OSError(f"{spool}: not in Parquet: {said[-1] if said else f'exit code {done.returncode}'}")
 
 
 class Recording:
@@ -71,6 +45,7 @@ class Recording:
         self._trouble = ""  # of the thread, at its last work
         self._bytes = 0  # of all files of this daemon, when somebody last looked
         self._skipping = 0  # rows in a row that fell away just now
+        self._converter = Converter(apart=settings.apart)
         self._begin()
         self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = Thread(target=self._work, name="isotone-trace", daemon=True)
@@ -105,8 +80,13 @@ class Recording:
             rows=self.rows,
             lost=writer.lost if writer is not None else 0,
             bytes=self._bytes,
-            failed=(writer.failing if writer is not None else "") or self._problem or self._trouble,
+            failed=next(filter(None, self._problems()), ""),
         )
+
+    def _problems(self) -> Iterator[str]:
+        if self._writer is not None:
+            yield self._writer.failing
+        yield from (self._problem, self._trouble, self._converter.problem)
 
     def close(self) -> None:
         """Write what is left, and mark the record as complete if it is."""
@@ -131,7 +111,7 @@ class Recording:
                 self._incarnation,
                 level=self.level,
                 rotate_bytes=settings.rotate_bytes,
-                convert=rotate_apart if settings.apart else rotate,
+                convert=self._converter.add,
             )
             self._problem = ""
         except IsotoneError as error:  # no room, no right: the daemon is worth more than its record
@@ -155,6 +135,7 @@ class Recording:
             self._calls.put(self._writer.flush)
 
     def _end(self, last: Callable[[], None]) -> None:
+        self._converter.stop()
         self._calls.put(last)
         self._calls.put(None)
         self._thread.join()
@@ -166,12 +147,21 @@ class Recording:
         while (call := self._calls.get()) is not None:
             try:
                 call()
+                if looked_at == 0.0:
+                    self._convert_earlier()
                 if time.monotonic() - looked_at > RETENTION_SECONDS:
                     looked_at = time.monotonic()
                     self._retain()
                 self._trouble = ""
             except (OSError, IsotoneError) as error:
                 self._trouble = str(error)
+
+    def _convert_earlier(self) -> None:
+        """What earlier starts left."""
+        directory = self.settings.directory
+        if directory is not None:
+            for spool in left_over(directory, self.settings.run, self._node, self._incarnation):
+                self._converter.add(spool)
 
     def _close_writer(self) -> None:
         if self._writer is None:

@@ -14,6 +14,7 @@ from isotone.core.errors import InputError
 from isotone.core.ids import DaemonId
 from isotone.daemon.admin.operated import TraceStatus
 from isotone.daemon.admin.questions import Answer, answer
+from isotone.daemon.composition import Hooks
 from isotone.daemon.faults import FaultRule, Faults
 from isotone.daemon.node_settings import NodeSettings
 from isotone.evs.explain import Status, status
@@ -50,6 +51,7 @@ class Reports:
     """The half of `Node` that looks and adjusts."""
 
     settings: NodeSettings
+    hooks: Hooks
     shell: Shell
     me: DaemonId
     address: Address
@@ -131,6 +133,8 @@ class Reports:
         for part, automaton in (("guard", self.guard), ("spread", self.gateway)):
             if automaton is not None:
                 found[part] = _numbers(automaton.counters)
+        if self.hooks.refused is not None:
+            found["access"] = {f"refused.{reason}": count for reason, count in self.hooks.refused().items()}
         return found
 
     counters = counts

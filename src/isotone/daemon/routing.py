@@ -1,17 +1,18 @@
 """Which automaton a stream belongs to: by the door at which it came, and by its first bytes where doors are shared.
 
 Clients of ours and daemons begin with a letter, Spread's clients with a version number. Where clients have to come by
-TLS, the door of the daemons is closed to them. Who says nothing is turned away after a while, and the oldest makes
-place when too many say nothing.
+TLS, the door of the daemons is closed to them, and they are told why. Who says nothing is turned away after a while,
+and the oldest makes place when too many say nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from isotone.core.contract import Event, StreamClosed, StreamOpened, StreamReceived, StreamWritable
+from isotone.core.contract import Address, Event, StreamClosed, StreamOpened, StreamReceived, StreamWritable
 from isotone.daemon.engine import Engine, Lane
+from isotone.daemon.farewell import farewell_to
 from isotone.daemon.places import MAIN, SPREAD_CLIENTS
 from isotone.evs.sessions.greeting import CLIENT_MAGIC
 
@@ -46,7 +47,9 @@ class Router:
         shares_port: bool,
         clients_on_main: bool,
         door_of: Callable[[int], str],
+        write: Callable[[int, Sequence[bytes]], None],
         close: Callable[[int], None],
+        refused: Callable[[Address], None],
     ) -> None:
         self.turned_away = 0  # who said nothing
         self.wrong_door = 0  # clients without TLS where it is needed
@@ -54,7 +57,8 @@ class Router:
         self._stack, self._below, self._spread = stack, below, spread
         self._shared = spread if shares_port else None
         self._clients_on_main = clients_on_main
-        self._door_of, self._close = door_of, close
+        self._door_of, self._write, self._close = door_of, write, close
+        self._refused = refused  # hears of each client that came without TLS where it is needed
         self._owners: dict[int, Lane] = {}
         self._undecided: dict[int, Undecided] = {}
         self._closing: set[int] = set()  # turned away, and not gone yet
@@ -118,12 +122,17 @@ class Router:
         caller.begun += bytes(event.data)
         if caller.begun[:1] == OURS and len(caller.begun) < len(CLIENT_MAGIC):
             return
+        is_lost = caller.begun.startswith(CLIENT_MAGIC) and not self._clients_on_main
+        words = farewell_to(caller.begun) if is_lost else b""
+        if words is None:
+            return
         caller.handle.cancel()
         del self._undecided[stream]
-        is_client = caller.begun.startswith(CLIENT_MAGIC)
-        if is_client and not self._clients_on_main:
+        if is_lost:
             self.wrong_door += 1
+            self._refused(caller.opened.peer)
             self._closing.add(stream)
+            self._write(stream, [words])
             self._close(stream)
             return
         lane = self._shared if self._shared is not None and caller.begun[:1] != OURS else self._below

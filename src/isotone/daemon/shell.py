@@ -102,7 +102,12 @@ class Shell:
         self.lanes = [each for each in (self.guard_lane, self.stack_lane, self.spread_lane) if each is not None]
         self.datagrams = self._make_datagrams(places.datagrams)
         self.streams = Streams(
-            self._loop, self.datagrams.book, tell=self._on_stream, now=now, streams_max=settings.streams_max
+            self._loop,
+            self.datagrams.book,
+            tell=self._on_stream,
+            now=now,
+            streams_max=settings.streams_max,
+            handshakes_max=settings.sessions.handshakes_max,
         )
         self.router = self._make_router()
         self.faults = self._make_faults() if settings.faults else None
@@ -179,8 +184,14 @@ class Shell:
             shares_port=self._settings.spread_shares_port,
             clients_on_main=not any(listener.tls for listener in self._settings.listeners),
             door_of=lambda number: self.streams.by_number[number].door,
+            write=self.streams.write,
             close=self.streams.close_stream,
+            refused=self._on_client_without_tls,
         )
+
+    def _on_client_without_tls(self, peer: Address) -> None:
+        if self._hooks.tls_refused is not None:
+            self._hooks.tls_refused("no TLS", "a client without TLS at the door of the daemons", peer)
 
     def _make_faults(self) -> Faults:
         return Faults(

@@ -20,6 +20,8 @@ READS_MAX = 4  # of one stream in one wake-up
 VECTOR_MAX = 512
 LINGER_SECONDS = 2.0
 FLUSH_SECONDS = 10.0
+GATHERED_BYTES_MAX = 16 * 1024
+"""Small writes of one wake-up go to the kernel in one call: an answer and what it leads to wake the peer once."""
 
 
 class AnyStream(Protocol):
@@ -40,6 +42,13 @@ class AnyStream(Protocol):
     def write(self, data: Sequence[bytes | memoryview]) -> bool:
         """Write; says whether all was taken at once."""
         ...
+
+    def gather(self, data: Sequence[bytes | memoryview]) -> bool:
+        """The same, but a little may wait for `flush`, which has to follow."""
+        ...
+
+    def flush(self) -> None:
+        """Write what was gathered."""
 
     def close(self) -> None:
         """After what was written is flushed."""
@@ -88,6 +97,7 @@ class Stream:
         "_handle",
         "_loop",
         "_out",
+        "_owes_word",
         "_owner",
         "_paused",
         "_reading",
@@ -115,6 +125,7 @@ class Stream:
         self._deaf = False  # the owner wants to hear nothing for now
         self._closing = False
         self._done = False
+        self._owes_word = False  # a write was not taken, and the owner has not heard that it is now
         self._handle: asyncio.TimerHandle | None = None
 
     @property
@@ -132,14 +143,29 @@ class Stream:
         """Write; says whether all was taken at once."""
         if self._closing or self._done:
             return False
+        self._take(data)
+        self.flush()
+        self._owes_word = bool(self._out) and not self._done
+        return not self._out and not self._done
+
+    def gather(self, data: Sequence[bytes | memoryview]) -> bool:
+        """The same, but a little may wait for `flush`, which has to follow; it counts as taken."""
+        if self._writing or self._paused or self._closing or self._done:
+            return self.write(data)
+        self._take(data)
+        return self._waiting_bytes <= GATHERED_BYTES_MAX or self.write(())
+
+    def _take(self, data: Sequence[bytes | memoryview]) -> None:
         for part in data:
             view = memoryview(part)
             if view.nbytes:
                 self._out.append(view.cast("B") if view.format != "B" else view)
                 self._waiting_bytes += view.nbytes
-        if not self._writing and not self._paused:
+
+    def flush(self) -> None:
+        """Write what was gathered."""
+        if self._out and not (self._writing or self._paused or self._done):
             self._flush()
-        return not self._out and not self._done
 
     def close(self) -> None:
         """After what was written is flushed."""
@@ -235,7 +261,8 @@ class Stream:
 
     def _on_writable(self) -> None:
         self._flush()
-        if not self._out and not self._closing and not self._done:
+        if self._owes_word and not (self._out or self._closing or self._done):
+            self._owes_word = False
             self._owner.writable(self)
 
     def _flush(self) -> None:

@@ -18,8 +18,8 @@ import msgspec
 from isotone.core.contract import Address, Event, StreamClosed, StreamOpened, StreamReceived, StreamWritable
 from isotone.core.errors import LocalProtocolError, MachineError
 from isotone.daemon.addresses import UNIX, AddressBook, SocketAddress, family_of, join_address
-from isotone.daemon.stream import AnyStream, Stream, StreamOwner
-from isotone.daemon.tls import Certificate, TlsStream, shake_hands, why_refused
+from isotone.daemon.stream import AnyStream, Stream
+from isotone.daemon.tls import Certificate, TlsOwner, TlsStream, why_refused
 
 ACCEPTS_MAX = 64  # in one wake-up
 BACKLOG = 1024
@@ -30,6 +30,7 @@ UNIX_BUFFER_BYTES = 1024 * 1024
 WRITTEN_BYTES_MAX = 64 * 1024 * 1024
 """An automaton that writes so much without waiting for `StreamWritable` is wrong."""
 ACCEPT_AGAIN_SECONDS = 0.5
+HANDSHAKES_MAX = 256
 
 Tell = Callable[[Event], None]
 
@@ -45,7 +46,7 @@ class StreamCounters(msgspec.Struct):
     stream_bytes_written: int = 0
 
 
-class Streams(StreamOwner):
+class Streams(TlsOwner):
     """``tell`` gets every event; ``now`` reads the daemon's clock."""
 
     def __init__(
@@ -56,7 +57,9 @@ class Streams(StreamOwner):
         tell: Tell,
         now: Callable[[], int],
         streams_max: int,
+        handshakes_max: int = HANDSHAKES_MAX,
     ) -> None:
+        self.handshakes_max = handshakes_max  # of TLS, at a time; the oldest makes place for one more
         self.counters = StreamCounters()
         self.by_number: dict[int, AnyStream] = {}
         self.is_cut: Callable[[Address], bool] | None = None  # by the faults that somebody set
@@ -68,8 +71,9 @@ class Streams(StreamOwner):
         self._connecting: dict[int, tuple[socket.socket, asyncio.TimerHandle | None]] = {}
         self._listeners: list[tuple[socket.socket, Address, str]] = []
         self._contexts: dict[str, ssl.SSLContext] = {}  # of doors where TLS is spoken
-        self._handshakes: dict[asyncio.Task[None], Address] = {}
+        self._handshakes: dict[TlsStream, None] = {}  # and those that were refused and are not gone yet
         self._last_accepted = 0
+        self._gathering: dict[AnyStream, None] = {}  # to be flushed
 
     # --- listening -------------------------------------------------------------------------------------------------
 
@@ -83,24 +87,11 @@ class Streams(StreamOwner):
         self._contexts[door] = context
         self.listen(sock, address, door)
 
-    def _entered(self, stream: TlsStream, source: tuple[object, ...] | str, certificate: Certificate) -> bool:
-        if len(self.by_number) >= self._streams_max or not self._listeners:
-            self.counters.streams_turned_away += 1
-            return False
-        self._last_accepted -= 1
-        self.counters.streams_accepted += 1
-        stream.number = self._last_accepted
-        stream.peer = self._book.text(source) if isinstance(source, tuple) else Address(f"{UNIX}{source}")
-        if certificate and self.on_certificate is not None:
-            self.on_certificate(stream.peer, certificate)
-        self.by_number[stream.number] = stream
-        self._tell(StreamOpened(self._now(), stream.number, stream.peer, accepted=True))
-        return True
-
     def stop_listening(self) -> None:
         """Nobody new."""
-        for handshake in self._handshakes:
-            handshake.cancel()
+        for stream in self._handshakes:
+            stream.abort()
+        self._handshakes.clear()
         for sock, address, _ in self._listeners:
             self._loop.remove_reader(sock.fileno())
             sock.close()
@@ -142,18 +133,35 @@ class Streams(StreamOwner):
 
     def _shake_hands(self, sock: socket.socket, peer: Address, door: str) -> None:
         tune(sock)
-        stream = TlsStream(self._loop, self, self._entered, door)
-        handshake = self._loop.create_task(shake_hands(self._loop, sock, self._contexts[door], stream))
-        self._handshakes[handshake] = peer
-        handshake.add_done_callback(self._on_shaken)
-
-    def _on_shaken(self, handshake: asyncio.Task[None]) -> None:
-        peer = self._handshakes.pop(handshake)
-        error = None if handshake.cancelled() else handshake.exception()
-        if error is not None:
+        if len(self._handshakes) >= self.handshakes_max:
+            oldest = next(iter(self._handshakes))
+            oldest.abort()
+            del self._handshakes[oldest]
             self.counters.streams_turned_away += 1
-            if self.on_tls_refused is not None:
-                self.on_tls_refused(*why_refused(error), peer)
+        stream = TlsStream(self._loop, sock, self, peer=peer, door=door, context=self._contexts[door])
+        self._handshakes[stream] = None
+        stream.begin()
+
+    def entered(self, stream: TlsStream) -> bool:
+        """A client came through the handshake of TLS; False when there is no place for it."""
+        self._handshakes.pop(stream, None)
+        if len(self.by_number) >= self._streams_max or not self._listeners:
+            self.counters.streams_turned_away += 1
+            return False
+        self._last_accepted -= 1
+        self.counters.streams_accepted += 1
+        stream.number = self._last_accepted
+        if stream.certificate and self.on_certificate is not None:
+            self.on_certificate(stream.peer, stream.certificate)
+        self.by_number[stream.number] = stream
+        self._tell(StreamOpened(self._now(), stream.number, stream.peer, accepted=True))
+        return True
+
+    def turned_away(self, stream: TlsStream, error: Exception) -> None:
+        """A caller did not come through it."""
+        self.counters.streams_turned_away += 1
+        if self.on_tls_refused is not None:
+            self.on_tls_refused(*why_refused(error), stream.peer)
 
     def _accept_again(self, listener: socket.socket, address: Address, door: str) -> None:
         if (listener, address, door) in self._listeners:
@@ -225,8 +233,30 @@ class Streams(StreamOwner):
         stream = self.by_number.get(number)
         if stream is None:
             return
+        self._written(stream, data, stream.write(data))
+
+    def gather(self, number: int, data: Sequence[bytes | memoryview]) -> None:
+        """The same, but what is little may wait for `flush`."""
+        stream = self.by_number.get(number)
+        if stream is not None:
+            self._gathering[stream] = None
+            self._written(stream, data, stream.gather(data))
+
+    def flush(self) -> None:
+        """Hand to the kernel what was gathered."""
+        gathering, self._gathering = self._gathering, {}
+        for stream in gathering:
+            stream.flush()
+
+    @property
+    def gathering(self) -> int:
+        """How many streams wait for that."""
+        return len(self._gathering)
+
+    def _written(self, stream: AnyStream, data: Sequence[bytes | memoryview], taken: bool) -> None:
+        number = stream.number
         self.counters.stream_bytes_written += sum(map(len, data))
-        if stream.write(data):
+        if taken:
             self._tell(StreamWritable(self._now(), number))
         elif stream.waiting_bytes > WRITTEN_BYTES_MAX:
             raise LocalProtocolError(f"stream {number}: {WRITTEN_BYTES_MAX} bytes written without waiting")
@@ -257,7 +287,10 @@ class Streams(StreamOwner):
 
     def ended(self, stream: AnyStream, reason: str) -> None:
         """It is gone."""
-        if self.by_number.pop(stream.number, None) is not None:
+        if isinstance(stream, TlsStream):
+            self._handshakes.pop(stream, None)
+        if self.by_number.get(stream.number) is stream:  # one that never entered has no number
+            del self.by_number[stream.number]
             self.counters.streams_closed += 1
             self._tell(StreamClosed(self._now(), stream.number, reason))
             if self.on_gone is not None:

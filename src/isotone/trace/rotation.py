@@ -9,20 +9,28 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from isotone.trace.events import Row
 from isotone.trace.layout import sync_directory, temporary_path
 from isotone.trace.parquet import write_part
 from isotone.trace.spool import SpoolPart, rotated_path
 
+NICE = 10
+"""Of the process that does nothing else: nobody waits for it."""
 
-def rotate(spool: Path) -> Path:
-    """Turn a spool that nobody writes any more into its Parquet file; raises `OSError` as the disk does."""
+
+def rotate(spool: Path, *, is_stopped: Callable[[], bool] = lambda: False) -> Path:
+    """Turn a spool that nobody writes any more into its Parquet file; raises `OSError` as the disk does.
+
+    Once it ``is_stopped`` it is given up, also with `OSError`; the spool is as it was.
+    """
     part = SpoolPart(spool)
     target = rotated_path(spool)
     temporary = temporary_path(target)
     try:
-        write_part(temporary, part.header, part.rows(), lambda: part.tail)
+        write_part(temporary, part.header, _until(part.rows(), is_stopped, spool), lambda: part.tail)
         _sync_file(temporary)
     except Exception:
         temporary.unlink(missing_ok=True)
@@ -31,6 +39,13 @@ def rotate(spool: Path) -> Path:
     sync_directory(target.parent)
     os.unlink(spool)
     return target
+
+
+def _until(rows: Iterator[Row], is_stopped: Callable[[], bool], spool: Path) -> Iterator[Row]:
+    for row in rows:
+        if is_stopped():
+            raise InterruptedError(f"{spool}: not in Parquet: it was given up")
+        yield row
 
 
 def _sync_file(path: Path) -> None:
@@ -54,4 +69,5 @@ class _WithoutPandas:
 
 if __name__ == "__main__":
     sys.meta_path.insert(0, _WithoutPandas)
+    os.nice(NICE)
     rotate(Path(sys.argv[1]))

@@ -145,6 +145,15 @@ class SpoolPart:
             self.tail = Tail(closed=False, problem=str(torn))
 
 
+def is_closed(path: Path) -> bool:
+    """Whether its writer has ended it; looks at the last bytes alone."""
+    end = frame(END)
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - len(end)))
+        return file.read() == end
+
+
 def rotated_path(path: Path) -> Path:
     """The Parquet file that a spool becomes."""
     return path.with_suffix(PARQUET_SUFFIX)

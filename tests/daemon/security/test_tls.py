@@ -16,6 +16,7 @@ from isotone.core.contract import Address
 from isotone.core.errors import InputError
 from isotone.daemon.security.access import Access
 from isotone.daemon.security.tls import client_context, renew, server_context
+from isotone.daemon.tls import why_refused
 from isotone.evs.sessions.admission import Admitted
 
 DAY = timedelta(days=1)
@@ -134,25 +135,23 @@ def test_a_wrong_certificate_of_a_client_is_refused(issuer: Issuer, tmp_path: Pa
     carol = signer.issue("carol", valid=-DAY if problem == "expired" else DAY)
     daemon = issuer.issue("daemon.test")
     access = Access()
-    context = server_context(daemon, daemon, issuer.path, refused=access.tls_refused)
-    for _ in range(2):
-        with pytest.raises(ssl.SSLError):
+    context = server_context(daemon, daemon, issuer.path)
+    for port in range(2):
+        with pytest.raises(ssl.SSLError) as refused:
             shake_hands(context, client_context(issuer.path, carol))
+        access.tls_refused(*why_refused(refused.value), Address(f"192.0.2.1:{port}"))
     assert access.refused == {"wrong certificate": 2}
-    assert [(note.peer, note.reason) for note in access.notes()] == [("TLS", "wrong certificate")]
+    assert [(note.peer, note.reason) for note in access.notes()] == [("192.0.2.1", "wrong certificate")]
 
 
-def test_a_client_that_does_not_trust_the_daemon_is_counted_there(issuer: Issuer, tmp_path: Path) -> None:
-    daemon, access = issuer.issue("daemon.test"), Access()
-    context = server_context(daemon, daemon, refused=access.tls_refused)
-    with pytest.raises(ssl.SSLError):
-        shake_hands(context, client_context(Issuer(tmp_path, "other").path))
+def test_what_is_no_tls_is_refused(issuer: Issuer) -> None:
+    daemon = issuer.issue("daemon.test")
     to_server = ssl.MemoryBIO()
-    server = context.wrap_bio(to_server, ssl.MemoryBIO(), server_side=True)
+    server = server_context(daemon, daemon).wrap_bio(to_server, ssl.MemoryBIO(), server_side=True)
     to_server.write(b"GET / HTTP/1.1\r\n\r\n" * 10)
-    with pytest.raises(ssl.SSLError):
+    with pytest.raises(ssl.SSLError) as refused:
         server.do_handshake()
-    assert access.refused == {"TLS handshake failed": 1}
+    assert why_refused(refused.value)[0] == "TLS handshake failed"
 
 
 def test_a_certificate_is_renewed_without_a_restart(issuer: Issuer, tmp_path: Path) -> None:

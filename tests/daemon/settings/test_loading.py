@@ -29,6 +29,13 @@ def test_an_unknown_key_is_an_error_with_the_nearest_known_one() -> None:
     assert problems(ONE + "prot = 1\n") == ["x.toml:3: daemon[0].prot: there is no such key; did you mean port?"]
 
 
+def test_an_unknown_key_does_not_hide_what_else_is_wrong() -> None:
+    assert problems(ONE + "prot = 1\nport = 99999\n") == [
+        "x.toml:3: daemon[0].prot: there is no such key; did you mean port?",
+        "x.toml:4: daemon[0].port: 99999 is no port; choose one of 1 to 65535",
+    ]
+
+
 def test_an_unknown_key_far_from_all_names_what_is_known() -> None:
     (said,) = problems(ONE + "[faults]\nzzz = 1\n")
     assert said == "x.toml:4: faults.zzz: there is no such key; known are: enabled"

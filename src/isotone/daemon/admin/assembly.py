@@ -101,6 +101,7 @@ def _hooks(settings: DaemonSettings, daemon: Daemon, files: Files, access: Acces
         certified=access.certified,
         gone=access.gone,
         tls_refused=access.tls_refused,
+        refused=lambda: access.refused,
     )
 
 

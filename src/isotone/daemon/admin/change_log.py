@@ -82,7 +82,8 @@ class ChangeLog:
         sessions = self._stack.sessions
         if sessions is None:
             return ()
-        return (sessions.counters.warnings, sessions.counters.blocked, len(sessions.blocking))
+        elsewhere = len(self._stack.groups.holds.readers)
+        return (sessions.counters.warnings, sessions.counters.blocked, len(sessions.blocking), elsewhere)
 
     # --- membership and groups -------------------------------------------------------------------------------------
 
@@ -158,7 +159,7 @@ class ChangeLog:
                 fields = {"client": str(gone), "code": farewell.code.value, "reason": farewell.reason}
                 log.warning("a session ended", extra={"fields": fields})
         self._sessions, self._ended = counts, ended
-        blocking = frozenset(map(str, sessions.blocking))
+        blocking = frozenset(map(str, (*sessions.blocking, *self._stack.groups.holds.readers)))
         for client in sorted(blocking - self._blocking):
             log.warning("senders wait for a slow reader", extra={"fields": {"client": client, "policy": "block"}})
         for client in sorted(self._blocking - blocking):

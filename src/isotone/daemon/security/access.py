@@ -23,7 +23,6 @@ from isotone.evs.sessions.admission import Admitted, Denied
 
 ACTIONS = ("connect", "join", "send", "admin")
 ANONYMOUS = "anonymous"
-UNKNOWN_PEER = Address("TLS")
 CACHE_MAX = 16_384
 
 
@@ -120,7 +119,7 @@ class Access:
             return self._denied(peer, "may not connect", f"{principal} may not connect")
         return Admitted(principal)
 
-    def tls_refused(self, reason: str, text: str, peer: Address = UNKNOWN_PEER) -> None:
+    def tls_refused(self, reason: str, text: str, peer: Address) -> None:
         """A client did not come through the handshake of TLS."""
         self._tell(_host(peer), reason, text)
 

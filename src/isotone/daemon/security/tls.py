@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable
 from pathlib import Path
 
 from isotone.core.errors import InputError
 
 File = Path | str
-Refused = Callable[[str, str], object]
-"""Hears of a handshake that failed: the reason, for counting, and what is said about it."""
 
 
-def server_context(
-    certificate: File, key: File, client_authority: File | None = None, *, refused: Refused | None = None
-) -> ssl.SSLContext:
+def server_context(certificate: File, key: File, client_authority: File | None = None) -> ssl.SSLContext:
     """For the listener of a daemon. With an authority, who shows a certificate must show one that it signed."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    if refused is not None:
-        context.sslobject_class = _told_to(refused)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     _load(context, certificate, key)
     if client_authority is not None:
@@ -47,25 +40,6 @@ def client_context(
     if certificate is not None:
         _load(context, certificate, key if key is not None else certificate)
     return context
-
-
-def _told_to(refused: Refused) -> type[ssl.SSLObject]:
-    """Ends of connections that tell of handshakes that fail; servers of asyncio keep them to themselves."""
-
-    class Told(ssl.SSLObject):
-        def do_handshake(self) -> None:
-            try:
-                super().do_handshake()
-            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-                raise
-            except ssl.SSLCertVerificationError as error:
-                refused("wrong certificate", error.verify_message)
-                raise
-            except ssl.SSLError as error:
-                refused("TLS handshake failed", error.reason or str(error))
-                raise
-
-    return Told
 
 
 def _load(context: ssl.SSLContext, certificate: File, key: File) -> None:

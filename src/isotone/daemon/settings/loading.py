@@ -69,9 +69,9 @@ def read(text: str, file: str = "settings") -> Loaded:
     places = Places(text)
     shape = _Shape()
     settings = shape.table(raw, DaemonSettings, ())
-    found = shape.findings
-    if isinstance(settings, DaemonSettings) and not found:
-        found = findings(settings, frozenset(shape.written))
+    found = [*shape.findings, *shape.unknown]
+    if isinstance(settings, DaemonSettings):
+        found += findings(settings, frozenset(shape.written))
     problems = _placed(found, places, file)
     if problems or not isinstance(settings, DaemonSettings):
         raise SettingsError(problems)
@@ -113,6 +113,7 @@ class _Shape:
 
     def __init__(self) -> None:
         self.findings: list[Finding] = []
+        self.unknown: list[Finding] = []  # keys; what is around them can still be judged
         self.written: dict[Path, None] = {}
 
     def table(self, raw: object, kind: type[Table], path: Path) -> Table | None:
@@ -127,7 +128,7 @@ class _Shape:
         values: dict[str, Any] = {}
         for key, value in raw.items():
             if key not in known:
-                self._wrong((*path, key), "there is no such key", did_you_mean(key, known))
+                self.unknown.append(Finding((*path, key), "there is no such key", did_you_mean(key, known)))
             else:
                 values[key] = self._value(value, hints[key], (*path, key))
         for field in msgspec.structs.fields(kind):
