@@ -61,6 +61,7 @@ class Server:
     held: deque[Action] = field(default_factory=deque)
     disk_held: bool = False
     timers: list[object] = field(default_factory=list)
+    pauses: dict[object, int] = field(default_factory=dict)  # by timer, how long it was last set for
     green: list[bytes] = field(default_factory=list)
     red: list[bytes] = field(default_factory=list)
     white: int = 0
@@ -305,8 +306,9 @@ class Cluster:
                 self.sent[self._component[server.name]].append((server.name, message))
             case Record(entry=entry):
                 self._recorder.record(server.name, server.incarnation, 0, entry)  # type: ignore[arg-type]
-            case SetTimer(key=key):
+            case SetTimer(key=key, after_us=after_us):
                 server.timers.append(key)
+                server.pauses[key] = after_us
             case CancelTimer(key=key):
                 server.timers = [each for each in server.timers if each != key]
             case InstallSnapshot(position=position, state=state):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from isotone.corel.exchange import plan_of, priority_of, retransmitters
 from isotone.corel.message import Message, Origin, Range
 from isotone.corel.quorum import History, Primary
@@ -28,7 +30,7 @@ def test_lines_numbers_and_representatives() -> None:
         }
     )
     assert list(plan.states) == ["a", "b", "c"]
-    assert (plan.committed, plan.representatives, plan.chosen) == (2, ("b", "c"), "b")
+    assert (plan.vouched, plan.representatives, plan.chosen) == ((2, 0), ("b", "c"), "b")
     assert (plan.green, plan.yellow, plan.ordered, plan.attempt) == (5, 6, 3, 10)
     assert plan.needs_priority and not plan_of({"a": state("a")}).needs_priority
 
@@ -43,3 +45,15 @@ def test_red_messages_are_owed_by_the_first_that_has_them() -> None:
     plan = plan_of({"a": state("a", a=1), "b": state("b", a=2, b=1), "c": state("c", a=2)})
     assert retransmitters(plan, set()) == {(A, 2): "b", (B, 1): "b"}  # all have the first
     assert retransmitters(plan, {(A, 2)}) == {(B, 1): "b"}
+
+
+def test_who_caught_up_to_a_later_level_has_the_order_and_vouches_if_only_a_proposal_came_later() -> None:
+    known = state("a", committed=3, lines=(2, 6))
+    learned = msgspec.structs.replace(state("x", committed=0, lines=(5, 5)), context=3, context_applied=1)
+    plan = plan_of({"a": known, "x": learned})
+    assert (plan.representatives, plan.green, plan.yellow) == (("x",), 5, 5)
+    assert plan.vouched == plan.context == (3, 1) and plan.by_proposal == 1
+    later = msgspec.structs.replace(learned, context=4, context_applied=0)
+    assert plan_of({"a": known, "x": later}).vouched == (0, 0)  # of what was yellow in primary 4 nobody knows
+    same = msgspec.structs.replace(learned, context_applied=0)
+    assert plan_of({"a": known, "x": same}).representatives == ("a",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from isotone.corel.events import ReconfigurationWanted
 from isotone.corel.explain import why_no_primary, why_not_green
 from isotone.corel.message import Origin
 from isotone.corel.quorum import DynamicVoting, History, Majority, Monarch, Primary, stopping_failures
@@ -69,3 +70,20 @@ def test_failures_that_stop_a_cluster() -> None:
     assert stopping_failures(Majority(("a",)), ("a",), nothing) == [("a",)]
     shrunk = History(Primary(4, ("d", "e")))
     assert stopping_failures(DynamicVoting(1), FIVE, shrunk) == [("d",)]
+
+
+def test_what_stands_behind_a_reconfiguration_without_a_quorum_of_the_new_set() -> None:
+    """All members acknowledged it, and that is not why it waits."""
+    cluster = joined("a", "b", "c", snapshots=True)
+    cluster.join("x")
+    cluster.view("a", "b", "c", "x")
+    cluster.settle()
+    cluster.tell("a", ReconfigurationWanted(0, 1, add="x"))
+    cluster.view("a", "b")
+    cluster.run("a", "b")
+    cluster.append("b", b"behind it")
+    cluster.run("a", "b")
+    replica = cluster["b"].replica
+    assert replica.flow.is_primary
+    for message in replica.ledger.queue.between(replica.ledger.queue.green, replica.ledger.queue.end):
+        assert "no quorum of the new set" in why_not_green(replica, message.name)

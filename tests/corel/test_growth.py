@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from isotone.core.contract import TimerFired
 from isotone.corel.events import ReconfigurationWanted, SnapshotOffered, Standing
 from isotone.corel.explain import why_no_primary
 from isotone.corel.quorum import DynamicVoting, Majority, Monarch, Rule, Weighted
+from isotone.corel.snapshot import Snapshot
 from tests.corel.cluster import Cluster, joined
 
 
@@ -211,9 +213,9 @@ def test_founders_must_be_the_same_everywhere() -> None:
 # --- state transfer --------------------------------------------------------------------------------------------------
 
 
-def with_snapshot(size: int = 100_000) -> Cluster:
+def with_snapshot(size: int = 100_000, **settings: object) -> Cluster:
     """Everything is white and forgotten at a, b and c: a snapshot stands for it."""
-    cluster = joined("a", "b", "c", snapshots=True)
+    cluster = joined("a", "b", "c", snapshots=True, **settings)
     for number in range(5):
         cluster.append("abc"[number % 3], b"%d" % number, b"%d again" % number)
         cluster.run()
@@ -314,3 +316,128 @@ def test_majority_of_five_after_two_more() -> None:
     cluster.view("c", "x", "y")
     cluster.run()
     assert cluster["y"].replica.flow.is_primary and not cluster.report().violations
+
+
+def test_a_snapshot_that_comes_late_takes_nothing_back() -> None:
+    """x asked a, heard nothing, and got everything from b; then a's answer comes."""
+    cluster = with_snapshot(size=100)
+    cluster.join("x")
+    cluster.view("a", "b", "c", "x")
+    for name in "abcx":
+        cluster.step(name, cluster.waiting(name))
+    late, cluster.private = list(cluster.private), type(cluster.private)()
+    assert len(late) == 1  # x's question to a
+    cluster.tell("x", TimerFired(0, "pull"))
+    cluster.run()
+    cluster.tell("x", TimerFired(0, "pace"))  # the snapshot is there: what follows it
+    green = cluster["x"].replica.ledger.queue.green
+    assert green >= 8
+    cluster["x"].replica.learner.active = True
+    cluster.private.extend(late)
+    cluster.run()
+    assert cluster["x"].replica.ledger.queue.green >= green and cluster["x"].replica.ledger.arriving is None
+    assert not cluster.report().violations
+
+
+def test_a_snapshot_in_other_bytes_is_not_mixed_with_what_is_there() -> None:
+    """The same state, written in another way by another server: the transfer begins anew."""
+    cluster = with_snapshot(size=900_000)
+    cluster.join("x")
+    cluster.view("a", "b", "c", "x")
+    cluster.run()
+    found = cluster["x"].replica.ledger.arriving
+    assert found is not None and found.size > 0
+    teacher = cluster["b"].replica.ledger
+    assert teacher.snapshot is not None
+    head = msgspec.structs.replace(teacher.snapshot.head, digest=b"another")
+    teacher.snapshot = Snapshot(head, b"t" * 900_000)
+    cluster.view("b", "c", "x")
+    for _ in range(12):
+        cluster.settle()
+    assert cluster["x"].installed == [(8, b"t" * 900_000)]
+
+
+def test_voters_that_lack_what_a_learner_forgot_still_take_part() -> None:
+    """x learned by a snapshot that stands for more than b and c have green: a still has the messages."""
+    cluster = joined("a", "b", "c", quorum=Monarch("a"), snapshots=True)
+    cluster.append("a", b"0")
+    cluster.settle()
+    cluster.view("a")
+    cluster.run("a")
+    for number in range(1, 4):
+        cluster.append("a", b"%d" % number)
+        cluster.run("a")
+    cluster.tell("a", SnapshotOffered(0, 4, b"state"))
+    cluster["a"].replica.ledger.queue.forget(1)  # what is white
+    cluster.join("x")
+    cluster.view("a", "x")
+    cluster.settle()
+    assert cluster["x"].replica.ledger.queue.forgotten == 4
+    cluster.view("a", "b", "c", "x")
+    cluster.settle()
+    assert primaries(cluster) == "abcx" and cluster["b"].green == [b"0", b"1", b"2", b"3"]
+    assert not cluster["b"].installed and not cluster.report(stable=True).violations
+
+
+def test_who_lacks_what_all_forgot_asks_one_that_takes_part() -> None:
+    """Of those who know the order only x is there, with a snapshot alone: b and c learn from it."""
+    cluster = joined("a", "b", "c", quorum=Monarch("a"), snapshots=True)
+    cluster.append("a", b"0")
+    cluster.settle()
+    cluster.view("a")
+    cluster.run("a")
+    cluster.append("a", b"1")
+    cluster.run("a")
+    cluster.tell("a", SnapshotOffered(0, 2, b"state"))
+    cluster["a"].replica.ledger.queue.forget(1)
+    cluster.join("x")
+    cluster.view("a", "x")
+    cluster.settle()
+    cluster.view("b", "c", "x")
+    for _ in range(4):
+        cluster.settle()
+    assert [cluster[name].replica.ledger.queue.green for name in "bcx"] == [2, 2, 2]
+    assert cluster["b"].installed == [(2, b"state")] and cluster["c"].standing == "regular"
+
+
+def test_a_transfer_keeps_its_pace() -> None:
+    """So many bytes in a second and no more, however fast the answers come."""
+    pace = 100_000
+    cluster = with_snapshot(size=900_000, transfer_bytes_per_s=pace)
+    cluster.join("x")
+    cluster.view("a", "b", "c", "x")
+    at = asked = received = 0
+    for _ in range(100):
+        cluster.run()
+        learner = cluster["x"].replica.learner
+        if not learner.active:
+            break
+        pause = cluster["x"].pauses["pace"]
+        received += learner.received
+        at += pause
+        asked += 1
+        cluster.tell("x", TimerFired(0, "pace"))
+    assert cluster["x"].installed and asked >= 3
+    assert at >= received * 1_000_000 // pace and received >= 900_000
+
+
+def test_who_has_learned_of_a_later_primary_does_not_catch_up_with_an_earlier_one() -> None:
+    """x has a message that became green in a primary which c does not know of: c cannot say that x has everything."""
+    cluster = joined("a", "b", "c", snapshots=True)
+    cluster.append("a", b"0")
+    cluster.settle()
+    cluster.view("a", "b")
+    cluster.run("a", "b")
+    cluster.append("a", *[b"%d" % number + b"." * 30_000 for number in range(1, 90)])
+    cluster.run("a", "b")
+    cluster.join("x")
+    cluster.view("a", "b", "x")
+    cluster.run("a", "b", "x")
+    assert 1 < len(cluster["x"].green) < 20 and cluster["x"].standing == "learning"
+    cluster.view("c", "x")
+    cluster.settle()
+    assert cluster["x"].standing == "learning" and cluster["c"].standing == "regular"
+    cluster.view("a", "c", "x")
+    for _ in range(4):
+        cluster.settle()
+    assert cluster["x"].replica.flow.is_primary and len(cluster["x"].green) == 90 and not cluster.report().violations

@@ -177,3 +177,26 @@ def test_the_later_proposal_counts_and_votes_add_up() -> None:
     assert merged_proposal(one, proposal(rejected=("b",))) == proposal(accepted=("a",), rejected=("b",))
     assert merged_proposal(None, one) is one and merged_proposal(one, None) is one
     assert proposal(accepted=("a", "b")).is_accepted(("a", "b")) and not one.is_accepted(("a", "b"))
+
+
+def test_what_a_proposal_made_green_is_known_to_whoever_caught_up() -> None:
+    """x learns from e, which applied it; b only accepted it, and must not be taken for one that knows as much."""
+    cluster = Cluster(*FIVE, quorum=Majority(FIVE), proposals=True, snapshots=True)
+    meet(cluster, "a", "b")
+    cluster.append("a", b"1")
+    cluster.append("b", b"2")
+    cluster.run("a", "b")
+    propose(cluster)
+    for pair in ("bc", "cd", "de"):
+        meet(cluster, *pair)
+    cluster.join("x")
+    cluster.view("e", "x")
+    cluster.settle()
+    assert cluster["x"].green == [b"1", b"2"] and cluster["b"].green == []
+    assert cluster["x"].replica.ledger.level == cluster["e"].replica.ledger.level == (0, 1)
+    cluster.restart("x")
+    meet(cluster, "b", "x")
+    assert cluster["b"].green == [b"1", b"2"] and cluster["b"].replica.ledger.level == (0, 1)
+    meet(cluster, "a", "b", "c")
+    assert cluster["c"].replica.flow.is_primary and cluster["c"].green[:2] == [b"1", b"2"]
+    assert not cluster.report().violations

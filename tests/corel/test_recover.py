@@ -10,7 +10,7 @@ from isotone.corel.events import ReconfigurationWanted, Standing
 from isotone.corel.explain import why_no_primary
 from isotone.corel.ledger import Ledger
 from isotone.corel.quorum import Majority, Monarch
-from isotone.corel.recover import assess, forced_record
+from isotone.corel.recover import assess, forced_record, lacking
 from tests.corel.cluster import Cluster, joined
 
 
@@ -142,3 +142,36 @@ def test_two_sides_that_were_both_forced_do_not_mix() -> None:
         cluster["b"].replica
     )
     assert "b" not in cluster["a"].replica.session.servers
+
+
+def test_somebody_must_have_caught_up() -> None:
+    """A learner that is still catching up does not know the order, and would wait for ever."""
+    cluster = joined("a", "b", "c", snapshots=True)
+    cluster.append("a", b"1")
+    cluster.settle()
+    learner = ledger_of(cluster, "a")
+    learner.ready = False
+    with pytest.raises(LocalProtocolError, match="no survivor had caught up"):
+        forced_record({"x": learner}, ("x",))
+
+
+def test_one_that_was_broken_off_is_finished() -> None:
+    """The record reached a and not b, when the machine stopped: asked again, the same record goes to b alone."""
+    cluster = joined("a", "b", "c", "d", "e", snapshots=True)
+    cluster.append("a", b"1")
+    cluster.settle()
+    for name in "abcde":
+        cluster.crash(name)
+    ledgers = {name: ledger_of(cluster, name) for name in "ab"}
+    record = forced_record(ledgers, ("a", "b"))
+    cluster["a"].log.append(record)
+    ledgers = {name: ledger_of(cluster, name) for name in "ab"}
+    assert lacking(ledgers, ("a", "b")) == ("b",) and forced_record(ledgers, ("a", "b")) == record
+    with pytest.raises(LocalProtocolError, match="not all survivors know"):
+        forced_record({**ledgers, "c": ledger_of(cluster, "c")}, ("a", "b", "c"))
+    cluster["b"].log.append(record)
+    for name in "ab":
+        cluster.restart(name)
+    cluster.view("a", "b")
+    cluster.run("a", "b")
+    assert cluster["a"].replica.flow.is_primary and cluster["b"].replica.flow.is_primary

@@ -11,9 +11,10 @@ from isotone.core.errors import RemoteProtocolError
 from isotone.core.ids import NO_DAEMON, ClientId, DaemonId, DaemonViewId, GroupViewId, Stamp
 from isotone.core.services import Service
 from isotone.core.views import Cause, GroupView
-from isotone.corel.events import AppendNamed, AppendRefused, AppendWanted, DiskRoom, StandingChanged
+from isotone.corel.events import AppendNamed, AppendRefused, AppendsWanted, AppendWanted, DiskRoom, StandingChanged
 from isotone.corel.explain import whom_it_waits_for, why_no_primary
 from isotone.corel.message import Message, Origin
+from isotone.corel.records import Received, decode_record
 from isotone.corel.replica import Replica
 from isotone.corel.wire import CODEC, Acknowledged, Attempt, Commit, Regular, Retransmitted, State, Wire
 from tests.corel.cluster import GROUP, Cluster, joined
@@ -298,3 +299,53 @@ def test_a_message_from_one_who_is_not_in_the_view_is_passed_over() -> None:
     assert target is not None
     bundle = bundle_of(gone, 1, Service.AGREED, (GROUP,), (CODEC.encode(Acknowledged(view, 9, 9)),))
     assert replica.handle(b4.Indicated(0, (target,), b4.Message(bundle, Stamp(99, DaemonId("d", 1))))) == []
+
+
+# --- what travels and is written together -----------------------------------------------------------------------------
+
+
+def received_in(cluster: Cluster, name: str) -> list[int]:
+    """How many messages each write of received ones held."""
+    records = [decode_record(data) for data in cluster[name].log]
+    return [len(record.messages) for record in records if isinstance(record, Received)]
+
+
+def test_appends_that_come_at_once_travel_in_one_message() -> None:
+    cluster = joined("a", "b", "c")
+    cluster.tell("a", AppendsWanted(0, ((1, b"1"), (2, b"2"), (3, b"x" * 9_000_000), (4, b"4"))))
+    cluster.run()
+    assert cluster["c"].green == [b"1", b"2", b"4"]
+    assert received_in(cluster, "a") == received_in(cluster, "c") == [1]
+
+
+def test_a_write_waits_for_own_messages_that_are_on_their_way() -> None:
+    """They come with the same round: one sync for all, and not one for the first and another for the rest."""
+    cluster = joined("a", "b", "c")
+    for record in (b"1", b"2", b"3"):
+        cluster.append("a", record)
+    cluster.append("b", b"of b")
+    cluster.step("a", 2)
+    assert received_in(cluster, "a") == []
+    cluster.step("a")
+    assert received_in(cluster, "a") == [3]
+    cluster.run()
+    assert received_in(cluster, "a") == [3, 1] and cluster["c"].green == [b"1", b"2", b"3", b"of b"]
+
+
+def test_a_write_does_not_wait_for_what_was_sent_since() -> None:
+    """Else one that sends all the time would never write."""
+    cluster = joined("a", "b", "c")
+    cluster.append("b", b"of b")
+    cluster.append("a", b"1")
+    cluster.step("a")  # b's: a waits for its own first one
+    cluster.append("a", b"2")
+    cluster.step("a")
+    assert received_in(cluster, "a") == [2]
+
+
+def test_a_message_alone_is_written_at_once() -> None:
+    cluster = joined("a", "b", "c")
+    cluster.append("a", b"1")
+    for name in "abc":
+        cluster.step(name)
+        assert received_in(cluster, name) == [1]

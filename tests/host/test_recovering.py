@@ -12,8 +12,8 @@ from isotone.corel import records as r
 from isotone.corel.journal import LOG
 from isotone.corel.ledger import Ledger
 from isotone.corel.message import Message, Origin
-from isotone.corel.quorum import Majority
-from isotone.corel.recover import forced_record
+from isotone.corel.quorum import Majority, Monarch, Weighted
+from isotone.corel.recover import forced_record, forced_rule
 from isotone.host.dumping import ledger_at
 from isotone.host.recovering import moved, write_forced
 from isotone.host.scrub import create
@@ -64,3 +64,14 @@ def test_the_record_reaches_all_survivors_or_none(tmp_path: Path) -> None:
         forced = ledger_at(path, SERVERS)
         assert forced.fence == 1 and forced.queue.configuration.servers == ("b", "c")
         assert forced.queue.configuration.retired == ("a",)
+
+
+def test_the_rule_of_the_settings_is_carried_over(tmp_path: Path) -> None:
+    """A log says the rule only where it was changed, or said again by a checkpoint."""
+    create(tmp_path / "b", "b", Storage(logs={LOG: StoredLog(1, [r.encode_record(step) for step in GREEN])}))
+    rule = Weighted({"a": 1, "b": 3, "c": 1})
+    ledgers = {"b": ledger_at(tmp_path / "b", SERVERS, rule)}
+    assert forced_rule(ledgers, ("b",)) == Weighted({"b": 3})
+    monarchy = {"b": ledger_at(tmp_path / "b", SERVERS, Monarch("a"))}
+    assert forced_rule(monarchy, ("b",)) == Majority(("b",))  # the monarch is gone
+    assert not ledger_at(tmp_path / "b", ("a", "c"), Majority(("a", "c"))).ready  # no founder

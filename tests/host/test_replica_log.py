@@ -9,6 +9,7 @@ import pytest
 
 from isotone.core.errors import LocalProtocolError
 from isotone.core.ordered_log import OrderedLog
+from isotone.corel.events import AppendWanted
 from isotone.host.answers import Maybe, NotYet
 from isotone.host.log_client import RemoteLog
 from isotone.host.log_port import LogPort
@@ -129,3 +130,30 @@ async def _first(log: RemoteLog, count: int):  # type: ignore[no-untyped-def]
         yield entry
         if entry.position == count:
             return
+
+
+def test_what_the_replica_says_goes_to_its_daemon_at_once(tmp_path: Path) -> None:
+    """Without a turn of the loop between them: what waits for one may miss the token."""
+
+    async def main() -> None:
+        async with replicas(tmp_path, "a") as group:
+            log, node = group.logs["a"], group.nodes["a"]
+            handled = node.shell.engine.handled
+            log.host.tell(AppendWanted(log.host.now(), 0, b"one"))
+            assert node.shell.engine.handled > handled
+            await log.wait_for(1)
+
+    run(main)
+
+
+def test_appends_of_one_turn_travel_in_one_message_and_one_write(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with replicas(tmp_path, "a") as group:
+            log = group.logs["a"]
+            first, commits = log.replica.outbox.initiated, log.host.machinery.disk.commits
+            positions = await asyncio.gather(*(log.append(b"%d" % i) for i in range(200)))
+            assert positions == list(range(1, 201))
+            assert log.replica.outbox.initiated == first + 1
+            assert log.host.machinery.disk.commits == commits + 1
+
+    run(main)

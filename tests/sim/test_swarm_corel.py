@@ -51,6 +51,13 @@ def test_no_property_is_broken_on_our_own_daemons() -> None:
     assert not broken
 
 
+@pytest.mark.parametrize(("stack", "seed"), [("oracle", 85), ("full", 146)])
+def test_seeds_that_have_found_something(stack: str, seed: int) -> None:
+    """Learners: one that knew as little as the one that it asked; one that knew of a proposal and did not say so."""
+    system = system_named("corel")
+    assert run_plan(system, draw_plan(system, Setting(system="corel", stack=stack), seed)).violations == ()
+
+
 def test_every_property_is_exercised() -> None:
     for ran in (results(), full_results()):
         for label in corel_labels():
@@ -59,7 +66,7 @@ def test_every_property_is_exercised() -> None:
 
 def terms(setting: Setting, seeds: range) -> list[Terms]:
     system = system_named("corel")
-    return [draw_terms(seed, draw_plan(system, setting, seed).topology.names) for seed in seeds]
+    return [draw_terms(seed, draw_plan(system, setting, seed).topology.names, setting.stack) for seed in seeds]
 
 
 @pytest.mark.parametrize("stack", ["oracle", "full"])
@@ -71,6 +78,12 @@ def test_everything_is_drawn(stack: str) -> None:
     assert {type(each.quorum) for each in drawn} == set(get_args(Rule))
     assert {each.proposals for each in drawn} == {each.gossip for each in drawn} == {True, False}
     assert {bool(each.full_disk) for each in drawn} == {bool(each.snapshot_every) for each in drawn} == {True, False}
+    assert {each.sniper for each in drawn} == ({True, False} if stack == "oracle" else {False})
+
+
+def test_growth_and_proposals_are_no_rarity_on_our_own_daemons() -> None:
+    held = Counter(label for result in full_results() for label in corel_labels() if result.verdicts[label] == "holds")
+    assert held["COR-CONFIGURATION"] >= 10 and held["COR-PROPOSAL"] >= 3
 
 
 def test_servers_are_added_and_removed() -> None:

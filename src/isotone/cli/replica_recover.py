@@ -13,6 +13,7 @@ from isotone.core.errors import InputError, IsotoneError
 
 if TYPE_CHECKING:
     from isotone.corel.ledger import Ledger
+    from isotone.daemon.settings import DaemonSettings
 
 
 @click.command("recover")
@@ -43,16 +44,18 @@ def recover_command(
 
     Exit codes: 0 done, or only shown; 1 not confirmed; 2 wrong usage; 3 a server still runs.
     """
-    from isotone.corel.recover import assess, forced_record
+    from isotone.corel.recover import assess, forced_record, forced_rule, lacking
     from isotone.host.recovering import moved, write_forced
 
-    paths, servers = _paths(file, stores)
+    settings, paths = _paths(file, stores)
     chosen = tuple(sorted(survivors))
-    ledgers = _ledgers(paths, chosen, servers)
+    ledgers = _ledgers(settings, paths, chosen)
     losses, places = assess(ledgers, chosen), moved(ledgers, chosen)
+    rule = forced_rule(ledgers, chosen).describe()
     told: dict[str, object] = {"survivors": chosen, "lost": losses.messages, "moved": places, "unread": losses.unread}
+    told["rule"] = rule
     if not as_json:
-        print_text(f"{', '.join(chosen)} go on alone")
+        print_text(f"{', '.join(chosen)} go on alone; their quorum: {rule}")
         print_text(losses.text())
         for message in places:
             print_text(f"{message} was green elsewhere, and may get another place")
@@ -60,7 +63,8 @@ def recover_command(
         return _end(told, as_json, done=False)
     if not yes and not _confirmed(as_json):
         return EXIT_VIOLATION
-    write_forced({server: paths[server] for server in chosen}, forced_record(ledgers, chosen))
+    receivers = lacking(ledgers, chosen) or chosen
+    write_forced({server: paths[server] for server in receivers}, forced_record(ledgers, chosen))
     return _end(told, as_json, done=True)
 
 
@@ -72,14 +76,15 @@ def _end(told: dict[str, object], as_json: bool, *, done: bool) -> int:
     return 0
 
 
-def _ledgers(paths: dict[str, Path], survivors: tuple[str, ...], servers: tuple[str, ...]) -> dict[str, Ledger]:
+def _ledgers(settings: DaemonSettings, paths: dict[str, Path], survivors: tuple[str, ...]) -> dict[str, Ledger]:
     """Of all stores that can be read; those of survivors must be."""
+    from isotone.daemon.settings.replication import founders, quorum_of
     from isotone.host.dumping import ledger_at
 
     found = {}
     for server, path in paths.items():
         try:
-            found[server] = ledger_at(path, servers)
+            found[server] = ledger_at(path, founders(settings), quorum_of(settings))
         except IsotoneError as error:
             if server in survivors:
                 raise InputError(f"the store of {server} must be sound and readable here: {error}") from error
@@ -89,9 +94,9 @@ def _ledgers(paths: dict[str, Path], survivors: tuple[str, ...], servers: tuple[
     return found
 
 
-def _paths(file: Path, stores: tuple[str, ...]) -> tuple[dict[str, Path], tuple[str, ...]]:
+def _paths(file: Path, stores: tuple[str, ...]) -> tuple[DaemonSettings, dict[str, Path]]:
     from isotone.daemon.settings import load
-    from isotone.daemon.settings.replication import founders, log_directory
+    from isotone.daemon.settings.replication import log_directory
 
     settings = load(file)
     paths = {server.name: log_directory(settings, server) for server in settings.replica.server}
@@ -100,7 +105,7 @@ def _paths(file: Path, stores: tuple[str, ...]) -> tuple[dict[str, Path], tuple[
         if not separator or not server or not directory:
             raise InputError(f"write --store SERVER=DIRECTORY, not {text!r}")
         paths[server] = Path(directory)
-    return paths, founders(settings)
+    return settings, paths
 
 
 def _confirmed(as_json: bool) -> bool:

@@ -19,6 +19,12 @@ class AppendWanted(Event, frozen=True, gc=False):
     record: bytes
 
 
+class AppendsWanted(Event, frozen=True, gc=False):
+    """Several at once, each with its number: they travel together as far as they fit."""
+
+    appends: tuple[tuple[int, bytes], ...]
+
+
 class AppendRefused(Action, frozen=True, gc=False):
     """There is no room: the record will not be ordered."""
 
@@ -99,21 +105,6 @@ class DiskRoom(Event, frozen=True, gc=False):
     """The disk is nearly full, or has room again."""
 
     is_low: bool
-
-
-class RepairRecord(Action, frozen=True, gc=False):
-    """Write that one of the candidates into the damaged record whose checksum fits, if one does."""
-
-    log: str
-    number: int
-    candidates: tuple[bytes, ...]
-
-
-class RepairTried(Event, frozen=True, gc=False):
-    """Which candidate it was; below 0: none."""
-
-    number: int
-    chosen: int
 
 
 class Standing(Enum):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
+from isotone.corel.ledger import Level
 from isotone.corel.message import Message, Origin, Range
 from isotone.corel.quorum import History, merged
 from isotone.corel.wire import State
@@ -20,9 +21,8 @@ class Plan(msgspec.Struct, frozen=True):
     """What the members of one view agree on."""
 
     states: dict[str, State]  # by server, sorted
-    committed: int  # Max_Committed
-    context: int  # the highest primary before which some member knows everything
-    applied: int  # the last order proposal that is applied, as the representatives know
+    vouched: Level  # Max_Committed, and the last order proposal applied since; nothing if some caught up to later ones
+    context: Level  # up to here some member has all that was green, though perhaps nobody what was yellow
     representatives: tuple[str, ...]
     green: int  # the maximum of all green lines
     yellow: int  # the minimum of the representatives' yellow lines
@@ -31,45 +31,43 @@ class Plan(msgspec.Struct, frozen=True):
     history: History
 
     @property
-    def vouched(self) -> int:
-        """The last committed primary that all adopt; 0 if nobody here can vouch for what was green in it."""
-        return self.committed if self.committed >= self.context else 0
-
-    @property
     def by_proposal(self) -> int:
         """The order proposal by which some of the green messages may be green; 0 if a primary made them so."""
-        return self.applied if self.committed >= self.context else 0
+        return max(self.vouched, self.context)[1]
 
     @property
     def chosen(self) -> str:
-        """The representative that enforces its order: any would do, so the first by name."""
-        return self.representatives[0]
+        """The representative that enforces its order: the first by name that still has what any member lacks."""
+        return next(each for each in self.representatives if self.states[each].forgotten <= self.ordered)
 
     @property
     def needs_priority(self) -> bool:
-        """Whether some member is no representative and must be told the order [COReL 5.6.2, Step 4]."""
-        return len(self.representatives) < len(self.states)
+        """Whether some member is no representative and must be told the order [COReL 5.6.2, Step 4].
+
+        One that caught up by a snapshot may know less of what is green than it has: it is told too.
+        """
+        forgot = any(state.forgotten > self.ordered for state in self.states.values())
+        return forgot or len(self.representatives) < len(self.states)
 
 
 def plan_of(states: dict[str, State]) -> Plan:
     """Steps 2 to 4."""
     ordered = {server: states[server] for server in sorted(states)}
     told = list(ordered.values())
-    committed = max(state.committed for state in told)
-    context = max(state.context for state in told)
-    applied = max((state.applied for state in told if state.committed == committed), default=0)
+    vouched = max((state.committed, state.applied) for state in told)
+    context = max(map(_context_of, told))
     green = max(state.green for state in told)
-    if committed >= context:
-        chosen = [s for s, state in ordered.items() if (state.committed, state.applied) == (committed, applied)]
+    if vouched >= context:
+        chosen = [s for s, state in ordered.items() if (state.committed, state.applied) == vouched]
         yellow = min(ordered[server].yellow for server in chosen)
     else:  # only servers that caught up know what came last: their green messages, and nothing behind them
-        chosen = [s for s, state in ordered.items() if state.context == context and state.green == green]
+        chosen = [s for s, state in ordered.items() if _context_of(state) == context and state.green == green]
         yellow = green
+        vouched = context if context[0] == vouched[0] else (0, 0)  # by a proposal all is green or red, none yellow
     return Plan(
         states=ordered,
-        committed=committed,
+        vouched=vouched,
         context=context,
-        applied=applied,
         representatives=tuple(chosen),
         green=green,
         yellow=yellow,
@@ -77,6 +75,10 @@ def plan_of(states: dict[str, State]) -> Plan:
         attempt=max(state.attempted for state in told) + 1,
         history=merged([state.history for state in told]),
     )
+
+
+def _context_of(state: State) -> Level:
+    return state.context, state.context_applied
 
 
 def _ranges(plan: Plan) -> list[tuple[State, dict[Origin, Range]]]:

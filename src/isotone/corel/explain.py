@@ -52,6 +52,8 @@ def whom_it_waits_for(replica: Replica) -> list[tuple[str, ...]]:
     known = sorted({server for each in (queue.configuration, *queue.coming()) for server in each.servers} - here)
     found: list[tuple[str, ...]] = []
     for size in range(1, len(known) + 1):
+        if len(found) >= WAITS_MAX:
+            break  # enough to say
         for more in combinations(known, size):
             if not any(set(less) <= set(more) for less in found) and may_order(queue, here | set(more), history):
                 found.append(more)
@@ -116,6 +118,8 @@ def why_not_green(replica: Replica, name: tuple[Origin, int]) -> str:
         return ""
     if not replica.flow.is_primary:
         return f"{text} stands at place {place}. {why_no_primary(replica)}"
+    if replica.flow.cap is not None and place > replica.flow.cap:
+        return f"{text} stands at place {place}. {_why_capped(replica)}"
     acknowledgements = replica.flow.acknowledgements
     assert acknowledgements is not None
     late = [server for server, known in sorted(acknowledgements.places.items()) if known < place]

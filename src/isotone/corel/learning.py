@@ -40,7 +40,7 @@ class Learner:
     active: bool = False
     refusals: dict[str, str] = field(default_factory=dict)  # by server, why it cannot help
     _turn: int = 0
-    _bytes: int = 0  # received since the last request
+    received: int = 0  # bytes since the last request
 
     def begin(self) -> list[Action]:
         """Ask somebody."""
@@ -55,9 +55,8 @@ class Learner:
         return [CancelTimer(PULL), CancelTimer(PACE)]
 
     def teachers(self) -> list[str]:
-        """Who may help: the servers of the view, as far as it knows them."""
-        known = {*self.journal.ledger.queue.configuration.servers, *self.settings.servers} - {self.settings.server}
-        return sorted(known & self.session.present)
+        """Who may help: those who take part in the view. Others may know no more than this server does."""
+        return [server for server in self.session.servers if server != self.settings.server]
 
     def on_timer(self, key: str) -> list[Action]:
         """Ask the next one, or ask for more."""
@@ -68,15 +67,16 @@ class Learner:
 
     def _ask(self) -> list[Action]:
         teachers, ledger = self.teachers(), self.journal.ledger
-        self._bytes = 0
+        self.received = 0
         if not teachers:
             return [SetTimer(PULL, PULL_US)]
-        position, offset = 0, 0
+        position, offset, digest = 0, 0, b""
         if ledger.arriving is not None:
-            position, offset = ledger.arriving.begun.head.position, ledger.arriving.size
+            head = ledger.arriving.begun.head
+            position, offset, digest = head.position, ledger.arriving.size, head.digest
         teacher = teachers[self._turn % len(teachers)]
         server, after = self.settings.server, ledger.queue.green
-        fetch = Fetch(server, after, position, offset, PARCELS_ASKED, ledger.fence)
+        fetch = Fetch(server, after, position, offset, PARCELS_ASKED, ledger.fence, digest)
         return [self.session.send_to(teacher, fetch), SetTimer(PULL, PULL_US)]
 
     # --- answers ---------------------------------------------------------------------------------------------------
@@ -88,8 +88,10 @@ class Learner:
         match message:
             case Fetched():
                 return self._on_fetched(message)
-            case FetchedHead(head=head):
-                self.journal.write(r.SnapshotBegun(head, True))
+            case FetchedHead(head=head, context=context, applied=applied):
+                if head.place <= self.journal.ledger.queue.green:
+                    return [], False  # it comes late: another server helped meanwhile
+                self.journal.write(r.SnapshotBegun(head, True, context, applied))
                 return self._written() if head.size == 0 else self.journal.flush(), False
             case FetchedPiece():
                 return self._on_piece(message), False
@@ -106,26 +108,30 @@ class Learner:
         self.refusals.clear()
         if fetched.messages and fetched.after == queue.green and ledger.arriving is None:
             before, records_before = queue.green, queue.green_records
-            self._bytes += sum(message.size for message in fetched.messages)
-            self.journal.write(r.Transferred(fetched.messages))
-            told = telling.greened(server, ledger, before, records_before, context=fetched.context)
+            self.received += sum(message.size for message in fetched.messages)
+            level = (fetched.context, fetched.applied)
+            self.journal.write(r.Transferred(fetched.messages, *level))
+            told = telling.greened(server, ledger, before, records_before, level=level)
             actions = [*self.journal.flush(), telling.arranged(server, ledger), *told]
         if not fetched.last:
             return actions, False
         near = fetched.green - queue.green <= LAG_MAX
-        known = fetched.context >= ledger.known_context and fetched.fence >= ledger.fence
+        known = (fetched.context, fetched.applied) >= ledger.level and fetched.fence >= ledger.fence
         if near and known and queue.green >= fetched.base:
             history = merged([ledger.history, fetched.history])
             forced = fetched.configuration if fetched.fence > ledger.fence else None
-            self.journal.write(r.CaughtUp(fetched.context, history, fetched.fence, forced))
+            self.journal.write(r.CaughtUp(fetched.context, history, fetched.fence, forced, fetched.applied))
             return [*actions, *self.journal.flush()], True
+        self._turn += not self.received  # this one knows no more; another one may
         return [*actions, CancelTimer(PULL), SetTimer(PACE, self._pause_us())], False
 
     def _on_piece(self, piece: FetchedPiece) -> list[Action]:
         arriving = self.journal.ledger.arriving
+        head = arriving.begun.head if arriving else None
         actions: list[Action] = []
-        if arriving and (arriving.begun.head.position, arriving.size) == (piece.position, piece.offset):
-            self._bytes += len(piece.data)
+        awaited = (head.position, head.digest, arriving.size) if head and arriving else None
+        if awaited == (piece.position, piece.digest, piece.offset):
+            self.received += len(piece.data)
             self.journal.write(r.SnapshotPiece(piece.data))
             actions = self._written() if self.journal.is_whole else self.journal.flush()
         if piece.last:
@@ -144,4 +150,4 @@ class Learner:
 
     def _pause_us(self) -> int:
         """What the pace demands after what came."""
-        return max(IDLE_US if not self._bytes else 0, self._bytes * 1_000_000 // self.settings.transfer_bytes_per_s)
+        return max(IDLE_US if not self.received else 0, self.received * 1_000_000 // self.settings.transfer_bytes_per_s)

@@ -19,6 +19,8 @@ from isotone.corel.queue import MessageQueue
 from isotone.corel.quorum import History, Majority, Primary, Rule
 from isotone.corel.snapshot import Snapshot
 
+Level = tuple[int, int]
+
 
 @dataclass
 class Arriving:
@@ -40,7 +42,8 @@ class Ledger:
     attempted: int = 0  # Last_Attempted_Primary
     vouches: bool = True  # what was green in the last committed primary is yellow or green here, as [COReL 5.4] has it
     context: int = 0  # everything that was green before this primary was established is green here
-    base: int = 0  # the queue's end when the last committed primary was committed to, or more
+    context_applied: int = 0  # and what order proposals made green after it, up to this one
+    base: int = 0  # who is green up to here has all that was green at this level: see `level`
     ready: bool = True  # caught up: it may take part; false for a server that was no founder, until it has
     fence: int = 0  # how often an operator forced a primary, as far as it is known
     applied: int = 0  # the last order proposal that was applied in this epoch
@@ -66,6 +69,15 @@ class Ledger:
     def known_context(self) -> int:
         """The primary in whose context its green messages are known."""
         return max(self.committed, self.context)
+
+    @property
+    def level(self) -> Level:
+        """The last primary, and the last order proposal applied after it, of which it has what was green before."""
+        return max((self.committed, self.applied), (self.context, self.context_applied))
+
+    def _learn(self, context: int, applied: int) -> None:
+        """Green messages are here that a server at this level has."""
+        self.context, self.context_applied = max((self.context, self.context_applied), (context, applied))
 
     def apply(self, record: r.Record) -> None:
         """One step."""
@@ -111,11 +123,13 @@ class Ledger:
                 self._on_piece(b"")
             case r.SnapshotPiece(data):
                 self._on_piece(data)
-            case r.Transferred(messages):
+            case r.Transferred(messages, context, applied):
                 self.queue.add_green(messages)
                 self.ready = self.vouches = False
-            case r.CaughtUp(context, history, fence, forced):
-                self.context, self.history, self.fence, self.ready = context, history, fence, True
+                self._learn(context, applied)
+            case r.CaughtUp(context, history, fence, forced, applied):
+                self.history, self.fence, self.ready = history, fence, True
+                self._learn(context, applied)
                 self.queue.configuration = forced or self.queue.configuration
             case r.Forced(fence, configuration):
                 self.fence, self.queue.configuration = fence, configuration
@@ -127,6 +141,7 @@ class Ledger:
                     self._reorder(proposal)
                     self.queue.mark_green(proposal.end)
                 self.applied, self.proposal = proposal.number, proposal
+                self.base = max(self.base, proposal.end)
 
     def _arrange(self, record: r.Arranged) -> None:
         """Steps 3 and 6 as one: what is laid aside and not named is forgotten."""
@@ -134,11 +149,12 @@ class Ledger:
         own = {message.name: message for message in queue.between(queue.green, queue.end)}
         order = [own.get(name) or self._laid[name] for name in record.order]
         queue.arrange(order, green=record.green, yellow=record.yellow)
-        if record.committed > self.committed:
+        if (record.committed, record.applied) > (self.committed, self.applied):
             self.base = record.yellow
         if record.committed >= self.committed:
             self.committed, self.vouches, self.applied = record.committed, True, record.applied
-        self.context, self.history = max(self.context, record.context), record.history
+        self._learn(record.context, record.context_applied)
+        self.history = record.history
         self._laid.clear()
 
     def _reorder(self, proposal: Proposal) -> None:
@@ -162,6 +178,7 @@ class Ledger:
             queue.leap(head.place, head.records, dict(head.counters), head.configuration, head.changed_at)
             queue.lamport = max(queue.lamport, head.lamport)
             self.ready = self.vouches = False
+            self._learn(begun.context, begun.applied)
 
     def clear_laid(self) -> None:
         """A recovery was broken off; what was laid aside is not counted on."""

@@ -136,6 +136,7 @@ class MessageQueue:
         self, place: int, records: int, counters: Mapping[Origin, int], configuration: Configuration, changed_at: int
     ) -> None:
         """Everything up to this place is green, by a state that stands for it; what it does not hold stays, red."""
+        assert place > self.green, f"green up to {self.green}, and a state at {place}"
         rest = [each for each in self.between(self.green, self.end) if each.counter > counters.get(each.origin, 0)]
         self.counters = dict(counters) | {each.origin: each.counter for each in rest}
         self.held = sorted(rest, key=_stamp)

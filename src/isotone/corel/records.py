@@ -58,6 +58,7 @@ class Arranged(Stored, frozen=True, tag=5):
     history: History
     context: Natural = 0
     applied: Natural = 0
+    context_applied: Natural = 0
 
 
 class Greened(Stored, frozen=True, tag=6):
@@ -99,6 +100,8 @@ class SnapshotBegun(Stored, frozen=True, tag=14):
 
     head: SnapshotHead
     installs: bool
+    context: Natural = 0  # what the server knew that it is from
+    applied: Natural = 0
 
 
 class SnapshotPiece(Stored, frozen=True, tag=15):
@@ -111,6 +114,8 @@ class Transferred(Stored, frozen=True, tag=16):
     """Green messages from another server, behind the green ones; all else is red, and this server not caught up."""
 
     messages: tuple[Message, ...]
+    context: Natural = 0  # what that server knew: less must not be known to whoever these are told
+    applied: Natural = 0
 
 
 class CaughtUp(Stored, frozen=True, tag=17):
@@ -120,6 +125,7 @@ class CaughtUp(Stored, frozen=True, tag=17):
     history: History
     fence: Natural
     forced: Configuration | None = None  # that of the fence, if it was not known
+    applied: Natural = 0
 
 
 class Forced(Stored, frozen=True, tag=18):
@@ -154,6 +160,7 @@ class Knowledge(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_u
     ready: bool
     proposal: Proposal | None
     snapshot: SnapshotHead | None
+    context_applied: Natural = 0
 
 
 class Checkpoint(Stored, frozen=True, tag=11):

@@ -88,18 +88,38 @@ def _held(ledger: Ledger) -> list[tuple[Loss, Message]]:
     return found
 
 
+def forced_rule(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...]) -> Rule:
+    """The last rule that is known, carried over to the survivors; a majority of them if it asks for somebody else."""
+    return _carried(_last(ledgers), tuple(sorted(survivors)))
+
+
+def _known(ledgers: Mapping[str, Ledger]) -> list[Configuration]:
+    return [each for ledger in ledgers.values() for each in (ledger.queue.configuration, *ledger.queue.coming())]
+
+
+def _last(ledgers: Mapping[str, Ledger]) -> Configuration:
+    return max(_known(ledgers), key=lambda each: each.number)
+
+
 def forced_record(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...], rule: Rule | None = None) -> bytes:
-    """One record, for the log of every survivor."""
+    """One record, for the log of every survivor, or of those who lack it: see `lacking`."""
     _check(ledgers, survivors)
-    known = [each for ledger in ledgers.values() for each in (ledger.queue.configuration, *ledger.queue.coming())]
-    last = max(known, key=lambda each: each.number)
+    if lacking(ledgers, survivors):
+        first = max((ledgers[server] for server in survivors), key=lambda ledger: ledger.fence)
+        return r.encode_record(r.Forced(first.fence, first.queue.configuration))
     servers = tuple(sorted(survivors))
-    gone = {server for each in known for server in (*each.servers, *each.retired)} - set(servers)
-    following = rule or _carried(last, servers)
+    gone = {server for each in _known(ledgers) for server in (*each.servers, *each.retired)} - set(servers)
+    following = rule or forced_rule(ledgers, survivors)
     check_quorum(following, servers)
-    configuration = Configuration(last.number + 1, servers, encode_rule(following), tuple(sorted(gone)))
+    configuration = Configuration(_last(ledgers).number + 1, servers, encode_rule(following), tuple(sorted(gone)))
     fence = max(ledger.fence for ledger in ledgers.values()) + 1
     return r.encode_record(r.Forced(fence, configuration))
+
+
+def lacking(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...]) -> tuple[str, ...]:
+    """Survivors whose log does not have the record that others have: it was broken off while it was written."""
+    highest = max(ledgers[server].fence for server in survivors)
+    return tuple(server for server in survivors if ledgers[server].fence < highest)
 
 
 def _carried(last: Configuration, servers: tuple[str, ...]) -> Rule:
@@ -112,5 +132,9 @@ def _carried(last: Configuration, servers: tuple[str, ...]) -> Rule:
 def _check(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...]) -> None:
     if not survivors or not set(survivors) <= ledgers.keys():
         raise LocalProtocolError("every survivor has a disk that can be read, and there is at least one")
-    if len({ledgers[server].fence for server in survivors}) > 1:
+    if not any(ledgers[server].ready for server in survivors):
+        raise LocalProtocolError("no survivor had caught up with the others: none of them knows the order")
+    behind = lacking(ledgers, survivors)
+    forced = {ledgers[server].queue.configuration.servers for server in survivors if server not in behind}
+    if behind and forced != {tuple(sorted(survivors))}:
         raise LocalProtocolError("not all survivors know of the last primary that was forced")

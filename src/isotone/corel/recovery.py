@@ -48,7 +48,8 @@ class Recovery:
         plan, queue = self.plan, self.ledger.queue
         assert plan.ordered <= plan.green <= plan.yellow, "a representative lacks what is green somewhere"
         if not plan.needs_priority:
-            self._arrange([message.name for message in queue.between(queue.green, plan.yellow)])
+            self._order = [message.name for message in queue.between(plan.ordered, plan.yellow)]
+            self._arrange(self._order[queue.green - plan.ordered :])
             return
         if self.me == plan.chosen:
             stretch = queue.between(plan.ordered, plan.yellow)
@@ -87,12 +88,13 @@ class Recovery:
     def _arrange(self, order: list[Name]) -> None:
         """Steps 3 and 6: lines and order as the representatives have them; the rest is red, by timestamp."""
         plan, queue = self.plan, self.ledger.queue
-        lines = (plan.vouched, plan.green, plan.yellow)
-        self._write(r.Arranged(*lines, tuple(order), plan.history, plan.context, plan.applied))
+        committed, applied = plan.vouched
+        context, context_applied = plan.context
+        lines = (committed, plan.green, plan.yellow)
+        self._write(r.Arranged(*lines, tuple(order), plan.history, context, applied, context_applied))
         self.is_arranged = True
         self.new += self._laid
-        priority = {message.name for message in queue.between(plan.ordered, plan.yellow)}
-        self._missing = retransmitters(plan, priority)
+        self._missing = retransmitters(plan, set(self._order))
         self._red = deque(queue.between(plan.yellow, queue.end))
         self._retransmit()
 

@@ -1,6 +1,7 @@
 """Regular messages: sending, receiving, acknowledging, and what becomes green and white by it.
 
 Appends that come while a write is under way travel together behind it, with the acknowledgement of what was written.
+A write waits for own messages that are on their way already: they come with the same round, and it holds them too.
 
 Implements: [COReL 5.5], [COReL 5.2, Order Rule 1]. Deviations: D-cumulative, D-again; D-quiet acknowledgements are sent
 in primary components only, for nobody counts them elsewhere.
@@ -8,6 +9,7 @@ in primary components only, for nobody counts them elsewhere.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from isotone.core.contract import Action, Record, SetTimer
@@ -15,7 +17,7 @@ from isotone.core.errors import RemoteProtocolError
 from isotone.corel import records as r
 from isotone.corel import telling
 from isotone.corel.configuration import Configuration
-from isotone.corel.events import AppendNamed, AppendRefused, AppendWanted, DeliverWhite, SnapshotOffered
+from isotone.corel.events import AppendNamed, AppendRefused, DeliverWhite, SnapshotOffered
 from isotone.corel.journal import Journal
 from isotone.corel.message import Message
 from isotone.corel.ordering import Acknowledgements, Greens
@@ -46,6 +48,7 @@ class RegularFlow:
     white: int = 0  # the line that was told
     low: bool = False  # the disk is nearly full
     cap: int | None = None  # behind it stands a reconfiguration of which this component is no quorum
+    _awaited: int = 0  # the next write waits until our own message with this counter is here
     _white_records: int = 0
     _written_yellow: int = 0
     _written_green: int = 0
@@ -86,19 +89,27 @@ class RegularFlow:
 
     # --- the application -------------------------------------------------------------------------------------------
 
-    def on_append(self, event: AppendWanted) -> list[Action]:
-        """Take a record, or refuse it when too much waits."""
+    def on_appends(self, appends: Sequence[tuple[int, bytes]]) -> list[Action]:
+        """Take records, or refuse them when too much waits."""
+        actions: list[Action] = []
+        for request, record in appends:
+            if reason := self._why_refused(record):
+                actions.append(AppendRefused(request, reason))
+            else:
+                self.outbox.want(request, record)
+        return [*actions, *self.go_on()]
+
+    def _why_refused(self, record: bytes) -> str:
         outbox, settings = self.outbox, self.settings
-        if len(event.record) > settings.record_bytes_max:
-            return [AppendRefused(event.request, f"a record has at most {settings.record_bytes_max} bytes")]
+        if len(record) > settings.record_bytes_max:
+            return f"a record has at most {settings.record_bytes_max} bytes"
         if self.is_retired:
-            return [AppendRefused(event.request, "this server was removed")]
+            return "this server was removed"
         if self.low:
-            return [AppendRefused(event.request, "the disk of this server is nearly full")]
+            return "the disk of this server is nearly full"
         if len(outbox.waiting) >= settings.waiting_records_max or outbox.waiting_bytes >= settings.waiting_bytes_max:
-            return [AppendRefused(event.request, f"{len(outbox.waiting)} records wait already")]
-        outbox.want(event.request, event.record)
-        return self.go_on()
+            return f"{len(outbox.waiting)} records wait already"
+        return ""
 
     def reconfigure(self, following: Configuration) -> list[Action]:
         """Send the next configuration, as a message."""
@@ -110,12 +121,17 @@ class RegularFlow:
         if self.journal.under_way or not self.sending:
             return []
         actions: list[Action] = []
-        if self.journal.is_urgent:
+        if self.journal.is_urgent and self._own >= self._awaited:
             actions += self.write_all()
         sent = self._send_waiting()
         if self.is_primary and not sent and self._written_yellow > self.acknowledged:
             sent = [self._acknowledge()]
         return actions + sent
+
+    @property
+    def _own(self) -> int:
+        """The counter of our last message that came back."""
+        return self.journal.ledger.queue.counters.get(self.outbox.origin, 0)
 
     def write_all(self) -> list[Action]:
         """Give everything to the disk; from here on it may be acknowledged."""
@@ -160,6 +176,8 @@ class RegularFlow:
         if message.counter <= known:
             return actions
         yellow = self.is_primary
+        if not self.journal.is_urgent:
+            self._awaited = self.outbox.initiated
         behind = telling.received(self.settings.server, message, yellow=yellow)
         self.journal.write(r.Received((message,), yellow), *behind)
         if message.origin == self.outbox.origin:
@@ -234,7 +252,7 @@ class RegularFlow:
     def on_snapshot(self, event: SnapshotOffered) -> list[Action]:
         """Keep the application's state, if it is newer than the last one."""
         ledger = self.journal.ledger
-        head = head_of(ledger.queue, event.position, len(event.state))
+        head = head_of(ledger.queue, event.position, event.state)
         if head is None or (ledger.snapshot and head.place <= ledger.snapshot.head.place) or ledger.arriving:
             return []
         self.journal.write(r.SnapshotBegun(head, False))

@@ -6,6 +6,7 @@ Implements: [COReL 5], [COReL 3.2]. Deviations: D-view, D-growth; see docs/proto
 from __future__ import annotations
 
 from isotone.core import boundary as b4
+from isotone.core.bundles import Bundle
 from isotone.core.contract import (
     Action,
     Event,
@@ -19,10 +20,11 @@ from isotone.core.contract import (
     TimerFired,
 )
 from isotone.core.errors import LocalProtocolError, RemoteProtocolError
-from isotone.core.ids import NO_DAEMON, ClientId, DaemonId
+from isotone.core.ids import NO_DAEMON, DaemonId
 from isotone.corel import records as r
 from isotone.corel import telling
 from isotone.corel.events import (
+    AppendsWanted,
     AppendWanted,
     DiskRoom,
     InstallSnapshot,
@@ -83,8 +85,10 @@ class Replica:
                 return self._on_indication(indication) if self.session.client in receivers else []
             case Persisted(ticket=ticket):
                 return [*self.journal.on_persisted(ticket), *self.flow.go_on()]
-            case AppendWanted():
-                return self.flow.on_append(event)
+            case AppendWanted(request=request, record=record):
+                return self.flow.on_appends(((request, record),))
+            case AppendsWanted(appends=appends):
+                return self.flow.on_appends(appends)
             case TimerFired(key=key):
                 return self._on_timer(key)
             case Started(storage=storage):
@@ -173,11 +177,7 @@ class Replica:
     def _on_indication(self, indication: b4.Indication) -> list[Action]:
         match indication:
             case b4.Message(bundle=bundle):
-                take = self._on_private
-                if self.settings.group in bundle.groups:
-                    take = self._on_message if self.session.server_of(bundle.sender) else self._on_stranger
-                bodies = bundle.bodies()  # a session may pack what was sent one by one
-                return [action for body in bodies for action in take(bundle.sender, bytes(body))]
+                return self._on_bundle(bundle)
             case b4.View(view=view) if view.group == self.settings.group:
                 return self.views.on_view(view)
             case b4.Transitional(group=group) if group == self.settings.group:
@@ -197,27 +197,35 @@ class Replica:
         soon = SetTimer(RECONNECT, self.settings.reconnect_us)
         return [*actions, *self.views.enter(Standing.DETACHED, reason), soon]
 
-    def _on_message(self, sender: ClientId, body: bytes) -> list[Action]:
-        server, message = self.session.server_of(sender), CODEC.decode(body)
+    def _on_bundle(self, bundle: Bundle) -> list[Action]:
+        """From a member of the view; a session may pack what was sent one by one, and one of it may be wrong."""
+        server = self.session.server_of(bundle.sender)
+        if not server:
+            return []  # of another view, or two sessions of one server are in this one
+        take = self._on_message if self.settings.group in bundle.groups else self._on_private
+        actions: list[Action] = []
+        for body in bundle.bodies():
+            try:
+                actions += take(server, bytes(body))
+            except RemoteProtocolError:
+                if not actions:
+                    raise  # else what came before it has happened already, and must be done
+        return actions
+
+    def _on_message(self, server: str, body: bytes) -> list[Action]:
+        message = CODEC.decode(body)
         if message.view != self.session.view:  # type: ignore[attr-defined]  # all have it
             return []
         actions = self.views.on_message(server, message)
         return [*actions, *self._part()] if self.ledger.queue.configuration.retired else actions
 
-    def _on_stranger(self, sender: ClientId, body: bytes) -> list[Action]:
-        """One that repairs its log asks the whole group; the first server answers. All else is of another view."""
-        try:
-            message = CATCHING_CODEC.decode(body)
-        except RemoteProtocolError:
-            return []
-        is_first = self.session.servers[:1] == (self.settings.server,)
-        return self._teacher.on_fetch(sender, message) if is_first and isinstance(message, Fetch) else []
-
-    def _on_private(self, sender: ClientId, body: bytes) -> list[Action]:
-        """From one that catches up, or helps."""
-        server, message = self.session.server_of(sender), CATCHING_CODEC.decode(body)
+    def _on_private(self, server: str, body: bytes) -> list[Action]:
+        """From one that catches up, or one that takes part and helps."""
+        message = CATCHING_CODEC.decode(body)
         if isinstance(message, Fetch):
-            return self._teacher.on_fetch(sender, message)
+            return self._teacher.on_fetch(self.session.client_of(server), message)
+        if server not in self.session.servers:
+            return []
         actions, caught_up = self.learner.on_message(server, message)
         return [*actions, *self.views.on_caught_up()] if caught_up else actions
 

@@ -14,6 +14,7 @@ from enum import Enum
 
 from isotone.core.errors import RemoteProtocolError
 from isotone.corel.configuration import Configuration
+from isotone.corel.exchange import plan_of
 from isotone.corel.wire import State
 
 
@@ -65,8 +66,7 @@ class Round:
         self.fence = max((state.fence for state in ready), default=0)
         live = [state for state in ready if state.fence == self.fence]
         live, self.conflict = _agreeing(live)
-        forgotten = max((state.forgotten for state in live), default=0)
-        self.parts = tuple(sorted(state.server for state in live if state.green >= forgotten))
+        self.parts = _able(live)
 
     def _may_join(self, state: State) -> bool:
         """It caught up since, or knows of a fence that these do not."""
@@ -76,7 +76,19 @@ class Round:
         if state.fence > self.fence:
             return True
         self.conflict = self.conflict or _agreeing([*parts, state])[1]
-        return not self.conflict and all(state.green >= part.forgotten for part in parts)
+        return not self.conflict and state.server in _able([*parts, state])
+
+
+def _able(states: list[State]) -> tuple[str, ...]:
+    """All of them, if one that knows the order still has what any of them lacks; else those who lack it cannot.
+
+    Servers do not forget what another server lacks; but one that caught up by a snapshot has nothing from before it.
+    """
+    if not states:
+        return ()
+    plan = plan_of({state.server: state for state in states})
+    forgotten = min(plan.states[each].forgotten for each in plan.representatives)
+    return tuple(sorted(state.server for state in states if state.green >= forgotten))
 
 
 def _agreeing(states: list[State]) -> tuple[list[State], str]:

@@ -91,10 +91,6 @@ class Session:
         """Of a member of the view."""
         return next(client for client, name in self._places.items() if name == server)
 
-    def call(self, message: Catching) -> b4.Ask:
-        """Ask the group, without being a member of it; one of them answers."""
-        return self._send(Service.AGREED, self.group, CATCHING_CODEC.encode(message))
-
     def answer(self, client: ClientId, message: Catching) -> b4.Ask:
         """Send to one client alone, whoever it is."""
         return self._send(Service.FIFO, client.private_group, CATCHING_CODEC.encode(message))

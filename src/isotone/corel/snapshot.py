@@ -5,6 +5,8 @@ Implements: [DESIGN 2], the snapshot of the one ordered log; docs/protocols/core
 
 from __future__ import annotations
 
+from hashlib import blake2b
+
 import msgspec
 
 from isotone.core.codec.control import Natural
@@ -13,6 +15,7 @@ from isotone.corel.message import Origin
 from isotone.corel.queue import MessageQueue
 
 PIECE_BYTES_MAX = 32 * 1024
+DIGEST_BYTES = 16
 
 
 class SnapshotHead(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
@@ -26,6 +29,7 @@ class SnapshotHead(msgspec.Struct, frozen=True, gc=False, array_like=True, forbi
     counters: tuple[tuple[Origin, int], ...]
     configuration: Configuration
     changed_at: Natural
+    digest: bytes = b""  # of the state: servers may write the same state in different bytes
 
 
 class Snapshot(msgspec.Struct, frozen=True, gc=False):
@@ -35,7 +39,7 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False):
     state: bytes
 
 
-def head_of(queue: MessageQueue, position: int, size: int) -> SnapshotHead | None:
+def head_of(queue: MessageQueue, position: int, state: bytes) -> SnapshotHead | None:
     """The head of a snapshot at a position; nothing if the queue no longer knows, or if its servers changed since."""
     if not queue.forgotten_records <= position <= queue.green_records:
         return None
@@ -50,7 +54,9 @@ def head_of(queue: MessageQueue, position: int, size: int) -> SnapshotHead | Non
     for message in reversed(queue.between(place, queue.end)):
         counters[message.origin] = message.counter - 1
     known = tuple(sorted((origin, counter) for origin, counter in counters.items() if counter))
-    return SnapshotHead(position, place, records, size, queue.lamport, known, queue.configuration, queue.changed_at)
+    digest = blake2b(state, digest_size=DIGEST_BYTES).digest()
+    lines = (position, place, records, len(state), queue.lamport)
+    return SnapshotHead(*lines, known, queue.configuration, queue.changed_at, digest)
 
 
 def pieces_of(state: bytes) -> list[bytes]:

@@ -56,24 +56,27 @@ class Teacher:
         actions: list[Action] = []
         for number, messages in enumerate(parcels or [()], 1):
             last = number >= len(parcels)
-            lines = (queue.green, ledger.known_context, self._base(), ledger.history, ledger.fence, queue.configuration)
-            actions.append(self.session.answer(sender, Fetched(after, messages, *lines, last)))
+            context, applied = ledger.level
+            lines = (queue.green, context, self._base(), ledger.history, ledger.fence, queue.configuration)
+            actions.append(self.session.answer(sender, Fetched(after, messages, *lines, last, applied)))
             after += len(messages)
         return actions
 
     def _base(self) -> int:
-        """Who has everything green up to here has all that was green before its last primary was established."""
-        return self.ledger.base if self.ledger.committed >= self.ledger.context else self.ledger.queue.green
+        """Who has everything green up to here has all that was green at its level."""
+        ledger = self.ledger
+        return ledger.base if (ledger.committed, ledger.applied) == ledger.level else ledger.queue.green
 
     def _send_snapshot(self, sender: ClientId, fetch: Fetch, snapshot: Snapshot) -> list[Action]:
         head, state = snapshot.head, snapshot.state
-        start = fetch.offset if fetch.position == head.position and fetch.offset < len(state) else 0
+        same = (fetch.position, fetch.digest) == (head.position, head.digest)
+        start = fetch.offset if same and fetch.offset < len(state) else 0
         actions: list[Action] = []
         if start == 0:
-            actions.append(self.session.answer(sender, FetchedHead(head)))
+            actions.append(self.session.answer(sender, FetchedHead(head, *self.ledger.level)))
         stop = min(len(state), start + min(fetch.parcels, PARCELS_MAX) * PIECE_BYTES_MAX)
         for offset in range(start, stop, PIECE_BYTES_MAX):
             data = state[offset : offset + PIECE_BYTES_MAX]
             last = offset + len(data) >= stop
-            actions.append(self.session.answer(sender, FetchedPiece(head.position, offset, data, last)))
+            actions.append(self.session.answer(sender, FetchedPiece(head.position, offset, data, last, head.digest)))
         return actions

@@ -7,7 +7,7 @@ from hashlib import blake2b
 
 from isotone.core.contract import Action, Record
 from isotone.corel.events import ConfigurationChanged, DeliverGreen, DeliverRed
-from isotone.corel.ledger import Ledger
+from isotone.corel.ledger import Ledger, Level
 from isotone.corel.message import Message
 from isotone.trace import corel as trace
 
@@ -78,15 +78,15 @@ def arranged(server: str, ledger: Ledger, *, committed: int | None = None) -> Re
 
 
 def greened(
-    server: str, ledger: Ledger, before: int, records_before: int, *, context: int | None = None, proposal: int = 0
+    server: str, ledger: Ledger, before: int, records_before: int, *, level: Level | None = None, proposal: int = 0
 ) -> list[Action]:
-    """What became green since the line stood at ``before``; ``context``: not in one that this server knows itself."""
+    """What became green since the line stood at ``before``; ``level``: that of the server that it was learned from."""
     queue = ledger.queue
     if queue.green == before:
         return []
     messages = tuple(queue.between(before, queue.green))
     digests = tuple(map(digest, messages))
-    number = ledger.known_context if context is None else context
+    number, proposal = (ledger.known_context, proposal) if level is None else level
     entry = trace.Greened(server, number, before + 1, names(messages), digests, proposal)
     return [Record(entry), DeliverGreen(records_before + 1, messages), *reconfigured(server, ledger)]
 

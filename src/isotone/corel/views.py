@@ -95,10 +95,11 @@ class Views:
     def say_state(self) -> Action:
         """What this server has."""
         ledger, queue = self.ledger, self.ledger.queue
+        committed, applied = (ledger.committed, ledger.applied) if ledger.vouches else (0, 0)
         state = State(
             self.session.view,
             self.settings.server,
-            ledger.committed if ledger.vouches else 0,
+            committed,
             ledger.attempted,
             queue.green,
             queue.yellow,
@@ -111,8 +112,9 @@ class Views:
             queue.forgotten,
             ledger.context,
             ledger.fence,
-            ledger.applied,
+            applied,
             ledger.proposal,
+            ledger.context_applied,
         )
         return self.session.send(state)
 

@@ -55,6 +55,7 @@ class State(ControlMessage, frozen=True, tag=0x82):
     fence: Natural = 0
     applied: Natural = 0
     proposal: Proposal | None = None
+    context_applied: Natural = 0
 
 
 class Priority(ControlMessage, frozen=True, tag=0x83):
@@ -107,7 +108,7 @@ CODEC: ControlCodec[ControlMessage] = ControlCodec(
 class Fetch(ControlMessage, frozen=True, tag=0x88):
     """The sender is green up to ``after`` and wants what follows: at most so many parcels, then it asks again.
 
-    Of a snapshot at ``position`` it has the first ``offset`` bytes already.
+    Of a snapshot at ``position``, with this digest, it has the first ``offset`` bytes already.
     """
 
     server: str
@@ -116,6 +117,7 @@ class Fetch(ControlMessage, frozen=True, tag=0x88):
     offset: Natural
     parcels: Natural
     fence: Natural
+    digest: bytes = b""
 
 
 class Fetched(ControlMessage, frozen=True, tag=0x89):
@@ -130,12 +132,15 @@ class Fetched(ControlMessage, frozen=True, tag=0x89):
     fence: Natural
     configuration: Configuration
     last: bool
+    applied: Natural = 0
 
 
 class FetchedHead(ControlMessage, frozen=True, tag=0x8A):
     """What was asked for is forgotten: a snapshot comes instead, and what follows it."""
 
     head: SnapshotHead
+    context: Natural = 0
+    applied: Natural = 0
 
 
 class FetchedPiece(ControlMessage, frozen=True, tag=0x8B):
@@ -145,6 +150,7 @@ class FetchedPiece(ControlMessage, frozen=True, tag=0x8B):
     offset: Natural
     data: bytes
     last: bool
+    digest: bytes = b""
 
 
 class FetchRefused(ControlMessage, frozen=True, tag=0x8C):

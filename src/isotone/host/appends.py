@@ -46,10 +46,6 @@ class Appends:
             heappush(self._deadlines, (deadline, self._last))
         return self._last
 
-    def drop(self, request: int) -> None:
-        """It was not handed over; whoever asked has been told."""
-        self._open.pop(request, None)
-
     def named(self, requests: Sequence[int], message: Message) -> None:
         """These travel in this message."""
         self._by_message[message.name] = tuple(requests)

@@ -62,7 +62,7 @@ def cut_at(ledger: Ledger, position: int | None = None) -> Ledger:
     )
     cut.queue.configuration, cut.queue.changed_at = queue.configuration, min(queue.changed_at, place)
     cut.committed, cut.attempted, cut.base, cut.snapshot = ledger.committed, ledger.attempted, place, snapshot
-    cut.context, cut.fence = ledger.known_context, ledger.fence
+    (cut.context, cut.context_applied), cut.fence = ledger.level, ledger.fence
     return cut
 
 

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 
 from isotone.corel.events import ConfigurationChanged, ReconfigurationAnswered
 from isotone.host.answers import Maybe, Refused
+
+
+@dataclass
+class _Change:
+    add: str
+    remove: str
+    done: asyncio.Future[None]
+    accepted: bool = False  # it is being ordered
 
 
 class Changes:
@@ -13,33 +22,41 @@ class Changes:
 
     def __init__(self) -> None:
         self._last = 0
-        self._open: dict[int, tuple[str, str, asyncio.Future[None]]] = {}
+        self._open: dict[int, _Change] = {}
 
     def begin(self, *, add: str, remove: str) -> tuple[int, asyncio.Future[None]]:
         """A number, and what is settled when it is green."""
         self._last += 1
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._open[self._last] = (add, remove, done)
+        self._open[self._last] = _Change(add, remove, done)
         return self._last, done
+
+    def drop(self, request: int) -> None:
+        """Nobody waits for it any more."""
+        self._open.pop(request, None)
 
     def on_answered(self, action: ReconfigurationAnswered) -> None:
         """It is being ordered, or it is not."""
+        change = self._open.get(action.request)
+        if change is None or change.done.done():
+            return
+        change.accepted = action.accepted
         if not action.accepted:
-            _, _, done = self._open.pop(action.request)
-            if not done.done():
-                done.set_exception(Refused(action.reason))
+            change.done.set_exception(Refused(action.reason))
 
     def on_changed(self, action: ConfigurationChanged) -> None:
-        """These servers vote now."""
-        for request, (add, remove, done) in list(self._open.items()):
-            if (not add or add in action.servers) and remove not in action.servers:
-                del self._open[request]
-                if not done.done():
-                    done.set_result(None)
+        """These servers vote now. Of changes that were accepted at once the first takes effect, and no other."""
+        for change in self._open.values():
+            if not change.accepted or change.done.done():
+                continue
+            if (not change.add or change.add in action.servers) and change.remove not in action.servers:
+                change.done.set_result(None)
+            else:
+                change.done.set_exception(Refused("another change came first; ask again"))
 
     def end(self, reason: str) -> None:
         """Nobody here will hear of the rest."""
-        for _, _, done in self._open.values():
-            if not done.done():
-                done.set_exception(Maybe(reason))
+        for change in self._open.values():
+            if not change.done.done():
+                change.done.set_exception(Maybe(reason))
         self._open.clear()

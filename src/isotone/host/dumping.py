@@ -10,9 +10,10 @@ import msgspec
 from isotone.core.contract import StoredLog
 from isotone.corel.journal import LOG
 from isotone.corel.ledger import Ledger
-from isotone.corel.quorum import History, Primary
+from isotone.corel.quorum import Majority, Rule
 from isotone.corel.records import decode_record
 from isotone.host.inspect import dump, read_storage
+from isotone.host.store import owner_of
 
 
 class OrderRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -32,14 +33,21 @@ class StepRow(msgspec.Struct, frozen=True, kw_only=True):
     detail: str
 
 
-def ledger_at(path: Path, servers: tuple[str, ...] = ()) -> Ledger:
+def ledger_at(path: Path, servers: tuple[str, ...] = (), rule: Rule | None = None) -> Ledger:
     """The state of the server whose store this is; raises `LocalProtocolError` when its log is damaged."""
-    return ledger_from(read_storage(path).logs.get(LOG, StoredLog(1, ())), servers)
+    log = read_storage(path).logs.get(LOG, StoredLog(1, ()))
+    return ledger_from(log, servers, rule, ready=not servers or owner_of(path) in servers)
 
 
-def ledger_from(log: StoredLog, servers: tuple[str, ...] = ()) -> Ledger:
-    """The state that a log makes; ``servers`` are the founders, where they matter."""
-    ledger = Ledger(History(Primary(0, tuple(sorted(servers)))))
+def ledger_from(
+    log: StoredLog, servers: tuple[str, ...] = (), rule: Rule | None = None, *, ready: bool = True
+) -> Ledger:
+    """The state that a log makes; ``servers`` are the founders and ``rule`` is theirs, where they matter.
+
+    ``ready``: whether it is a founder's.
+    """
+    ledger = Ledger.founded(servers, rule or Majority(servers))
+    ledger.ready = ready
     ledger.restore(log)
     return ledger
 

@@ -1,7 +1,9 @@
 """Boundary B4 of a daemon in the same process: carried through its engine, and recorded by it.
 
-Host and daemon have an engine each. What crosses waits for a turn of the loop, so neither is ever entered from within
-the other, and much that crosses in one turn is handled together. Sends wait here while the daemon has no room.
+Host and daemon have an engine each. What crosses waits until the one that it comes from has handled all of a wake-up,
+and then goes over at once: neither is ever entered from within the other, what crosses in one wake-up is handled
+together, and nothing misses the token because the loop has other things to do first. What that causes in turn waits
+for the next turn of the loop, so that the loop goes on. Sends wait here while the daemon has no room.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ class EmbeddedService:
         self._queue: deque[Ask] = deque()
         self._provisional: dict[ClientId, ClientId] = {}  # by the real id, until the session is open
         self._open: dict[ClientId, None] = {}
-        self._scheduled = False
+        self._scheduled: asyncio.Handle | None = None
+        self._crossing = False  # something goes over just now
         self._watch: asyncio.Task[None] | None = None
         self._port: Port | None = None
 
@@ -72,20 +75,31 @@ class EmbeddedService:
     # --- asking ----------------------------------------------------------------------------------------------------
 
     def ask(self, action: Ask) -> None:
-        """Carry it to the stack in the next turn, or when there is room."""
+        """Carry it to the stack when the automaton has said all, or when there is room."""
         if type(action.request) is Send:
             self.waiting_bytes += len(action.request.bundle.payload)
         self._queue.append(action)
         self._schedule()
 
     def _schedule(self) -> None:
-        if not self._scheduled:
-            self._scheduled = True
-            self._loop.call_soon(self._carry)
+        if self._scheduled is None:
+            self._scheduled = self._loop.call_soon(self._carry)
+
+    def on_turn(self) -> None:
+        """The automaton has said all that it says now."""
+        if self._scheduled is not None and not self._crossing:
+            self._scheduled.cancel()
+            self._carry()
 
     def _carry(self) -> None:
         """Hand over all that has room."""
-        self._scheduled = False
+        self._scheduled, self._crossing = None, True
+        try:
+            self._hand_over()
+        finally:
+            self._crossing = False
+
+    def _hand_over(self) -> None:
         if self._node.phase is Phase.ENDED or self._port is None:
             return
         room, moved = self._node.stack.room, False
@@ -118,9 +132,18 @@ class EmbeddedService:
         return action
 
     def _on_drained(self, at: int) -> None:
+        """The daemon has handled all of a wake-up: what it told is the automaton's turn, and then what that asks."""
         del at
+        if self._crossing or self._port is None:
+            return
+        self._crossing = True
+        try:
+            self._port.on_turn()
+        finally:
+            self._crossing = False
         if self._queue and self._node.stack.room > 0:
             self._schedule()
+            self.on_turn()
 
     # --- hearing ---------------------------------------------------------------------------------------------------
 

@@ -13,12 +13,12 @@ import asyncio
 import logging
 import os
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, cast
+from typing import cast
 
 from isotone.core.boundary import Ask, Indicated, Indication
 from isotone.core.contract import (
@@ -42,6 +42,7 @@ from isotone.daemon.node import now_us
 from isotone.daemon.node_settings import TraceSettings
 from isotone.host.files import Files
 from isotone.host.machinery import Machinery
+from isotone.host.performing import Callbacks, Performers
 from isotone.host.service import Around, Service
 from isotone.host.store import SEGMENT_BYTES, Sync
 from isotone.host.writes import StoreWrite
@@ -55,7 +56,6 @@ SEED_BYTES = 32
 EVENT_TEXT_MAX = 400
 
 Build = Callable[[Around], Automaton]
-Callbacks = Mapping[type[Action], Callable[[Any], object]]
 
 
 class Phase(Enum):
@@ -65,13 +65,6 @@ class Phase(Enum):
     RUNNING = "running"
     STOPPING = "stopping"
     ENDED = "ended"
-
-
-class _Performers(dict[type[Action], Performer]):
-    """Says which action nobody takes."""
-
-    def __missing__(self, kind: type[Action]) -> Performer:
-        raise AssertionError(f"the automaton returned {kind.__name__}, and this host has no callback for it")
 
 
 class Host:
@@ -106,7 +99,8 @@ class Host:
         self._told: Event | None = None  # what the application tells, until it is handled
         self._later: deque[Event] = deque()  # what callbacks of the host told: it waits its turn
         self._misuse: LocalProtocolError | None = None
-        self._scheduled = False
+        self._scheduled: asyncio.Handle | None = None  # the turn in which what was told is handled
+        self._endings: list[Callable[[], object]] = []  # to be called when all of this turn is handled
         self._waiters: list[asyncio.Future[None]] = []  # for room
         self._released: asyncio.Future[None] | None = None  # for the end of what is held back
         self._tasks: set[asyncio.Task[None]] = set()
@@ -148,8 +142,7 @@ class Host:
             Record: self._record,
             Stop: self._on_stop,
         }
-        others = {kind: partial(_call, callback) for kind, callback in self._callbacks.items()}
-        self.lane.performers = _Performers({**own, **others})
+        self.lane.performers = Performers(own, self._callbacks)
 
     async def __aenter__(self) -> Host:
         await self.start()
@@ -174,8 +167,7 @@ class Host:
         What the caller did wrongly is raised here as `LocalProtocolError`, or logged if it had to wait; `MachineError`
         when the host has ended.
         """
-        if self.phase is not Phase.RUNNING:
-            raise MachineError(f"host {self.name} is not running: {self.end_reason or self.phase.value}")
+        self.check()
         self._told = event
         self.engine.take(self.lane, event)
         if self._told is not None:
@@ -196,6 +188,10 @@ class Host:
             waiter = self._loop.create_future()
             self._waiters.append(waiter)
             await waiter
+        self.check()
+
+    def check(self) -> None:
+        """Raise `MachineError` unless it runs."""
         if self.phase is not Phase.RUNNING:
             raise MachineError(f"host {self.name} is not running: {self.end_reason or self.phase.value}")
 
@@ -210,20 +206,36 @@ class Host:
         """What clients are told; all that comes in one turn of the loop is handled in one."""
         if self.phase in (Phase.RUNNING, Phase.STOPPING):
             self.engine.post(self.lane, Indicated(self.now(), receivers, indication))
-            if not self._scheduled:
-                self._scheduled = True
-                self._loop.call_soon(self._drain)
+            if self._scheduled is None:
+                self._scheduled = self._loop.call_soon(self._drain)
+
+    def on_turn(self) -> None:
+        """Handle what was told, now: a turn of the loop may be long, and the token does not wait."""
+        if self._scheduled is not None:
+            self._scheduled.cancel()
+            self._drain()
+
+    def at_the_end(self, call: Callable[[], object]) -> None:
+        """Have it called when all of this turn is handled and carried."""
+        if not self._endings:
+            self._loop.call_soon(self._end_turn)  # if this is no turn of the automaton
+        self._endings.append(call)
+
+    def _end_turn(self) -> None:
+        endings, self._endings = self._endings, []
+        for call in endings:
+            call()
 
     def on_moved(self) -> None:
         """The service has room again."""
-        self._look(0)
+        self._tell_room()
 
     def on_broken(self, reason: str, error: BaseException | None) -> None:
         """The service cannot go on."""
         self._fail(reason, error or MachineError(reason))
 
     def _drain(self) -> None:
-        self._scheduled = False
+        self._scheduled = None
         if self.phase is not Phase.ENDED:
             self.engine.drain()
 
@@ -277,10 +289,16 @@ class Host:
     def _look(self, at: int) -> None:
         """The last thing of every wake-up."""
         del at
-        if self._waiters and self.waiting_bytes < ROOM_BYTES:
-            self._wake(self._waiters)
+        self.service.on_turn()
+        if self._endings:
+            self._end_turn()
+        self._tell_room()
         if self._released is not None and not self.lane.held and not self._released.done():
             self._released.set_result(None)
+
+    def _tell_room(self) -> None:
+        if self._waiters and self.waiting_bytes < ROOM_BYTES:
+            self._wake(self._waiters)
 
     @staticmethod
     def _wake(waiters: list[asyncio.Future[None]]) -> None:
@@ -365,11 +383,6 @@ class Host:
             log.error("host %s did not end well", self.name, exc_info=task.exception())
         if not self._closed.done():
             self._closed.set_result(None)
-
-
-def _call(callback: Callable[[Any], object], lane: Lane, action: Action) -> None:
-    del lane
-    callback(action)
 
 
 def _settle(done: asyncio.Future[str], reason: str) -> None:

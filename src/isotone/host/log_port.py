@@ -170,7 +170,7 @@ class Connection(asyncio.Protocol):
             self._send(wire.Unordered(request, False, str(outcome)))
         if not self._flushing:
             self._flushing = True
-            self._loop.call_soon(self._flush)
+            self._log.host.at_the_end(self._flush)
 
     def _flush(self) -> None:
         """All that became green in one turn is one frame."""

@@ -23,6 +23,7 @@ class Peers:
         self.addresses, self._credential = dict(addresses), credential
         self.reasons: dict[str, str] = {}  # why one did not help
         self._known: dict[int, list[Message]] = {}
+        self._primaries: list[Primary] | None = None
 
     def messages(self, after: int, count: int) -> list[Message]:
         """Of the first peer that has them."""
@@ -32,8 +33,10 @@ class Peers:
 
     def primaries(self) -> list[Primary]:
         """Of all peers."""
-        found = [self._ask(name, lambda log: log.primaries()) for name in self.addresses]
-        return [each for told in found if told for each in told]
+        if self._primaries is None:
+            found = [self._ask(name, lambda log: log.primaries()) for name in self.addresses]
+            self._primaries = [each for told in found if told for each in told]
+        return self._primaries
 
     def _first(self, question: Callable[[RemoteLog], Awaitable[list[Message]]]) -> list[Message] | None:
         for name in self.addresses:

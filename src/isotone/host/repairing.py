@@ -106,8 +106,9 @@ def _one(found: Found, number: int, ledger: Ledger, source: Source, outcome: Out
 def candidates(ledger: Ledger, source: Source, length: int) -> Iterator[bytes]:
     """The records of at most this length that are possible in this state, the likely ones first."""
     queue = ledger.queue
-    yield from candidates_for(ledger, _within(source.messages(queue.end, RUN_MAX), length))
-    yield from map(r.encode_record, _rarer(ledger, source, length))
+    fit, primaries = _within(source.messages(queue.end, RUN_MAX), length), source.primaries()
+    yield from candidates_for(ledger, fit, primaries)
+    yield from map(r.encode_record, _rarer(ledger, source, primaries, length))
 
 
 def _within(messages: Sequence[Message], length: int) -> list[Message]:
@@ -121,7 +122,7 @@ def _within(messages: Sequence[Message], length: int) -> list[Message]:
     return fit
 
 
-def _rarer(ledger: Ledger, source: Source, length: int) -> Iterator[r.Record]:
+def _rarer(ledger: Ledger, source: Source, primaries: Sequence[Primary], length: int) -> Iterator[r.Record]:
     """Of recoveries and checkpoints: messages from other places on, and primary components that peers know of."""
     queue = ledger.queue
     for start in dict.fromkeys((queue.end, queue.yellow, queue.green)):
@@ -132,6 +133,6 @@ def _rarer(ledger: Ledger, source: Source, length: int) -> Iterator[r.Record]:
     yield r.CheckpointEnded()
     yield from (r.Greened(line) for line in range(queue.yellow + 1, queue.end + 1))
     yield from (r.Lived(ledger.life + ahead) for ahead in range(2, NUMBERS_AHEAD))
-    for primary in (ledger.history.last, *source.primaries()):
+    for primary in (ledger.history.last, *primaries):
         yield r.Committed(primary)
         yield r.Established(primary)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
 import msgspec
 
-from isotone.core.errors import IsotoneError, LocalProtocolError
+from isotone.core.errors import IsotoneError, LocalProtocolError, MachineError
 from isotone.core.ordered_log import Snapshot
 from isotone.corel import events as corel
 from isotone.corel.explain import why_no_primary, why_not_green
@@ -84,6 +85,7 @@ class ReplicaLog(Levels):
             files=files,
         )
         self._appends = Appends()
+        self._asked: list[tuple[int, bytes]] = []  # in this turn of the loop
         self._timer: asyncio.TimerHandle | None = None
         self._watch: asyncio.Task[None] | None = None
 
@@ -158,17 +160,20 @@ class ReplicaLog(Levels):
         return await answer
 
     def submit(self, record: bytes, answered: Answered, *, within_s: float | None = None) -> None:
-        """The same without waiting; ``answered`` is called once, perhaps before this returns."""
-        now = self.host.now()
-        deadline = None if within_s is None else now + int(within_s * MICROSECONDS)
+        """The same without waiting: ``answered`` is called once. All records of one turn of the loop go together."""
+        self.host.check()
+        deadline = None if within_s is None else self.host.now() + int(within_s * MICROSECONDS)
         request = self._appends.begin(answered, deadline)
-        try:
-            self.host.tell(corel.AppendWanted(now, request, record))
-        except IsotoneError:
-            self._appends.drop(request)
-            raise
+        if not self._asked:
+            asyncio.get_running_loop().call_soon(self._ask)
+        self._asked.append((request, record))
         if deadline is not None and self._timer is None:
             self._arm()
+
+    def _ask(self) -> None:
+        asked, self._asked = tuple(self._asked), []
+        with suppress(MachineError):  # it ended: then all that is open is answered
+            self.host.tell(corel.AppendsWanted(self.host.now(), asked))
 
     def tell_room(self, *, is_low: bool) -> None:
         """The disk has less room than its reserve, or enough again: while it is low no record is taken."""
@@ -208,12 +213,14 @@ class ReplicaLog(Levels):
         `Maybe` when it is not green in time.
         """
         request, done = self._changes.begin(add=add, remove=remove)
-        self.host.tell(corel.ReconfigurationWanted(self.host.now(), request, add, remove))
         try:
+            self.host.tell(corel.ReconfigurationWanted(self.host.now(), request, add, remove))
             async with asyncio.timeout(within_s):
                 await done
         except TimeoutError:
             raise Maybe(f"the change of servers is not green. {self.why_no_primary()}") from None
+        finally:
+            self._changes.drop(request)
 
     # --- why ------------------------------------------------------------------------------------------------------
 

@@ -27,6 +27,9 @@ class Port(Protocol):
     def on_told(self, receivers: tuple[ClientId, ...], indication: Indication) -> None:
         """Clients are told something; it waits its turn."""
 
+    def on_turn(self) -> None:
+        """All of now was told; what waits may have its turn at once."""
+
     def on_moved(self) -> None:
         """Less waits than before."""
 
@@ -49,6 +52,9 @@ class Service(Protocol):
 
     def ask(self, action: Ask) -> None:
         """Carry a request, in order for each session."""
+
+    def on_turn(self) -> None:
+        """The automaton has asked all that it asks now."""
 
     @property
     def record(self) -> Callable[[Entry], None] | None:

@@ -7,6 +7,7 @@ ends is `Disconnected`; whether and when to connect again is the automaton's bus
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import ssl
 from collections import deque
@@ -16,6 +17,7 @@ from isotone.client.addresses import normalised
 from isotone.client.driver import Driver
 from isotone.core.boundary import Ask, Connect, Connected, Disconnect, Disconnected, Indication, Refused, Request, Send
 from isotone.core.choice import Choice
+from isotone.core.contract import Address
 from isotone.core.errors import LocalProtocolError
 from isotone.core.ids import NO_DAEMON, ClientId, DaemonId
 from isotone.evs.sessions import notices
@@ -23,6 +25,8 @@ from isotone.evs.sessions.client_session import ClientSession, Life
 from isotone.evs.sessions.settings import ClientSettings
 from isotone.host.service import Port, kind_of
 from isotone.trace.events import Entry
+
+log = logging.getLogger("isotone.host")
 
 CLOSE_SECONDS = 5.0
 SEED_BYTES = 32
@@ -57,6 +61,10 @@ class _Session:
         """There may be room now."""
         if self.queue:
             asyncio.get_running_loop().call_soon(self._service.carry, self)
+
+    def on_refused(self, address: Address, reason: str) -> None:
+        """Another address may do; if none does, the session ends with its reason."""
+        log.warning("the daemon at %s and this process do not accept each other: %s", address, reason)
 
     def on_broken(self, error: Exception) -> None:
         """A bug of ours."""
@@ -116,6 +124,9 @@ class SessionService:
             self.waiting_bytes += len(action.request.bundle.payload)
         session.queue.append(action.request)
         self.carry(session)
+
+    def on_turn(self) -> None:
+        """All was carried already."""
 
     def _connect(self, provisional: ClientId) -> None:
         if provisional in self._sessions:

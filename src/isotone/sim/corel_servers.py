@@ -15,13 +15,14 @@ from isotone.corel.configuration import Configuration
 from isotone.corel.events import Standing
 from isotone.corel.explain import why_no_primary
 from isotone.corel.replica import Replica
-from isotone.sim.corel_ambush import Ambusher, Gossip
+from isotone.sim.corel_ambush import Ambusher, Gossip, SlowGossip, Sniper
 from isotone.sim.corel_node import CorelNode, ReconfigureStep
 from isotone.sim.corel_terms import draw_terms
 from isotone.sim.disk import DiskSettings
 from isotone.sim.evs_clients import ClientKilled, StepDue
 from isotone.sim.evs_nodes import EvsNodes
 from isotone.sim.faults import MILLISECOND
+from isotone.sim.full_system import FULL
 from isotone.sim.observer import Observer
 from isotone.sim.plan import Plan, Step
 from isotone.sim.process import Boot
@@ -41,14 +42,20 @@ class Servers(Observer):
         self._world = world
         self._nodes = nodes
         self._names = plan.topology.names
-        self._draw = draw_terms(plan.seed, self._names)
+        self._draw = draw_terms(plan.seed, self._names, plan.stack)
         self._full = self._draw.full_disk
         self._failing = set(choice.sample(self._names, len(self._names) // 2)) if choice.chance(0.3) else set()
         self._revival = choice.derive("revive")
-        if self._draw.gossip:
-            Gossip(world, nodes, choice.derive("gossip"), plan.faults_end_us)
         founders = self._draw.founders
-        self._ambusher = Ambusher(world, nodes, choice.derive("ambush"), plan.faults_end_us, founders)
+        if self._draw.gossip and plan.stack == FULL:
+            SlowGossip(world, nodes, choice.derive("gossip"), plan.faults_end_us, founders)
+        elif self._draw.gossip:
+            Gossip(world, nodes, choice.derive("gossip"), plan.faults_end_us)
+        self._ambusher: Ambusher | Sniper
+        if self._draw.sniper:
+            self._ambusher = Sniper(world, nodes, choice.derive("sniper"), plan.faults_end_us, founders)
+        else:
+            self._ambusher = Ambusher(world, nodes, choice.derive("ambush"), plan.faults_end_us, founders)
 
     def node(self, boot: Boot) -> CorelNode:
         """The server of one incarnation."""
@@ -100,7 +107,8 @@ class Servers(Observer):
         known = {*configuration.servers, *configuration.retired}
         wanted = [name for name in self._names if (name not in known if step.adds else name in configuration.servers)]
         server = step.server if step.server in wanted or not wanted else wanted[-1]
-        return msgspec.structs.replace(step, node=node, server=server)
+        monarch = step.monarch or self._draw.sniper  # then a new server alone is a quorum, at once
+        return msgspec.structs.replace(step, node=node, server=server, monarch=monarch)
 
     def missing(self) -> list[str]:
         """One primary component of all, every message green and white everywhere; learners caught up."""

@@ -62,7 +62,7 @@ class CorelSystem:
             steps.append(_append(choice, at, choice.pick(topology.names)))
         for name in topology.names:
             steps.append(_append(choice, end + choice.between(50 * MILLISECOND, 600 * MILLISECOND), name))
-        steps += _reconfigurations(choice.derive("reconfigurations"), topology.names, marks, end)
+        steps += _reconfigurations(choice.derive("reconfigurations"), topology.names, marks, end, stack)
         return tuple(sorted(steps, key=lambda step: step.at))
 
     def faults(self, stack: str) -> tuple[str, ...]:
@@ -94,9 +94,13 @@ class CorelSystem:
         return COREL_ORDERS.function(times)
 
 
-def _reconfigurations(choice: Choice, names: tuple[str, ...], marks: list[int], end: int) -> list[Step]:
+def _reconfigurations(choice: Choice, names: tuple[str, ...], marks: list[int], end: int, stack: str) -> list[Step]:
     """An operator who asks here and there for one server more or less; most of it is refused, for good reasons."""
     steps: list[Step] = []
+    if stack == FULL:  # our own daemons come together late: he asks again when they have
+        for _ in range(choice.pick((0, 1, 2))):
+            at, server = end + choice.between(1_500, 3_500) * MILLISECOND, choice.pick(names)
+            steps.append(ReconfigureStep(at=at, node=choice.pick(names), server=server, adds=choice.chance(0.7)))
     for _ in range(choice.pick((0, 8, 16))):
         at = choice.between(end // 20, end + 400 * MILLISECOND)
         if choice.chance(0.4):

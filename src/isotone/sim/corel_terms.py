@@ -8,12 +8,16 @@ from __future__ import annotations
 import msgspec
 
 from isotone.core.choice import Choice
-from isotone.corel.quorum import Majority, Rule
+from isotone.corel.quorum import AllOf, DynamicVoting, Majority, Monarch, Rule
 from isotone.corel.settings import ReplicaSettings
 from isotone.sim.corel_rules import draw_quorum
+from isotone.sim.evs_system import ORACLE
+from isotone.sim.full_system import FULL
 
 GROUP = "corel"
 GOSSIP_MIN = 5  # so many founders that no pair of them is a majority
+SNIPED, FULL_GOSSIP = 0.15, 0.7
+FULL_FOUNDERS_MAX = 3
 
 
 class Terms(msgspec.Struct, frozen=True):
@@ -27,6 +31,7 @@ class Terms(msgspec.Struct, frozen=True):
     proposals: bool
     gossip: bool  # whether pairs meet, and for a while no more
     full_disk: str  # the server whose disk has no room, if any
+    sniper: bool = False  # whether one that knows more is parted from one that knows less, at once
 
     def settings(self, server: str) -> ReplicaSettings:
         """Of one server."""
@@ -41,8 +46,8 @@ class Terms(msgspec.Struct, frozen=True):
         )
 
 
-def draw_terms(seed: int, names: tuple[str, ...]) -> Terms:
-    """The same for the same seed and names."""
+def draw_terms(seed: int, names: tuple[str, ...], stack: str = ORACLE) -> Terms:
+    """The same for the same seed, names and stack."""
     choice = Choice(f"corel/{seed}").derive("settings")
     learners = min(choice.pick((0, 1, 2, 2)), max(0, len(names) - 2))
     founders = names[: len(names) - learners]
@@ -52,7 +57,7 @@ def draw_terms(seed: int, names: tuple[str, ...]) -> Terms:
     gossip = proposals and len(founders) >= GOSSIP_MIN and choice.chance(0.7)
     if gossip and choice.chance(0.7):
         quorum = Majority(founders)
-    return Terms(
+    terms = Terms(
         founders=founders,
         quorum=quorum,
         checkpoint_records=choice.pick((8, 64, 4_096)),
@@ -61,4 +66,30 @@ def draw_terms(seed: int, names: tuple[str, ...]) -> Terms:
         proposals=proposals,
         gossip=gossip,
         full_disk=choice.pick(names) if choice.chance(0.1) else "",
+    )
+    if stack == FULL:
+        return _slower(terms, choice.derive("full"))
+    return _sniped(terms, choice.derive("sniper"))
+
+
+def _sniped(terms: Terms, choice: Choice) -> Terms:
+    """Some runs are for what one server knows and another does not; half of these vote dynamically."""
+    if terms.gossip or not choice.chance(SNIPED):
+        return terms
+    quorum = DynamicVoting(1) if choice.chance(0.5) else Majority(terms.founders)
+    return msgspec.structs.replace(terms, sniper=True, quorum=quorum)
+
+
+def _slower(terms: Terms, choice: Choice) -> Terms:
+    """Few pairs meet in a run over our own daemons: for proposals to come to an end, few servers must all agree."""
+    if not terms.proposals or len(terms.founders) < FULL_FOUNDERS_MAX or not choice.chance(FULL_GOSSIP):
+        return msgspec.structs.replace(terms, gossip=False)
+    founders = terms.founders[:FULL_FOUNDERS_MAX]
+    quorum = AllOf(tuple(Monarch(each) for each in founders))
+    return msgspec.structs.replace(
+        terms,
+        founders=founders,
+        quorum=quorum,
+        gossip=True,
+        snapshot_every=terms.snapshot_every or 20,
     )

@@ -11,7 +11,10 @@ from isotone.trace import corel as trace
 
 
 def judge_proposals(trails: list[Trail], account: Account) -> None:
-    """Every server of the green prefix accepted what is green by a proposal."""
+    """Every server of the green prefix accepted what is green by a proposal; judged where it was applied or adopted.
+
+    A server that catches up is told what others applied, perhaps long ago, among other servers than it knows yet.
+    """
     votes = {
         (entry.proposal, trail.server)
         for trail in trails
@@ -24,7 +27,7 @@ def judge_proposals(trails: list[Trail], account: Account) -> None:
         }
     for trail in trails:
         for row in trail.walk():
-            number = row.entry.proposal if isinstance(row.entry, trace.Greened) else 0
+            number = row.entry.proposal if isinstance(row.entry, trace.Greened) and trail.vouches else 0
             for server in trail.servers if number else ():
                 account.exercised.add("PROPOSAL")
                 if (number, server) not in votes:
