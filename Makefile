@@ -30,7 +30,7 @@ help: ## Show the targets
 	@echo "make demo              three real daemons in two sites: a kill, a cut, a merge, and the verdicts on their record"
 	@echo "make test              lint, format, types, documents and all tests; ARGS=\"-k ring\" goes to pytest"
 	@echo "make soak HOURS=8      seeds and faults for hours; goes on where it stopped; report in soak/"
-	@echo "make mutants           wrong comparisons, guards and constants: which does the net catch? ARGS=\"--count 20\""
+	@echo "make mutants           wrong comparisons, guards and constants: are they noticed? ARGS=\"--package corel\""
 	@echo "make bench             throughput and latency of this machine; ARGS goes to isotone.bench"
 	@echo "make bench-lan         Isotone and the peers that are installed on one workload, about an hour; ARGS=\"--resume\""
 	@echo "make bench-quick       CPU per message against the committed result, under two minutes; warns"
@@ -57,7 +57,7 @@ soak:
 
 mutants:
 	$(call install,dev)
-	@$(VENV_PYTHON) tools/mutants.py --out results/mutants-evs.txt $(ARGS)
+	@$(VENV_PYTHON) tools/mutants.py $(ARGS)
 
 bench:
 	$(call install,trace)

@@ -7,9 +7,11 @@ are the net, not the fish), modules of settings, and what only describes a class
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import CodeType
 
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
@@ -33,22 +35,32 @@ class Mutation:
     """One place and what shall stand there instead; lines from 1, columns from 0, in bytes as `ast` counts them."""
 
     path: Path
+    function: str
     line: int
     column: int
-    end_line: int
     end_column: int
     before: str
     after: str
+    number: int  # from 1, among those of the function that read the same
+    lines: tuple[int, ...]  # whoever executes none of these does not execute the mutation
 
     def apply(self, source: str) -> str:
         """The source with the mutation in it."""
         lines = source.encode().splitlines(keepends=True)
-        head = b"".join(lines[: self.line - 1]) + lines[self.line - 1][: self.column]
-        tail = lines[self.end_line - 1][self.end_column :] + b"".join(lines[self.end_line :])
-        return (head + self.after.encode() + tail).decode()
+        changed = lines[self.line - 1]
+        lines[self.line - 1] = changed[: self.column] + self.after.encode() + changed[self.end_column :]
+        return b"".join(lines).decode()
 
-    def __str__(self) -> str:
-        return f"{self.path.as_posix()}:{self.line}: {self.before}  ->  {self.after}"
+    @property
+    def module(self) -> str:
+        """As it is imported."""
+        return ".".join(self.path.with_suffix("").parts[1:])
+
+    @property
+    def name(self) -> str:
+        """Stays the same when lines are added elsewhere."""
+        which = f" ({self.number})" if self.number > 1 else ""
+        return f"{self.path.as_posix()} {self.function}: {self.before} -> {self.after}{which}"
 
 
 def mutations_below(root: Path, package: Path) -> list[Mutation]:
@@ -63,19 +75,30 @@ def mutations_below(root: Path, package: Path) -> list[Mutation]:
 def mutations_of(source: str, path: Path) -> list[Mutation]:
     """Every mutation of one module."""
     out: list[Mutation] = []
-    for node, after in _changes(ast.parse(source)):
-        before = ast.get_source_segment(source, node)
-        if before is None or "\n" in before or before == after:
-            continue  # one line is enough to read, and there are plenty
-        assert node.end_lineno is not None and node.end_col_offset is not None
-        out.append(
-            Mutation(path, node.lineno, node.col_offset, node.end_lineno, node.end_col_offset, before, f"({after})")
-        )
+    compiled = _compiled_lines(compile(source, path.name, "exec"))
+    for name, function in _functions(ast.parse(source)):
+        body = tuple(range(function.body[0].lineno, (function.end_lineno or 0) + 1))
+        seen: Counter[tuple[str, str]] = Counter()
+        for node, after in sorted(_changes(function), key=lambda each: (each[0].lineno, each[0].col_offset, each[1])):
+            before = ast.get_source_segment(source, node)
+            if before is None or "\n" in before or before == after:
+                continue  # one line is enough to read, and there are plenty
+            assert node.end_col_offset is not None
+            seen[before, after] += 1
+            lines = (node.lineno,) if node.lineno in compiled else body  # constants are folded into other lines
+            place = (node.lineno, node.col_offset, node.end_col_offset)
+            out.append(Mutation(path, name, *place, before, f"({after})", seen[before, after], lines))
     return sorted(out, key=lambda each: (each.line, each.column, each.after))
 
 
-def _changes(tree: ast.AST) -> Iterator[tuple[ast.expr, str]]:
-    for node in _code(tree):
+def _compiled_lines(code: CodeType) -> set[int]:
+    """Where there are instructions: a line that is executed is one of these."""
+    found = {line for _, _, line in code.co_lines() if line is not None}
+    return found.union(*(_compiled_lines(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
+
+
+def _changes(function: ast.FunctionDef) -> Iterator[tuple[ast.expr, str]]:
+    for node in (inner for statement in function.body for inner in _inside(statement)):
         match node:
             case ast.Compare(ops=[operator]) if type(operator) in COMPARISONS:
                 changed = ast.Compare(node.left, [COMPARISONS[type(operator)]()], node.comparators)
@@ -108,15 +131,19 @@ def _is_text(node: ast.BinOp) -> bool:
     )
 
 
-def _code(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes that run inside functions; not assertions, annotations or messages of errors."""
-    for function in ast.walk(node):
-        if isinstance(function, ast.FunctionDef) and function.name not in ("__repr__", "__str__", "explain"):
-            for statement in function.body:
-                yield from _inside(statement)
+def _functions(node: ast.AST, outer: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
+    """All functions with their full names, but for those that only describe."""
+    for child in ast.iter_child_nodes(node):
+        name = outer
+        if isinstance(child, ast.FunctionDef | ast.ClassDef):
+            name = f"{outer}.{child.name}" if outer else child.name
+        if isinstance(child, ast.FunctionDef) and child.name not in ("__repr__", "__str__", "explain"):
+            yield name, child
+        yield from _functions(child, name)
 
 
 def _inside(node: ast.AST) -> Iterator[ast.AST]:
+    """All nodes that run; not assertions, annotations or messages of errors."""
     if isinstance(node, ast.Assert | ast.Raise | ast.JoinedStr | ast.FunctionDef | ast.Slice):
         return
     yield node

@@ -47,3 +47,15 @@ def test_text_beyond_ascii_does_not_shift_the_place() -> None:
     source = 'def f(a: int) -> bool:\n    é = "ü"; return a > 1\n'
     after = {each.apply(source).splitlines()[1] for each in mutations_of(source, Path("m.py"))}
     assert '    é = "ü"; return (a >= 1)' in after
+
+
+def test_names_do_not_change_with_lines_and_equal_ones_are_numbered() -> None:
+    source = "class C:\n    def f(self, a: int) -> bool:\n        return a > 1 or a < 1\n"
+    names = [each.name for each in mutations_of(source, Path("m.py")) if each.before == "1"]
+    assert names == ["m.py C.f: 1 -> (2)", "m.py C.f: 1 -> (2) (2)"]
+    assert [each.name for each in mutations_of("\n" + source, Path("m.py")) if each.before == "1"] == names
+
+
+def test_what_is_folded_away_counts_as_the_whole_function() -> None:
+    source = "def f() -> object:\n    return (\n        1,\n        2,\n    )\n"
+    assert {each.lines for each in mutations_of(source, Path("m.py"))} == {(2, 3, 4, 5)}

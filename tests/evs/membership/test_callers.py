@@ -51,3 +51,10 @@ def test_a_stream_that_gave_up_is_forgotten() -> None:
     callers.opened(opened(-2))
     callers.closed(-1)
     assert callers.drop_all() == [CloseStream(-2)] and -1 not in callers
+
+
+def test_patience_counts_from_the_call() -> None:
+    callers = Callers(1_000)
+    assert callers.opened(opened(-1, at=9_000_000)) == []
+    assert callers.opened(opened(-2, at=9_001_000)) == [] and -1 in callers
+    assert callers.opened(opened(-3, at=9_001_001)) == [CloseStream(-1)]

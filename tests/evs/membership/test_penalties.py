@@ -55,3 +55,10 @@ def test_an_attempt_that_failed_for_want_of_a_daemon_counts_against_it() -> None
     assert penalties.holds("x", 99) and not penalties.holds("x", 100)
     penalties.forget("x")
     assert not penalties.holds("x", 50)
+
+
+def test_who_has_no_penalty_has_none_to_clear() -> None:
+    penalties = Penalties(SETTINGS)
+    assert not penalties.answered("x", 0)
+    flap(penalties, 0)
+    assert not penalties.answered("x", 101), "it ended by itself"

@@ -1,0 +1,46 @@
+"""What people read: lengths of time, and what has no room."""
+
+from __future__ import annotations
+
+import pytest
+
+from isotone.core.services import Service
+from isotone.evs.explain import Wait
+from isotone.evs.explain.words import span
+from tests.evs.explain.house import House
+
+
+@pytest.mark.parametrize(
+    ("us", "text"),
+    [(0, "0 ms"), (-5, "0 ms"), (250, "0.25 ms"), (80_000, "80 ms"), (1_000_000, "1 s"), (12_340_000, "12.3 s")],
+)
+def test_a_length_of_time(us: int, text: str) -> None:
+    assert span(us) == text
+
+
+def test_a_full_link_has_no_room_for_anything_more() -> None:
+    house = House("a c").start()
+    house.world.partition("a", "c")
+    many = [house.send("a", Service.AGREED, 60_000) for _ in range(40)]
+    house.run(40)
+    assert "no room for more on a~c" in house.message("a", many[-1]).text
+
+
+def test_room_for_one_unit_is_room_and_the_token_is_what_is_missing() -> None:
+    house = House("ab").start()
+    house.world.pause("b")
+    house.run(5)
+    message = house.send("a", Service.AGREED)
+    stamper = house.network("a").transport.stamper
+    stamper.room = 1
+    assert [each.wait for each in house.message("a", message).blockers] == [Wait.TOKEN]
+    stamper.room = 0
+    assert [each.wait for each in house.message("a", message).blockers] == [Wait.LINK]
+
+
+def test_how_long_a_peer_is_silent_can_be_seen() -> None:
+    house = House("a b").start()
+    house.world.partition("a", "b")
+    before = house.status("a").peers[0].silent_us
+    house.run(200)
+    assert 199_000 < house.status("a").peers[0].silent_us - before < 201_000, "by a clock that drifts"
