@@ -1,0 +1,1 @@
+"""The first look at a run: one pass over each record, bundles compared once; most runs are judged by it alone."""

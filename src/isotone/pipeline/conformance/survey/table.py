@@ -1,0 +1,63 @@
+"""The survey as a table: one row per run and property that was exercised or is in doubt, and one about each run.
+
+Four queries, whatever the number of runs and properties: records, bundles, their sums, runs.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from isotone.pipeline.conformance.survey.bundles import bundles, keys, loose, notes
+from isotone.pipeline.conformance.survey.judging import HEIGHTS, JUDGED, judge_run
+from isotone.pipeline.conformance.survey.steps import told
+from isotone.pipeline.conformance.terms import CLIENTS, DAEMONS, kept
+
+_SENT = ("send", "ssend")
+_MESSAGES = (*_SENT, "deliver", "sdeliver")
+
+
+class Survey(NamedTuple):
+    """What was found, and the bundles that it was found by."""
+
+    found: DataFrame
+    bundles: DataFrame
+
+
+def survey(silver: DataFrame) -> Survey:
+    """All runs of these rows."""
+    rows = kept(told(silver))
+    bundle = kept(bundles(rows))
+    facts = rows.where("facts IS NOT NULL").select("run", "facts")
+    about = facts.unionByName(notes(bundle), allowMissingColumns=True)
+    everything = about.unionByName(loose(rows, bundle).drop("facts"), allowMissingColumns=True)
+    return Survey(kept(everything.groupBy("run").applyInArrow(judge_run, JUDGED)), bundle)
+
+
+def suspects(silver: DataFrame, surveyed: Survey) -> DataFrame:
+    """The rows that an exact look at what is in doubt needs.
+
+    Of most runs: everything but messages, and the loose bundles. Of a run in which more than that is in doubt, all.
+    """
+    doubts = surveyed.found.where("is_doubtful")
+    full = kept(doubts.where("is_full").select("run").distinct())
+    some = kept(doubts.select("run").distinct().join(full, on="run", how="left_anti"))
+    whole = silver.join(F.broadcast(full), on="run", how="left_semi")
+    if some.isEmpty():
+        return whole
+    partly = silver.join(F.broadcast(some), on="run", how="left_semi")
+    kind = F.col("kind")
+    turns = partly.where(~kind.isin(*_MESSAGES))
+    heights = surveyed.found.where(F.col("id") == HEIGHTS)
+    heights = heights.select("run", "boundary", F.explode("heights").alias("height"))
+    wanted = keys(surveyed.bundles, heights).withColumnsRenamed({"sender": "_sender", "boundary": "_boundary"})
+    said = partly.where(kind.isin(*_MESSAGES)).select(
+        "*",
+        F.when(kind.isin("ssend", "sdeliver"), DAEMONS).otherwise(CLIENTS).alias("_boundary"),
+        F.when(kind.isin(*_SENT), F.get("clients", F.lit(0))).otherwise(F.col("sender")).alias("_sender"),
+    )
+    said = said.join(F.broadcast(wanted), on=["run", "_boundary", "_sender", "first"], how="left_semi")
+    reduced = turns.unionByName(said.select(*silver.columns))
+    return reduced if full.isEmpty() else whole.unionByName(reduced)
