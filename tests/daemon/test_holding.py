@@ -14,7 +14,6 @@ from isotone.core.ids import ClientId, DaemonId
 from isotone.daemon.composition import Composition, Hooks
 from isotone.daemon.engine import Lane
 from isotone.daemon.holding import Holding
-from isotone.daemon.node import Node
 from isotone.daemon.node_settings import NodeSettings
 from isotone.daemon.spread import GatewaySettings, SpreadGateway
 from isotone.evs.membership import MembershipSettings
@@ -25,8 +24,7 @@ from isotone.evs.stack import Stack, StackSettings
 from isotone.evs.transport import TransportSettings
 from isotone.sim.stack_journal import replay_journal
 from tests.daemon.local_cluster import DEADLINE_S, LocalCluster, local_cluster, traced
-from tests.spread_client.blocking import SocketClient
-from tests.spread_client.protocol import FIFO, SAFE, SpreadClient
+from tests.daemon.spread.slow_clients import gateway_of, read_room, send_to_room
 
 ME = DaemonId("d", 1)
 OLD, NATIVE = ClientId(ME, "old", 1), ClientId(ME, "native", 2)
@@ -110,33 +108,12 @@ def base(tmp_path: Path) -> NodeSettings:
     )
 
 
-def gateway_of(node: Node) -> SpreadGateway:
-    assert node.shell.spread_lane is not None
-    gateway = node.shell.spread_lane.automaton
-    assert isinstance(gateway, SpreadGateway)
-    return gateway
-
-
 def replayed(tmp_path: Path) -> None:
     journals = sorted((tmp_path / "journal").glob("*.journal"))
     assert len(journals) == 2
     for path in journals:
         found = replay_journal(path)
         assert found.differs_at is None and found.compared == found.events > 20
-
-
-def read(address: str, joined: threading.Event, reads: threading.Event) -> list[int]:
-    heard: list[int] = []
-    with SocketClient(address, SpreadClient("reader", version=(5, 0, 1), order="little"), DEADLINE_S) as me:
-        client = me.connect().client
-        me.write(client.join("room"))
-        me.next_that(lambda each: each.is_view)
-        joined.set()
-        assert reads.wait(DEADLINE_S)
-        while not heard or heard[-1] >= 0:
-            data = me.next_that(lambda each: each.is_regular).data
-            heard.append(int.from_bytes(data[:4], "big", signed=True))
-    return heard
 
 
 def test_native_senders_at_another_daemon_wait_for_readers_of_spread(tmp_path: Path) -> None:
@@ -170,7 +147,7 @@ def test_native_senders_at_another_daemon_wait_for_readers_of_spread(tmp_path: P
             connect(cluster.nodes["d2"].address, name="sender") as sender,
         ):
             near = cluster.nodes["d1"]
-            reading = asyncio.create_task(asyncio.to_thread(read, near.address, joined, reads))
+            reading = asyncio.create_task(asyncio.to_thread(read_room, near.address, joined, reads))
             assert await asyncio.to_thread(joined.wait, DEADLINE_S)
             sent = await stand_still(cluster, sender)
             await sender.send("room", (-1).to_bytes(4, "big", signed=True))
@@ -182,15 +159,6 @@ def test_native_senders_at_another_daemon_wait_for_readers_of_spread(tmp_path: P
 
 
 def test_senders_of_spread_at_another_daemon_wait_for_native_readers(tmp_path: Path) -> None:
-    def send(address: str, done: threading.Event) -> None:
-        with SocketClient(address, SpreadClient("sender", version=(5, 0, 1), order="little"), DEADLINE_S) as me:
-            client = me.connect().client
-            for n in range(40):
-                me.write(client.multicast(FIFO, "room", bytes((n,)) * 1000))
-            done.wait(DEADLINE_S)
-            me.write(client.multicast(SAFE, client.private_group, b"end"))
-            me.next_that(lambda each: each.data == b"end")
-
     async def main() -> None:
         small = ClientSettings(inbox_bytes_max=10_000)
         async with (
@@ -208,7 +176,7 @@ def test_senders_of_spread_at_another_daemon_wait_for_native_readers(tmp_path: P
             filling = asyncio.create_task(fill())
             await cluster.until(lambda: "room" in far.stack.groups.holds.groups)
             gateway, done = gateway_of(far), threading.Event()
-            talking = asyncio.create_task(asyncio.to_thread(send, far.address, done))
+            talking = asyncio.create_task(asyncio.to_thread(send_to_room, far.address, done))
             await cluster.until(lambda: gateway.counters.frames_received > 0)
             assert gateway.counters.messages_sent == 0, "they wait"
             done.set()

@@ -9,7 +9,6 @@ Implements: nothing of the papers. Deviations: none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -69,20 +68,8 @@ class HotGroup(Synthetic):
         self.deliveries = self.rows = self.bundles = self.views = 0
         self.planted: EventId | None = None
 
-    def __iter__(self) -> Iterator[Row]:
-        self._start()
-        while self.deliveries < self._load.deliveries:
-            if self._choice.below(self.shape.change_every) == 0:
-                self._change()
-            self._send()
-            self._work()
-            yield from self._taken()
-        for node in self._nodes:
-            self._follow(node, len(node.queue))
-        yield from self._taken()
-        components = tuple(tuple(sorted(node.name for node in each.nodes)) for each in self._components)
-        yield Row("", 1, 0, self._at, trace.Stabilised(components))
-        yield Row("", 1, 1, self._at, trace.Ended(True))
+    def _is_enough(self, sent: int) -> bool:
+        return self.deliveries >= self._load.deliveries
 
     def _start(self) -> None:
         super()._start()

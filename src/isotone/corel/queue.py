@@ -72,10 +72,6 @@ class MessageQueue:
                 now = message.change
                 yield now
 
-    def records_up_to(self, place: int) -> int:
-        """How many records the messages up to a place hold that is green and not forgotten."""
-        return self.forgotten_records + sum(len(each.records) for each in self.between(self.forgotten, place))
-
     # --- changes ---------------------------------------------------------------------------------------------------
 
     def append(self, messages: Iterable[Message], *, yellow: bool) -> None:

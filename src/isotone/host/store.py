@@ -27,7 +27,7 @@ from isotone.host.files import DISK_FULL, FULL_ERRORS, DiskFull, Files
 from isotone.host.frames import HEADER_BYTES
 from isotone.host.log import LogFile
 from isotone.host.replay import read_log
-from isotone.host.segments import Found, segment_paths, unescape
+from isotone.host.segments import Found, segment_paths
 from isotone.host.writes import StoreWrite
 
 LOGS = "logs"
@@ -227,11 +227,6 @@ def log_directories(path: Path) -> list[Path]:
     """The directories of all logs of a store."""
     logs = path / LOGS
     return sorted(each for each in logs.iterdir() if each.is_dir()) if logs.is_dir() else []
-
-
-def log_names(path: Path) -> list[str]:
-    """The logs of a store."""
-    return [unescape(directory.name) for directory in log_directories(path)]
 
 
 def owner_of(path: Path) -> str:

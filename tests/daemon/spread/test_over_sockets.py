@@ -21,10 +21,9 @@ from isotone.daemon.node import Node
 from isotone.daemon.node_settings import Listener, NodeSettings
 from isotone.daemon.spread import GatewaySettings, SpreadGateway
 from isotone.evs.sessions.settings import ServerSettings, SlowPolicy
+from tests.daemon.spread.slow_clients import DEADLINE_S, SENT, SENT_BYTES, gateway_of, read_room, send_to_room
 from tests.spread_client.blocking import SocketClient
 from tests.spread_client.protocol import AGREED, FIFO, SAFE, SpreadClient
-
-DEADLINE_S = 30.0
 
 
 def build(composition: Composition, **changes: Any) -> SpreadGateway:
@@ -165,16 +164,6 @@ def test_who_is_turned_away_again_and_again_fills_no_log(tmp_path: Path, caplog:
 def test_senders_of_spread_wait_for_slow_native_readers(tmp_path: Path) -> None:
     """With the policy `block`, whoever sends at this daemon."""
 
-    def send(address: str, done: threading.Event) -> int:
-        with SocketClient(address, SpreadClient("sender", version=(5, 0, 1), order="little"), DEADLINE_S) as me:
-            client = me.connect().client
-            for n in range(40):
-                me.write(client.multicast(FIFO, "room", bytes((n,)) * 1000))
-            done.wait(DEADLINE_S)
-            me.write(client.multicast(SAFE, client.private_group, b"end"))
-            me.next_that(lambda each: each.data == b"end")
-            return 40
-
     async def main() -> None:
         sessions = ServerSettings(buffer_bytes_max=100_000, policy=SlowPolicy.BLOCK)
         small = isotone.client.Settings(inbox_bytes_max=10_000)
@@ -184,30 +173,23 @@ def test_senders_of_spread_wait_for_slow_native_readers(tmp_path: Path) -> None:
             isotone.client.connect(node.address, settings=small) as reader,
         ):
             room = await reader.join("room")
-            assert node.stack.sessions is not None and node.shell.spread_lane is not None
+            assert node.stack.sessions is not None
             while not node.stack.sessions.blocking:
                 await sender.send("room", bytes(5_000))
-            gateway, done = node.shell.spread_lane.automaton, threading.Event()
-            assert isinstance(gateway, SpreadGateway)
-            talking = asyncio.create_task(asyncio.to_thread(send, node.address, done))
+            gateway, done = gateway_of(node), threading.Event()
+            talking = asyncio.create_task(asyncio.to_thread(send_to_room, node.address, done))
             while not gateway.counters.frames_received:
                 await asyncio.sleep(0)
             assert gateway.counters.messages_sent == 0, "they wait"
             done.set()
             heard = 0
-            while heard < 40:
+            while heard < SENT:
                 event = await room.receive()
-                heard += isinstance(event, Message) and len(event.body) == 1000
-            assert await talking == 40 and gateway.counters.messages_sent == 41
+                heard += isinstance(event, Message) and len(event.body) == SENT_BYTES
+            await talking
+            assert gateway.counters.messages_sent == SENT + 1
 
     asyncio.run(main())
-
-
-def gateway_of(node: Node) -> SpreadGateway:
-    assert node.shell.spread_lane is not None
-    gateway = node.shell.spread_lane.automaton
-    assert isinstance(gateway, SpreadGateway)
-    return gateway
 
 
 def test_native_senders_wait_for_slow_readers_of_spread(tmp_path: Path) -> None:
@@ -215,25 +197,12 @@ def test_native_senders_wait_for_slow_readers_of_spread(tmp_path: Path) -> None:
     bound, body = 24_000_000, 40_000  # more than may be under way when senders begin to wait
     joined, reads = threading.Event(), threading.Event()
 
-    def read(address: str) -> list[int]:
-        heard: list[int] = []
-        with SocketClient(address, SpreadClient("reader", version=(5, 0, 1), order="little"), DEADLINE_S) as me:
-            client = me.connect().client
-            me.write(client.join("room"))
-            me.next_that(lambda each: each.is_view)
-            joined.set()
-            assert reads.wait(DEADLINE_S)
-            while not heard or heard[-1] >= 0:
-                data = me.next_that(lambda each: not each.is_view).data
-                heard.append(int.from_bytes(data[:4], "big", signed=True))
-        return heard
-
     async def main() -> None:
         async with (
             daemon(tmp_path, buffer_bytes_max=bound, policy=SlowPolicy.BLOCK) as node,
             isotone.client.connect(node.address, name="sender") as sender,
         ):
-            reading = asyncio.create_task(asyncio.to_thread(read, node.address))
+            reading = asyncio.create_task(asyncio.to_thread(read_room, node.address, joined, reads))
             assert await asyncio.to_thread(joined.wait, DEADLINE_S)
             gateway, sent = gateway_of(node), 0
             assert node.stack.sessions is not None

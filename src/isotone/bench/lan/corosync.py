@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes.util
 import shutil
 import signal
-import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -52,12 +51,6 @@ def why_no_corosync() -> str:
     if shutil.which("corosync") is None or ctypes.util.find_library("cpg") is None:
         return "it is not installed: make bench-peers"
     return ""
-
-
-def corosync_version() -> str:
-    """As it says."""
-    done = subprocess.run(["corosync", "-v"], capture_output=True, text=True, check=False)
-    return done.stdout.partition("\n")[0].rpartition("'")[0].rpartition("'")[2]
 
 
 class CorosyncCluster:

@@ -84,7 +84,9 @@ class Synthetic:
 
     def __iter__(self) -> Iterator[Row]:
         self._start()
-        for _ in range(self.shape.bundles):
+        sent = 0
+        while not self._is_enough(sent):
+            sent += 1
             if self._choice.below(self.shape.change_every) == 0:
                 self._change()
             self._send()
@@ -97,6 +99,10 @@ class Synthetic:
         self._at += 1
         yield Row("", 1, 0, self._at, trace.Stabilised(components))
         yield Row("", 1, 1, self._at, trace.Ended(True))
+
+    def _is_enough(self, sent: int) -> bool:
+        """Whether so many bundles make the trace long enough."""
+        return sent >= self.shape.bundles
 
     def _taken(self) -> list[Row]:
         rows, self._rows = self._rows, []
