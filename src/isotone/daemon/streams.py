@@ -1,7 +1,7 @@
 """All byte streams of one daemon: listeners, streams that others opened (numbers below 0) and that we opened (from 0).
 
-Every write is answered by `StreamWritable` once it was taken: by the kernel, or, if it is little, by the stream until the
-end of the wake-up. Bytes that wait are bounded by what writers may write without that answer. There is a bound on
+Every write is answered by `StreamWritable` once it was taken: by the kernel, or, if it is little, by the stream until
+the end of the wake-up. Bytes that wait are bounded by what writers may write without that answer. There is a bound on
 accepted streams; the next caller is turned away.
 """
 
