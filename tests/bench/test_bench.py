@@ -55,6 +55,14 @@ def test_the_ring_path_is_measured() -> None:
     assert [figure["name"] for figure in figures[-3:]] == [SENT_PACKET, RECEIVED_PACKET, TOKEN]
 
 
+def test_an_echo_is_measured_behind_every_loop() -> None:
+    result = CliRunner().invoke(bench, ["loops", "--quick", "--json"])
+    assert result.exit_code == 0, result.output
+    figures = json.loads(result.stdout)["figures"]
+    assert {figure["name"] for figure in figures} >= {"echo behind asyncio", "echo behind epoll"}
+    assert all(figure["value"] > 0 for figure in figures)
+
+
 def test_both_daemons_do_all_that_belongs_to_a_rotation() -> None:
     pair = Pair(bytes(1_000), 20_000)
     for _ in range(3):

@@ -12,6 +12,7 @@ from rich.console import Console
 from isotone.bench.clients import measure_clients
 from isotone.bench.clients_effort import QUICK_CLIENTS
 from isotone.bench.foundation import Effort, measure_foundation
+from isotone.bench.loops import measure_loops
 from isotone.bench.measure import Figure, Machine, figure_table, this_machine
 from isotone.bench.membership import measure_membership
 from isotone.bench.replica import measure_replica
@@ -22,6 +23,7 @@ from isotone.core.errors import MachineError
 SUITES = {
     "foundation": measure_foundation,
     "ring": measure_ring,
+    "loops": measure_loops,
     "membership": measure_membership,
     "clients": measure_clients,
     "replica": measure_replica,
@@ -37,6 +39,7 @@ QUICK = Effort(
     group_members=(1, 10),
     view_changes=1,
     view_daemons=(2, 4),
+    loop_echoes=2,
     clients=QUICK_CLIENTS,
     replica=QUICK_REPLICA,
 )
@@ -71,6 +74,7 @@ def bench(suites: tuple[str, ...], *, quick: bool, idle_seconds: float | None, a
       python -m isotone.bench
       python -m isotone.bench foundation --out results/bench-foundation.txt
       python -m isotone.bench ring --json > results/bench-ring.json
+      python -m isotone.bench loops
       python -m isotone.bench membership --out results/bench-membership.txt
       python -m isotone.bench clients --out results/bench-clients.txt
       python -m isotone.bench replica --out results/bench-replica.txt

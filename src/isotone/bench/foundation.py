@@ -44,6 +44,7 @@ class Effort(msgspec.Struct, frozen=True):
     group_members: tuple[int, ...] = (10, 100, 1_000)
     view_changes: int = 3
     view_daemons: tuple[int, ...] = (8, 32, 64)
+    loop_echoes: int = 1_000
     clients: ClientsEffort = ClientsEffort()
     replica: ReplicaEffort = ReplicaEffort()
 
