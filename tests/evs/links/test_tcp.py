@@ -85,11 +85,11 @@ def test_both_ends_are_links() -> None:
 
 def test_the_smaller_name_opens_and_greets() -> None:
     link = opener()
-    assert link.handle(Started(0)) == [OpenStream(1, PEER), SetTimer(link.timer, 10_000_000)]
+    assert link.handle(Started(0)) == [OpenStream(1, PEER), SetTimer(link.timer, 2_000_000)]
     actions = link.handle(StreamOpened(1, 1, PEER, False))
     assert written(actions) == pack_hello(Hello("a", 5))
     other = acceptor()
-    assert other.handle(Started(0)) == [SetTimer(other.timer, 10_000_000)]
+    assert other.handle(Started(0)) == [SetTimer(other.timer, 2_000_000)]
 
 
 @settings(max_examples=40)
@@ -194,11 +194,11 @@ def test_room_returns_when_the_stream_takes_more() -> None:
 def test_a_stream_that_never_comes_fails_the_link() -> None:
     for link in (opener(), acceptor()):
         link.handle(Started(0))
-        assert "no stream within 10000 ms" in (failure(link.handle(TimerFired(10_000_000, link.timer))) or "")
+        assert "no stream within 2000 ms" in (failure(link.handle(TimerFired(2_000_000, link.timer))) or "")
     link = acceptor()
     link.handle(Started(0))
     link.handle(StreamOpened(1, 8, PEER, True))
-    assert "the greeting is not complete" in (failure(link.handle(TimerFired(10_000_000, link.timer))) or "")
+    assert "the greeting is not complete" in (failure(link.handle(TimerFired(2_000_000, link.timer))) or "")
 
 
 def test_another_peers_greeting_fails_the_link() -> None:

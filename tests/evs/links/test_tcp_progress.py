@@ -35,6 +35,7 @@ SMALL = TcpSettings(
     queue_bytes_max=10_000,
     write_bytes_max=4_000,
     frame_bytes_max=3_000,
+    open_us=10 * SECOND,
     stall_us=10 * SECOND,
     unreported_us=60 * SECOND,
 )

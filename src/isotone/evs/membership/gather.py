@@ -234,11 +234,12 @@ class Gather:
     def _form(self, taken: tuple[DaemonId, ...]) -> None:
         node = self.node
         node.neighbours.measure()
+        node.forget_broken()
         id = DaemonViewId(max(node.epoch, node.accepted.epoch) + 1, node.me)
         names = [each.name for each in taken]
         sites = {name: node.site if name == node.me.name else node.peers.by_name[name].site for name in names}
-        avoided = [each for each, until in node.avoided.items() if until > node.at]
-        topology = plan_topology(sites, node.settings.links, distance=node.neighbours.distance, avoided=avoided)
+        distance, avoided = node.neighbours.distance, node.broken_links(names)
+        topology = plan_topology(sites, node.settings.links, distance=distance, avoided=avoided)
         version = highest_common(node.peers.range_of(name) for name in names)
         assert version is not None
         message = NewMemb(

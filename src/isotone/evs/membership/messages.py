@@ -5,7 +5,8 @@ to other clusters is not looked at. Every message carries the *card* of its send
 does not reach. All that comes from others is bounded and checked here.
 
 Implements: [Spread 6.1.2]. Deviations: D-card cards instead of bare sender ids, because daemons judge each other by
-where they stand and not by the kind of message; D-refuse a daemon that does not follow a NEWMEMB says why.
+where they stand and not by the kind of message; D-refuse a daemon that does not follow a NEWMEMB says why; D-broken
+links that failed are on the card, so that whoever plans the next daemon view takes other gateways.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class Card(_Part, frozen=True):
     ``count`` grows with every change, so that an old card is recognised. ``attached`` is the daemon view, installed or
     forming, whose network works here, and none if there is none; ``accepted`` is the highest that was ever entered.
     ``progress`` counts what came of the exchange in a forming one. ``cut`` are known daemons that are not reached both
-    ways.
+    ways; ``broken`` are daemons of other sites to whom a link of ours failed a moment ago, though they may be reached.
     """
 
     name: Name
@@ -105,6 +106,7 @@ class Card(_Part, frozen=True):
     progress: Natural
     cut: Names
     distances: Annotated[tuple[Distance, ...], msgspec.Meta(max_length=DAEMONS_MAX)]
+    broken: Names = ()
 
     @property
     def daemon(self) -> DaemonId:

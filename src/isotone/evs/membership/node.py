@@ -9,7 +9,7 @@ Implements: [Spread 6.1.3], the server state. Deviations: none.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -35,7 +35,7 @@ from isotone.evs.membership.network import Network
 from isotone.evs.membership.past import Past, nowhere
 from isotone.evs.membership.peers import Learned, Peer, Peers
 from isotone.evs.membership.penalties import Penalties
-from isotone.evs.membership.reach import Pair
+from isotone.evs.membership.reach import Pair, pair
 from isotone.evs.membership.record import DaemonRecord
 from isotone.evs.membership.settings import MembershipSettings
 from isotone.evs.membership.states import Reason, State
@@ -89,7 +89,7 @@ class Node:
         self.progress = 0  # units that came in the exchange of the forming daemon view
         self.failures = 0  # attempts of ours that failed, in a row
         self.not_before = 0  # the next one waits so long
-        self.avoided: dict[Pair, int] = {}  # pairs of gateways whose link failed, and until when that counts
+        self._broken: dict[str, int] = {}  # gateways of other sites to whom our link failed; until when that counts
         self._card: Card | None = None
         self._card_is_stale = True
         self._report_armed = False
@@ -158,6 +158,7 @@ class Node:
             progress=self.progress,
             cut=self.watch.cut,
             distances=self.neighbours.told(),
+            broken=tuple(sorted(self._broken)),
         )
 
     def send(self, address: Address, message: Datagram) -> None:
@@ -352,7 +353,21 @@ class Node:
             self.out += self.record.delivered(units, members)
             self.out.append(DeliverUnits(units))
 
-    def avoid(self, pair: Pair) -> None:
-        """A link between these gateways failed: try others for a while."""
-        self.avoided = {each: until for each, until in self.avoided.items() if until > self.at}
-        self.avoided[pair] = self.at + AVOID_US
+    # --- links that failed -----------------------------------------------------------------------------------------
+
+    def link_broke(self, far: str) -> None:
+        """Our link to this gateway failed: whoever forms the next daemon view tries others for a while."""
+        self._broken[far] = self.at + AVOID_US
+        self.card_changed()
+
+    def forget_broken(self) -> None:
+        """Links that failed long ago may be tried again."""
+        if any(until <= self.at for until in self._broken.values()):
+            self._broken = {far: until for far, until in self._broken.items() if until > self.at}
+            self.card_changed()
+
+    def broken_links(self, names: Iterable[str]) -> Iterator[Pair]:
+        """Between which of these daemons a link failed a moment ago, by what its ends say."""
+        for name in names:
+            card = self.card() if name == self.me.name else self.peers.by_name[name].card
+            yield from (pair(name, far) for far in (() if card is None else card.broken))

@@ -15,7 +15,6 @@ from isotone.evs.membership.messages import Join, Refer
 from isotone.evs.membership.network import Outcome
 from isotone.evs.membership.node import LOOKUP_TIMER, Node
 from isotone.evs.membership.peers import Peer
-from isotone.evs.membership.reach import pair
 from isotone.evs.membership.states import Reason, State
 from isotone.evs.transport.events import Submitted
 
@@ -83,7 +82,7 @@ class Operating:
             if link.name == name and node.site in (link.a, link.b):
                 far = topology.site(link.other(node.site)).gateway
                 suspects = [far]
-                node.avoid(pair(node.me.name, far))
+                node.link_broke(far)
         for each in suspects:
             if (peer := node.peers.by_name.get(each)) is not None:
                 node.watch.accuse(peer, Evidence.FAILED_LINK, node.at, detail=detail)
@@ -127,6 +126,7 @@ class Operating:
         """Once in a while, whatever was heard."""
         node = self.node
         node.neighbours.measure()
+        node.forget_broken()
         self._lookups += 1
         if self._lookups % ANNOUNCE_EVERY == 1:
             node.announce()

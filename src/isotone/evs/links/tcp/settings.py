@@ -18,8 +18,9 @@ class TcpSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Frames wait here while the stream takes nothing."""
     write_bytes_max: int = 64 * 1024
     """A write ends with the first frame that reaches this."""
-    open_us: int = 10_000_000
-    """The stream must be there, and the greeting on it, within this time."""
+    open_us: int = 2_000_000
+    """The stream must be there, and the greeting on it, within this time: a first packet may be lost and is sent again
+    after a second. It is less than the membership waits for an exchange, or that would end before anybody knows why."""
     stall_us: int = 30_000_000
     """A peer that takes nothing and says nothing for so long, while something is for it, fails the link. On a path that
     loses every third packet the pauses between retransmissions of one segment add up to as much."""
