@@ -101,9 +101,9 @@ def test_every_state_of_the_membership_comes_with_its_reason(caplog: pytest.LogC
     assert entered[-1] == ("OP", "a daemon view was installed")
     works = watched.said("a daemon view works")
     assert works[-1]["members"] == "a,b" and works[-1]["daemons"] == 2
-    total = sum(watched.house.stack("a").membership.node.entries.values())
-    passed = sum(int(str(each["times"])) for each in watched.said("membership passed"))
-    assert len(entered) + passed == total
+    node = watched.house.stack("a").membership.node
+    assert entered == [(each.state.name, each.reason.value) for each in node.entered], "all, in their order"
+    assert len(entered) == node.entries.total()
 
 
 def test_a_silent_daemon_is_told_with_the_evidence_and_why_it_is_out(caplog: pytest.LogCaptureFixture) -> None:

@@ -8,10 +8,10 @@ once a second, so that nobody can fill the log. Refusals are logged once for eac
 from __future__ import annotations
 
 import logging
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 
 from isotone.evs.explain import why_excluded
-from isotone.evs.membership.states import Reason, State
+from isotone.evs.membership.states import State
 from isotone.evs.sessions.messages import EndCode
 from isotone.evs.stack import Stack
 
@@ -51,7 +51,7 @@ class ChangeLog:
         self.refusals = Refusals()
         self._stack = stack
         self._key: object = None
-        self._entries: Counter[Reason] = Counter()
+        self._entries = 0  # states of the membership, that were told
         self._view = ""
         self._groups = ""
         self._peers_at: int | None = None
@@ -89,15 +89,15 @@ class ChangeLog:
 
     def _look_at_membership(self) -> None:
         node = self._stack.membership.node
-        entered = Counter(node.entries) - self._entries
-        self._entries = Counter(node.entries)
-        for reason in Reason:
-            if entered[reason] and reason is not node.reason:
-                log.info("membership passed", extra={"fields": {"because": reason.value, "times": entered[reason]}})
-        if entered[node.reason]:
-            fields = {"state": node.state.name, "because": node.reason.value, "means": node.state.value}
-            if node.culprit and node.state is not State.OP:
-                fields["culprit"] = node.culprit
+        entered = node.entries.total() - self._entries
+        self._entries += entered
+        if entered > len(node.entered):
+            missed = entered - len(node.entered)
+            log.warning("membership passed through more states than are remembered", extra={"fields": {"more": missed}})
+        for each in list(node.entered)[-entered:] if entered else ():
+            fields = {"state": each.state.name, "because": each.reason.value, "means": each.state.value}
+            if each.culprit and each.state is not State.OP:
+                fields["culprit"] = each.culprit
             log.info("membership enters", extra={"fields": fields})
 
     def _look_at_view(self, at: int) -> None:

@@ -38,7 +38,7 @@ from isotone.evs.membership.penalties import Penalties
 from isotone.evs.membership.reach import Pair, pair
 from isotone.evs.membership.record import DaemonRecord
 from isotone.evs.membership.settings import MembershipSettings
-from isotone.evs.membership.states import Reason, State
+from isotone.evs.membership.states import Entered, Reason, State
 from isotone.evs.membership.watch import DETECTOR_TIMER, Watch
 from isotone.evs.ordering.stamper import Draft
 from isotone.evs.ordering.units import Unit, UnitKind
@@ -50,12 +50,13 @@ REPORT_TIMER: TimerKey = ("membership", "report")
 LOOKUP_TIMER: TimerKey = ("membership_lookup",)
 REFUSE_EVERY_US = 1_000_000
 AVOID_US = 10_000_000
+ENTERED_MAX = 64
 
 
 class Node:
     """One daemon."""
 
-    measurements = ("at", "since", "entries", "ends_at", "ended_at", "looks_at")  # nothing depends on them
+    measurements = ("at", "since", "entries", "entered", "ends_at", "ended_at", "looks_at")  # nothing depends on them
 
     def __init__(
         self, *, me: DaemonId, identity: bytes, site: str, address: Address, settings: MembershipSettings
@@ -77,6 +78,7 @@ class Node:
         self.looks_at: int | None = None  # when a representative looks for others next; for `explain`
         self.culprit = ""  # whose fault the last loss was
         self.entries: Counter[Reason] = Counter()
+        self.entered: deque[Entered] = deque(maxlen=ENTERED_MAX)  # the latest; whoever looks often misses none
         self.network: Network | None = None  # whose links work; forming or installed
         self.past: Past = nowhere(me)
         self.epoch = 0  # the highest that anybody told of
@@ -102,6 +104,7 @@ class Node:
         self.out += [CancelTimer(STATE_TIMER), CancelTimer(REPEAT_TIMER)]
         self.state, self.reason, self.since, self.ends_at = state, reason, self.at, None
         self.entries[reason] += 1
+        self.entered.append(Entered(state, reason, self.culprit))
         self.stands_elsewhere()
 
     def card_changed(self) -> None:

@@ -42,8 +42,8 @@ class Operating:
         """A daemon view was installed."""
         node = self.node
         assert node.network is not None and node.network.installed
-        node.enter(State.OP, reason)
         node.culprit = ""
+        node.enter(State.OP, reason)
         self._vain, self._look_at = 0, node.at
         self.submit_waiting()
 

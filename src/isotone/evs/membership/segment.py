@@ -40,8 +40,8 @@ class Segment:
         lost = node.others(node.members)
         self._lost = tuple(node.members)
         node.detach()
-        node.enter(State.SEG, reason)
         node.culprit = culprit
+        node.enter(State.SEG, reason)
         self.representative = ""
         node.send_all(dict.fromkeys([*lost, *self._site_names()]), Alive(node.card()))
         node.announce()

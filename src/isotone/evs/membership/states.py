@@ -60,6 +60,14 @@ class Reason(Enum):
     STATES_COMPLETE = "the states of all members are here"
 
 
+class Entered(msgspec.Struct, frozen=True, gc=False):
+    """A state that was entered, why, and whose fault the loss was, if it was one."""
+
+    state: State
+    reason: Reason
+    culprit: str
+
+
 class Exclusion(msgspec.Struct, frozen=True, gc=False):
     """Who is not in the daemon view, and which evidence speaks for that."""
 
