@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from isotone.core.contract import TimerFired
-from isotone.corel.events import ReconfigurationWanted, SnapshotOffered, Standing
+from isotone.corel.events import DiskRoom, ReconfigurationWanted, SnapshotOffered, Standing
 from isotone.corel.explain import why_no_primary
 from isotone.corel.quorum import DynamicVoting, Majority, Monarch, Rule, Weighted
 from isotone.corel.snapshot import Snapshot
@@ -104,6 +104,15 @@ def test_what_is_refused(wanted: ReconfigurationWanted, reason: str) -> None:
     cluster = with_learner()
     cluster.tell("a", wanted)
     assert reason in cluster["a"].answers[-1]
+
+
+def test_a_server_without_room_takes_no_change_either() -> None:
+    cluster = with_learner()
+    cluster.tell("a", DiskRoom(0, True))
+    cluster.tell("a", ReconfigurationWanted(0, 1, add="x"))
+    assert "nearly full" in cluster["a"].answers[-1]
+    cluster.tell("b", ReconfigurationWanted(0, 1, add="x"))
+    assert cluster["b"].answers[-1] == "accepted"
 
 
 def test_nothing_is_changed_outside_of_a_primary_or_without_a_quorum_of_the_new_set() -> None:

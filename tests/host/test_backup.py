@@ -91,3 +91,6 @@ def test_what_is_no_copy_is_refused(tmp_path: Path) -> None:
         read_backup(tmp_path / "damaged")
     with pytest.raises(InputError, match="no copy"):
         read_backup(Path(__file__))
+    (tmp_path / "newer").write_bytes(data.replace(b"isotone backup 1\n", b"isotone backup 2\n", 1))
+    with pytest.raises(InputError, match="it has version 2, and this program 1"):
+        read_backup(tmp_path / "newer")

@@ -75,3 +75,21 @@ def test_who_misbehaves_is_dropped_and_nobody_else_notices(tmp_path: Path) -> No
             await port.stop()
 
     run(main)
+
+
+def test_a_server_of_another_version_is_refused_by_its_number() -> None:
+    async def main() -> None:
+        async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read(1)
+            writer.write(wire.framed(wire.Welcome(2, "a")))
+            writer.close()
+
+        server = await asyncio.start_server(greet, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        log = RemoteLog(f"127.0.0.1:{port}")
+        log.connect_within_s = 0.2
+        with pytest.raises(MachineError, match="a speaks version 2 of the log's port, this client 1"):
+            await log.append(b"x")
+        server.close()
+
+    run(main)

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from zlib import crc32
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from isotone.core.contract import Storage, StoredLog
+from isotone.core.errors import InputError
 from isotone.corel import records as r
+from isotone.corel.configuration import Configuration
 from isotone.corel.journal import LOG
+from isotone.corel.ledger import Ledger
 from isotone.corel.message import Message, Origin
-from isotone.corel.quorum import Primary
+from isotone.corel.quorum import Majority, Primary
+from isotone.corel.versions import marked
+from isotone.host.backup import back_up
+from isotone.host.correction import corrections
 from isotone.host.inspect import read_storage, verify
 from isotone.host.repairing import scrub
 from isotone.host.scrub import create
+from tests.corel.cluster import Cluster
+from tests.corel.test_repair_recoveries import adopted, in_parcels, pending, two_minorities
 
 A = Origin("a", 1)
 SERVERS = ("a", "b", "c")
@@ -48,16 +60,25 @@ class Peer:
     def primaries(self) -> list[Primary]:
         return [PRIMARY]
 
+    def forcings(self) -> list[tuple[int, Configuration]]:
+        return []
 
-def damaged_store(path: Path, *numbers: int) -> Path:
-    create(path, "c", Storage(logs={LOG: StoredLog(1, RECORDS)}))
+    def state(self) -> bytes:
+        return b""
+
+
+def damaged_store(path: Path, *numbers: int, wide: int = 2, records: Sequence[bytes] = RECORDS) -> Path:
+    """With two bits flipped in these records; one if it is not ``wide``."""
+    create(path, "c", Storage(logs={LOG: StoredLog(1, records)}))
     (segment,) = (path / "logs" / LOG).glob("*.segment")
     sound = segment.read_bytes()
     data, end = bytearray(sound), 0
-    for number, record in enumerate(RECORDS, 1):
+    for number, record in enumerate(records, 1):
         end = sound.index(record, end) + len(record)
         if number in numbers:
             data[end - 1] ^= 1
+            if wide > 1:
+                data[end - min(wide, len(record))] ^= 128
     segment.write_bytes(data)
     return path
 
@@ -83,3 +104,86 @@ def test_what_nobody_knows_is_left_and_said(tmp_path: Path) -> None:
     assert (outcome.repaired, outcome.left) == ([1], [6])
     assert "remove this server, and add a new one" in outcome.reasons[0]
     assert not verify(store).is_sound
+    assert list(read_storage(store).logs[LOG].records)[1:5] == RECORDS[1:5]
+
+
+class Replicated(Peer):
+    """A server that took part in all of it."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        super().__init__()
+        self._ledger = ledger
+
+    def messages(self, after: int, count: int) -> list[Message]:
+        queue = self._ledger.queue
+        return queue.between(after, min(queue.end, after + count)) if queue.forgotten <= after <= queue.end else []
+
+    def primaries(self) -> list[Primary]:
+        return [self._ledger.history.last, *self._ledger.history.pending]
+
+    def forcings(self) -> list[tuple[int, Configuration]]:
+        return [(self._ledger.fence, self._ledger.queue.configuration)]
+
+
+@pytest.mark.parametrize("story", [adopted, in_parcels, two_minorities, pending])
+def test_recoveries_that_changed_the_order_are_repaired_all_at_once(
+    tmp_path: Path, story: Callable[[], Cluster]
+) -> None:
+    cluster = story()
+    log, founders = tuple(cluster["c"].log), tuple(sorted(cluster.founders))
+    changed = (r.Arranged, r.Laid, r.Inserted)
+    numbers = [at for at, data in enumerate(log, 1) if isinstance(r.decode_record(data), changed)]
+    store = damaged_store(tmp_path / "c", *numbers, records=log)
+    outcome = scrub(store, Replicated(cluster["a"].replica.ledger), founders, Majority(founders))
+    assert len(numbers) > 3 and (outcome.repaired, outcome.left) == (numbers, []), outcome.reasons
+    assert tuple(read_storage(store).logs[LOG].records) == log
+
+
+def test_a_log_of_a_newer_version_is_refused_by_its_number(tmp_path: Path) -> None:
+    """Neither repaired nor copied: only the program that wrote it knows what it means."""
+    newer = (*RECORDS[:6], marked(2, b"news"))
+    create(tmp_path / "c", "c", Storage(logs={LOG: StoredLog(1, newer)}))
+    outcome = scrub(tmp_path / "c", Peer(), SERVERS)
+    assert not outcome.repaired and "version 2 of a replica's log; this program reads 1" in outcome.reasons[0]
+    with pytest.raises(InputError, match="version 2 of a replica's log"):
+        back_up(tmp_path / "c", "c", tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+
+
+def test_one_flipped_bit_is_put_right_by_the_checksum_alone(tmp_path: Path) -> None:
+    """Also where no server can tell what stood there."""
+    store = damaged_store(tmp_path / "c", 1, 6, 12, wide=1)
+    outcome = scrub(store, Nobody(), SERVERS)
+    assert (outcome.repaired, outcome.left) == ([1, 6, 12], []), outcome.reasons
+    assert list(read_storage(store).logs[LOG].records) == RECORDS and verify(store).is_sound
+
+
+class Nobody(Peer):
+    """No peer answers."""
+
+    def messages(self, after: int, count: int) -> list[Message]:
+        return []
+
+    def primaries(self) -> list[Primary]:
+        return []
+
+
+@given(st.binary(min_size=1, max_size=200), st.data())
+def test_every_flipped_bit_is_found(record: bytes, data: st.DataObject) -> None:
+    place = data.draw(st.integers(0, len(record) - 1))
+    bit = 1 << data.draw(st.integers(0, 7))
+    damaged = record[:place] + bytes((record[place] ^ bit,)) + record[place + 1 :]
+    assert record in set(corrections(damaged, crc32(record)))
+
+
+def test_two_flipped_bits_and_long_records_are_not_guessed() -> None:
+    record = b"a record of some bytes"
+    assert not list(corrections(bytes((record[0] ^ 3,)) + record[1:], crc32(record)))
+    long = bytes(64 * 1024 + 1)
+    assert not list(corrections(b"\x01" + long[1:], crc32(long)))
+
+
+def test_what_is_corrected_has_the_checksum() -> None:
+    wrong = bytes(range(256)) * 4
+    found = [each for checksum in range(0, 2**32, 2**24) for each in corrections(wrong, checksum)]
+    assert all(crc32(each) % 2**24 == 0 and len(each) == len(wrong) for each in found)

@@ -34,7 +34,7 @@ def scrub_command(*, file: Path, name: str, credential_file: Path | None, as_jso
     Exit codes: 0 the log is sound, 1 some of it is still damaged, 3 the server runs.
     """
     from isotone.daemon.settings import load
-    from isotone.daemon.settings.replication import chosen_server, founders, log_directory, server_address
+    from isotone.daemon.settings.replication import chosen_server, founders, log_directory, quorum_of, server_address
     from isotone.host.peers import Peers
     from isotone.host.repairing import scrub
 
@@ -43,7 +43,7 @@ def scrub_command(*, file: Path, name: str, credential_file: Path | None, as_jso
     others = [each for each in settings.replica.server if each.name != server.name]
     addresses = {each.name: server_address(settings, each) for each in others}
     peers = Peers(addresses, read_credential(credential_file).encode())
-    outcome = scrub(log_directory(settings, server), peers, founders(settings))
+    outcome = scrub(log_directory(settings, server), peers, founders(settings), quorum_of(settings))
     told = {**outcome.__dict__, "peers": peers.reasons}
     if as_json:
         print_json(told)

@@ -23,6 +23,15 @@ def why_no_primary(replica: Replica) -> str:
     """Empty in a primary component."""
     if replica.flow.is_primary:
         return _why_capped(replica)
+    return f"{_why_waiting(replica)}{_who_speaks_otherwise(replica)}"
+
+
+def _who_speaks_otherwise(replica: Replica) -> str:
+    told = replica.session.differences()
+    return f" {'; '.join(told)}: it is as if it were not there. Run one program at both." if told else ""
+
+
+def _why_waiting(replica: Replica) -> str:
     here, round = ", ".join(replica.session.servers), replica.views.round
     match replica.standing:
         case Standing.DETACHED:

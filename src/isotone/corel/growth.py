@@ -42,6 +42,8 @@ class Growth:
         members = frozenset(flow.members)
         if not flow.is_primary:
             raise LocalProtocolError("there is no primary component here")
+        if flow.low:
+            raise LocalProtocolError("the disk of this server is nearly full: ask another one")
         if any(True for _ in queue.coming()) or any(each.change is not None for each in flow.outbox.pending):
             raise LocalProtocolError("another reconfiguration is not green yet")
         following = changed(

@@ -79,6 +79,11 @@ class Ledger:
         """Green messages are here that a server at this level has."""
         self.context, self.context_applied = max((self.context, self.context_applied), (context, applied))
 
+    @property
+    def checkpoint_parts(self) -> list[r.Record]:
+        """Of a checkpoint that is being read."""
+        return self._checkpoint or []
+
     def apply(self, record: r.Record) -> None:
         """One step."""
         if isinstance(record, r.Checkpoint | r.Kept | r.KeptPiece | r.CheckpointEnded):

@@ -17,6 +17,7 @@ from isotone.corel.message import Message, Origin
 from isotone.corel.proposal import Proposal
 from isotone.corel.quorum import History, Primary
 from isotone.corel.snapshot import SnapshotHead
+from isotone.corel.versions import RECORD_VERSIONS, marked, unmarked, version_of
 
 
 class Stored(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
@@ -225,12 +226,18 @@ _DECODER: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Record)
 
 def encode_record(record: Record) -> bytes:
     """As it stands in the log."""
-    return _ENCODER.encode(record)
+    return marked(RECORD_VERSIONS.low, _ENCODER.encode(record))
 
 
 def decode_record(data: bytes) -> Record:
     """The inverse; what cannot be read was not written by a server of this version."""
+    version = version_of(data)
+    if version not in RECORD_VERSIONS:
+        raise LocalProtocolError(
+            f"a record of version {version} of a replica's log; this program reads {RECORD_VERSIONS}: "
+            "use the newer one that wrote it"
+        )
     try:
-        return _DECODER.decode(data)
+        return _DECODER.decode(unmarked(data))
     except (msgspec.MsgspecError, ValueError) as error:
         raise LocalProtocolError(f"not a record of a replica's log: {error}") from error

@@ -44,6 +44,7 @@ from isotone.corel.regular import SETTLE, RegularFlow
 from isotone.corel.session import Session
 from isotone.corel.settings import ReplicaSettings
 from isotone.corel.teaching import Teacher
+from isotone.corel.versions import differing, unmarked, version_of
 from isotone.corel.views import Views
 from isotone.corel.wire import CATCHING_CODEC, CODEC, Fetch
 
@@ -213,7 +214,10 @@ class Replica:
         return actions
 
     def _on_message(self, server: str, body: bytes) -> list[Action]:
-        message = CODEC.decode(body)
+        version = version_of(body)
+        if version not in self.session.speaks:
+            return self.views.on_foreign(server, version)
+        message = CODEC.decode(unmarked(body))
         if message.view != self.session.view:  # type: ignore[attr-defined]  # all have it
             return []
         actions = self.views.on_message(server, message)
@@ -221,7 +225,9 @@ class Replica:
 
     def _on_private(self, server: str, body: bytes) -> list[Action]:
         """From one that catches up, or one that takes part and helps."""
-        message = CATCHING_CODEC.decode(body)
+        if version_of(body) not in self.session.speaks:
+            raise RemoteProtocolError(differing(server, version_of(body), self.session.speaks))
+        message = CATCHING_CODEC.decode(unmarked(body))
         if isinstance(message, Fetch):
             return self._teacher.on_fetch(self.session.client_of(server), message)
         if server not in self.session.servers:

@@ -55,6 +55,15 @@ class Round:
         self._complete()
         return Outcome.COMPLETE
 
+    def dismiss(self, server: str) -> Outcome:
+        """A member that said no state yet never will: it is not waited for."""
+        assert server not in self.states, f"{server} has said its state"
+        self.present -= {server}
+        if self.is_complete or not self.states or self.awaited():
+            return Outcome.WAIT
+        self._complete()
+        return Outcome.COMPLETE
+
     def awaited(self) -> tuple[str, ...]:
         """Whose state is missing."""
         known = self.invited.union(*(state.known for state in self.states.values()))

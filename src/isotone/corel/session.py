@@ -13,7 +13,9 @@ from isotone.core import boundary as b4
 from isotone.core.bundles import bundle_of
 from isotone.core.ids import ClientId, DaemonId
 from isotone.core.services import Service
+from isotone.core.versions import VersionRange
 from isotone.core.views import GroupView
+from isotone.corel.versions import WIRE_VERSIONS, differing, marked
 from isotone.corel.wire import CATCHING_CODEC, CODEC, Catching, Wire
 
 
@@ -29,6 +31,8 @@ class Session:
     view: str = ""  # of the current view and round, as all messages name it
     servers: tuple[str, ...] = ()  # who takes part in the current view, or may; sorted
     doubled: tuple[str, ...] = ()  # servers with two sessions in the view
+    speaks: VersionRange = WIRE_VERSIONS
+    foreign: dict[str, int] = field(default_factory=dict)  # members of the view with another version: as if not there
     _view: str = ""
     _round: int = 0
     _sent: int = 0
@@ -53,12 +57,12 @@ class Session:
 
     def leave_view(self) -> None:
         """No message counts until the next view."""
-        self.view, self.servers, self.doubled, self._places = "", (), (), {}
+        self.view, self.servers, self.doubled, self._places, self.foreign = "", (), (), {}, {}
 
     def enter_view(self, view: GroupView, known: frozenset[str]) -> None:
         """Who is there now; ``known``: the servers of all configurations known here."""
         self.view = self._view = str(view.id)
-        self._round = 0
+        self._round, self.foreign = 0, {}
         names = sorted(member.name for member in view.members)
         twice = {name for name in names if names.count(name) > 1}
         self._places = {member: member.name for member in view.members if member.name not in twice}
@@ -69,6 +73,16 @@ class Session:
         """States are exchanged anew in the same view."""
         self._round += 1
         self.view = f"{self._view}+{self._round}"
+
+    def dismiss(self, server: str, version: int) -> None:
+        """It speaks a version that this server does not: what it says counts for nothing."""
+        self.foreign[server] = version
+        self._places = {client: name for client, name in self._places.items() if name != server}
+        self.servers = tuple(each for each in self.servers if each != server)
+
+    def differences(self) -> list[str]:
+        """Who speaks another version, in words."""
+        return [differing(server, version, self.speaks) for server, version in sorted(self.foreign.items())]
 
     @property
     def present(self) -> frozenset[str]:
@@ -98,4 +112,5 @@ class Session:
     def _send(self, service: Service, group: str, body: bytes) -> b4.Ask:
         self._sent += 1
         assert self.client is not None
-        return b4.Ask(self.client, b4.Send(bundle_of(self.client, self._sent, service, (group,), (body,))))
+        said = marked(self.speaks.low, body)
+        return b4.Ask(self.client, b4.Send(bundle_of(self.client, self._sent, service, (group,), (said,))))

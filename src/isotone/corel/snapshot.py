@@ -54,9 +54,13 @@ def head_of(queue: MessageQueue, position: int, state: bytes) -> SnapshotHead | 
     for message in reversed(queue.between(place, queue.end)):
         counters[message.origin] = message.counter - 1
     known = tuple(sorted((origin, counter) for origin, counter in counters.items() if counter))
-    digest = blake2b(state, digest_size=DIGEST_BYTES).digest()
     lines = (position, place, records, len(state), queue.lamport)
-    return SnapshotHead(*lines, known, queue.configuration, queue.changed_at, digest)
+    return SnapshotHead(*lines, known, queue.configuration, queue.changed_at, digest_of(state))
+
+
+def digest_of(state: bytes) -> bytes:
+    """By which two states are told apart."""
+    return blake2b(state, digest_size=DIGEST_BYTES).digest()
 
 
 def pieces_of(state: bytes) -> list[bytes]:

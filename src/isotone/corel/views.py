@@ -24,6 +24,7 @@ from isotone.corel.quorum import Primary
 from isotone.corel.recovery import Recovery
 from isotone.corel.regular import RegularFlow
 from isotone.corel.rounds import Outcome, Round
+from isotone.corel.versions import differing
 from isotone.corel.wire import Acknowledged, Attempt, Commit, Priority, Proposing, Regular, Retransmitted, State
 from isotone.trace import corel as trace
 
@@ -50,7 +51,8 @@ class Views:
     def enter(self, standing: Standing, reason: str) -> list[Action]:
         """Stand there now, and say so."""
         self.standing = standing
-        return [StandingChanged(standing, self.flow.is_primary, self.session.servers, reason)]
+        reasons = "; ".join([reason, *self.session.differences()])
+        return [StandingChanged(standing, self.flow.is_primary, self.session.servers, reasons)]
 
     def leave(self) -> list[Action]:
         """No view any more: what was begun in it is broken off, and none of its effects undone [COReL 5.6]."""
@@ -149,6 +151,22 @@ class Views:
             return self._again(server)
         if outcome is Outcome.WAIT:
             return self._stand_aside() if self.round.is_complete and server == self.settings.server else []
+        return self._on_complete()
+
+    def on_foreign(self, server: str, version: int) -> list[Action]:
+        """It speaks another version. Who speaks ours hears that at the same place, and goes on without it as we do."""
+        if self.round is None or self.standing is Standing.WAITING:
+            return []
+        if server in self.round.states:
+            raise RemoteProtocolError(differing(server, version, self.session.speaks))
+        self.session.dismiss(server, version)
+        outcome = self.round.dismiss(server)
+        told = self.enter(self.standing, f"without {server}")
+        return [*told, *self._on_complete()] if outcome is Outcome.COMPLETE else told
+
+    def _on_complete(self) -> list[Action]:
+        """All states are there."""
+        assert self.round is not None
         for each in self.round.states.values():
             for about, place in (*each.greens, (each.server, each.green)):
                 self.greens.take(about, place)

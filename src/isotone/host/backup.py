@@ -31,7 +31,9 @@ from isotone.host.dumping import ledger_at, ledger_from
 from isotone.host.scrub import create
 from isotone.trace.layout import sync_directory
 
-MAGIC = b"isotone backup 1\n"
+VERSION = 1
+HEADLINE = b"isotone backup "
+MAGIC = HEADLINE + b"%d\n" % VERSION
 CHECKSUM_BYTES = 4
 
 
@@ -132,13 +134,21 @@ def read_backup(path: Path) -> Backup:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
     head, body = data[: len(MAGIC)], data[len(MAGIC) + CHECKSUM_BYTES :]
     if head != MAGIC:
-        raise InputError(f"{path} is no copy of a replicated log, or of another version")
+        raise InputError(f"{path} is no copy of a replicated log{_other_version(data)}")
     if crc32(body) != int.from_bytes(data[len(MAGIC) : len(MAGIC) + CHECKSUM_BYTES], "little"):
         raise InputError(f"{path} is damaged: take another copy")
     try:
         return msgspec.msgpack.decode(body, type=Backup)
     except msgspec.MsgspecError as error:
         raise InputError(f"{path} is no copy of this version: {error}") from None
+
+
+def _other_version(data: bytes) -> str:
+    """That it is one that another program wrote, if it is."""
+    number = data.removeprefix(HEADLINE).partition(b"\n")[0]
+    if not (data.startswith(HEADLINE) and number.isdigit() and len(number) < 4):
+        return ""
+    return f" that this program can read: it has version {number.decode()}, and this program {VERSION}"
 
 
 # --- beginning anew from one ----------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ import msgspec
 
 from isotone.core.errors import IsotoneError, LocalProtocolError, MachineError
 from isotone.core.ordered_log import LogEntry, Snapshot
+from isotone.corel.configuration import Configuration
 from isotone.corel.message import Message
 from isotone.corel.quorum import Primary
 from isotone.host import log_wire as wire
@@ -187,6 +188,11 @@ class RemoteLog:
         """The last primary component that the server knows of, and those that may have come after it."""
         told = await self._ask(lambda request: wire.Question(request, "primaries"))
         return [msgspec.msgpack.decode(each, type=Primary) for each in told]
+
+    async def forcing(self) -> tuple[int, Configuration]:
+        """The fence that the server knows of, and the configuration of its green prefix."""
+        told = await self._ask(lambda request: wire.Question(request, "forcing"))
+        return int(told[0]), msgspec.msgpack.decode(told[1], type=Configuration)
 
     async def explain(self, message: str = "") -> str:
         """Why there is no primary component, or why this message is not green; empty when all is well."""

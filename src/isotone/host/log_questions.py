@@ -8,6 +8,7 @@
 | `explain` | nothing, or the name of a message | why there is no primary component, or why it is not green |
 | `messages` | a place and a count | the messages behind it, with all that a server keeps of them |
 | `primaries` | | the last primary component known here, and those that may have come after it |
+| `forcing` | | the fence known here, and the configuration of the green prefix |
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ async def answer(log: ReplicaLog, what: str, argument: str) -> object:
         case "primaries":
             history = log.replica.ledger.history
             return [msgspec.msgpack.encode(each) for each in (history.last, *history.pending)]
+        case "forcing":
+            ledger = log.replica.ledger
+            return [ledger.fence, msgspec.msgpack.encode(ledger.queue.configuration)]
         case "snapshot":
             snapshot = await log.snapshot()
             return None if snapshot is None else [snapshot.position, snapshot.state]

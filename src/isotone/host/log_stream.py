@@ -105,7 +105,11 @@ class Stream(asyncio.Protocol):
                 if request in self._followers:
                     self._followers[request].batches.put_nowait(error)
                 self._settle(request, error)
-            case wire.Welcome(server=server):
+            case wire.Welcome(version=version, server=server):
+                if version != wire.VERSION:
+                    raise RemoteProtocolError(
+                        f"{server} speaks version {version} of the log's port, this client {wire.VERSION}"
+                    )
                 if not self.welcome.done():
                     self.welcome.set_result(server)
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
 from isotone.core.errors import IsotoneError
+from isotone.corel.configuration import Configuration
 from isotone.corel.message import Message
 from isotone.corel.quorum import Primary
 from isotone.host.log_client import RemoteLog
@@ -24,6 +25,8 @@ class Peers:
         self.reasons: dict[str, str] = {}  # why one did not help
         self._known: dict[int, list[Message]] = {}
         self._primaries: list[Primary] | None = None
+        self._forcings: list[tuple[int, Configuration]] | None = None
+        self._state: bytes | None = None
 
     def messages(self, after: int, count: int) -> list[Message]:
         """Of the first peer that has them."""
@@ -37,6 +40,20 @@ class Peers:
             found = [self._ask(name, lambda log: log.primaries()) for name in self.addresses]
             self._primaries = [each for told in found if told for each in told]
         return self._primaries
+
+    def forcings(self) -> list[tuple[int, Configuration]]:
+        """Of all peers."""
+        if self._forcings is None:
+            found = [self._ask(name, lambda log: log.forcing()) for name in self.addresses]
+            self._forcings = [each for each in found if each is not None]
+        return self._forcings
+
+    def state(self) -> bytes:
+        """Of the first peer that has one."""
+        if self._state is None:
+            found = (self._ask(name, lambda log: log.snapshot()) for name in self.addresses)
+            self._state = next((each.state for each in found if each is not None), b"")
+        return self._state
 
     def _first(self, question: Callable[[RemoteLog], Awaitable[list[Message]]]) -> list[Message] | None:
         for name in self.addresses:

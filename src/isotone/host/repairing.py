@@ -1,9 +1,10 @@
 """Repair of damaged records of a replica's log, from the messages that other servers have.
 
 Each record is one step of the algorithm, and what it may be follows from the state before it: the next messages of the
-order as a peer has them, the next place of a line, the next number. Of a damaged record length and checksum are known,
-so the one candidate with these is what stood there. What no candidate fits, or of which not even the checksum is known,
-is not repaired: then the server is removed, and a new one added.
+order as a peer has them, the next place of a line, the next number; and from what the log says later. Of a damaged
+record length and checksum are known, so the one candidate with these is what stood there. If none fits, and one
+flipped bit explains the checksum, that bit is put right. What is then left, or of which not even the checksum is
+known, is not repaired: then the server is removed, and a new one added.
 
 Implements: docs/protocols/host.md, "Scrub".
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 from zlib import crc32
@@ -20,19 +22,20 @@ import msgspec
 
 from isotone.core.errors import InputError, IsotoneError
 from isotone.corel import records as r
+from isotone.corel.configuration import Configuration
 from isotone.corel.journal import LOG
 from isotone.corel.ledger import Ledger
 from isotone.corel.message import Message
-from isotone.corel.quorum import History, Primary
-from isotone.corel.repair import candidates_for
+from isotone.corel.quorum import Majority, Primary, Rule
+from isotone.corel.repair import Others, candidates_for, rarer_candidates
+from isotone.host.correction import corrections
 from isotone.host.replay import read_log
 from isotone.host.scrub import repair
-from isotone.host.segments import Found, escape
-from isotone.host.store import LOGS
+from isotone.host.segments import Found, Place, escape, segment_path
+from isotone.host.store import LOGS, owner_of
 
 RUN_MAX = 4_096
 """So many messages at most stand in one record that is looked for."""
-NUMBERS_AHEAD, TRIES_MAX = 64, 16
 DO_INSTEAD = "remove this server, and add a new one: isotone replica remove, isotone replica add"
 
 
@@ -45,6 +48,12 @@ class Source(Protocol):
     def primaries(self) -> list[Primary]:
         """Primary components that peers know of."""
 
+    def forcings(self) -> list[tuple[int, Configuration]]:
+        """Of each peer its fence and the configuration of its green prefix."""
+
+    def state(self) -> bytes:
+        """The newest snapshot of a peer."""
+
 
 @dataclass
 class Outcome:
@@ -55,14 +64,19 @@ class Outcome:
     reasons: list[str] = field(default_factory=list)
 
 
-def scrub(path: Path, source: Source, servers: tuple[str, ...] = ()) -> Outcome:
-    """Repair what can be repaired in the store of a server that does not run; ``servers`` are the founders."""
+def scrub(path: Path, source: Source, servers: tuple[str, ...] = (), rule: Rule | None = None) -> Outcome:
+    """Repair what can be repaired in the store of a server that does not run.
+
+    ``servers`` are the founders, and ``rule`` is theirs.
+    """
     directory = path / LOGS / escape(LOG)
     if not directory.is_dir():
         raise InputError(f"{path} is no store of a replica")
     found = read_log(directory)
     outcome = Outcome()
-    right = _found_again(found, source, Ledger(History(Primary(0, tuple(sorted(servers))))), outcome)
+    ledger = Ledger.founded(servers, rule or Majority(servers))
+    ledger.ready = not servers or owner_of(path) in servers
+    right = _found_again(found, source, ledger, outcome)
     if right:
         repair(path, LOG, right)
         outcome.repaired = sorted(right)
@@ -93,22 +107,45 @@ def _one(found: Found, number: int, ledger: Ledger, source: Source, outcome: Out
     if place is None:
         outcome.reasons.append(f"of record {number} not even the checksum is left; {DO_INSTEAD}")
         return None
-    for data in candidates(ledger, source, place.length):
+    for data in candidates(ledger, source, place.length, _later(found, number)):
         if len(data) == place.length and crc32(data) == place.checksum:
             return data
+    corrected = [data for data in corrections(_damaged(found, place), place.checksum) if _is_record(data)]
+    if len(corrected) == 1:
+        return corrected[0]
     outcome.reasons.append(f"record {number} of {place.length} bytes is nothing that other servers know; {DO_INSTEAD}")
     return None
+
+
+def _later(found: Found, number: int) -> list[r.Record]:
+    """What stands behind it, as far as it can be read."""
+    later = (found.records.get(each) for each in range(number + 1, found.next))
+    return [r.decode_record(data) for data in later if data is not None and _is_record(data)]
+
+
+def _damaged(found: Found, place: Place) -> bytes:
+    with segment_path(found.directory, place.segment).open("rb") as file:
+        file.seek(place.offset)
+        return file.read(place.length)
+
+
+def _is_record(data: bytes) -> bool:
+    try:
+        r.decode_record(data)
+    except IsotoneError:
+        return False
+    return True
 
 
 # --- what may have stood there ----------------------------------------------------------------------------------------
 
 
-def candidates(ledger: Ledger, source: Source, length: int) -> Iterator[bytes]:
+def candidates(ledger: Ledger, source: Source, length: int, later: Sequence[r.Record] = ()) -> Iterator[bytes]:
     """The records of at most this length that are possible in this state, the likely ones first."""
-    queue = ledger.queue
-    fit, primaries = _within(source.messages(queue.end, RUN_MAX), length), source.primaries()
+    fit, primaries = _within(source.messages(ledger.queue.end, RUN_MAX), length), source.primaries()
     yield from candidates_for(ledger, fit, primaries)
-    yield from map(r.encode_record, _rarer(ledger, source, primaries, length))
+    others = Others(partial(source.messages, count=RUN_MAX), primaries, source.forcings(), later, source.state)
+    yield from rarer_candidates(ledger, others, length)
 
 
 def _within(messages: Sequence[Message], length: int) -> list[Message]:
@@ -120,19 +157,3 @@ def _within(messages: Sequence[Message], length: int) -> list[Message]:
             break
         fit.append(message)
     return fit
-
-
-def _rarer(ledger: Ledger, source: Source, primaries: Sequence[Primary], length: int) -> Iterator[r.Record]:
-    """Of recoveries and checkpoints: messages from other places on, and primary components that peers know of."""
-    queue = ledger.queue
-    for start in dict.fromkeys((queue.end, queue.yellow, queue.green)):
-        fresh = [each for each in source.messages(start, RUN_MAX) if not queue.has(each.name)]
-        fit = tuple(_within(fresh, length))
-        for kind in (r.Inserted, r.Laid, r.Kept):
-            yield from (kind(fit[:count]) for count in range(len(fit), max(0, len(fit) - TRIES_MAX), -1))
-    yield r.CheckpointEnded()
-    yield from (r.Greened(line) for line in range(queue.yellow + 1, queue.end + 1))
-    yield from (r.Lived(ledger.life + ahead) for ahead in range(2, NUMBERS_AHEAD))
-    for primary in (ledger.history.last, *primaries):
-        yield r.Committed(primary)
-        yield r.Established(primary)
