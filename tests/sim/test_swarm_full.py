@@ -1,6 +1,7 @@
 """120 standard runs of our own daemons: no violation, every property of every boundary exercised, all live in time.
 
-The seeds come in chunks, so that they spread over the cores of the machine; each chunk covers everything by itself.
+The seeds come in chunks, so that they spread over the cores of the machine; each chunk covers everything by itself,
+but for what is rare, which the first one covers.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from tests.sim.same_bytes import traces_of
 
 SETTING = Setting(stack="full")
 CHUNK = 20
-RARE = {"EVS-2.23"}  # needs a link that fails before anybody is suspected
+RARE = {"EVS-2.23"}  # needs a link that fails before anybody is suspected: one run of four, so perhaps none of a chunk
+COMPLETE = 1  # the chunk that has to exercise what is rare too
 
 
 @pytest.mark.parametrize("first", range(1, 121, CHUNK))
@@ -24,7 +26,7 @@ def test_the_stack_keeps_every_promise(first: int) -> None:
     summary = summarise_swarm(SETTING, results)
     assert summary.failures == (), [f"{failure.property}: {failure.replay}" for failure in summary.failures]
     never = {label for label in full_labels() if not summary.properties[label]["holds"]}
-    assert never <= RARE, "never exercised"
+    assert never <= (set() if first == COMPLETE else RARE), "never exercised"
     scale = SCALES[Size.STANDARD]
     for result in results:
         assert result.faults >= scale.faults_min
@@ -33,7 +35,9 @@ def test_the_stack_keeps_every_promise(first: int) -> None:
     assert 0 < summary.bounds["rest"] <= 1
 
 
-@pytest.mark.parametrize("seed", [1563, 1647])  # interest of a daemon view that was over pruned in the next
+# 1563, 1647: interest of a daemon view that was over pruned in the next. 3222: a delivery that a slow disk held back
+# was recorded for a client that had gone meanwhile.
+@pytest.mark.parametrize("seed", [1563, 1647, 3222])
 def test_seeds_that_found_something(seed: int) -> None:
     assert run_seed(SETTING, seed).violations == ()
 

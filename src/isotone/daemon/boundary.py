@@ -24,6 +24,7 @@ class Boundary:
         self._engine, self._stack, self._recording = engine, stack, recording
         self._players: dict[ClientId, Lane] = {}  # of clients that are not played within the stack
         self._parted: dict[ClientId, None] = {}  # asked to disconnect: their record is closed; the latest
+        self._late: set[ClientId] = set()  # went while what they would hear is held behind a write
         engine.on_requested = self._on_requested
 
     def ask(self, lane: Lane, action: Ask) -> None:
@@ -38,17 +39,28 @@ class Boundary:
     def _on_requested(self, event: Requested) -> None:
         """Record what a client asks, as its service takes it."""
         if type(event.request) is Disconnect:
-            self._parted[event.client] = None
-            if len(self._parted) > PARTED_MAX:
-                del self._parted[next(iter(self._parted))]
+            self._part(event.client)
         if self._recording.is_on:
             entry = entry_of_request(event.client, event.request)
             if entry is not None:
                 self._recording.record(entry)
 
+    def _part(self, client: ClientId) -> None:
+        self._parted[client] = None
+        if len(self._parted) > PARTED_MAX:
+            del self._parted[next(iter(self._parted))]
+        if self._stack.held:
+            self._late.add(client)
+
     def indicate(self, lane: Lane, action: Indicate) -> None:
         """Clients are told."""
         receivers, indication = action.receivers, action.indication
+        if self._late and type(indication) is not Disconnected:
+            receivers = tuple(receiver for receiver in receivers if receiver not in self._late)
+            if not self._stack.held:
+                self._late.clear()
+            if not receivers:
+                return
         if self._recording.is_on:
             told = receivers
             if type(indication) is Disconnected:  # one end per session: the first of asking and hearing

@@ -241,6 +241,9 @@ class Effects:
             self._world.record(process.node.name, entry)
         if type(event.request) is Disconnect:
             process.parted.add(event.client)
+            service = self.service or process.lanes[SERVICE_LABEL]
+            if service.held or process.inbox:
+                process.late.add(event.client)
         return True
 
     def _indicate(self, lane: Lane, action: Indicate) -> None:
@@ -268,6 +271,10 @@ class Effects:
         if process.phase is Phase.PAUSED:
             process.inbox.append((self._indicate_at, indicated))
             return
+        if process.late and type(indication) is not Disconnected:
+            receivers = tuple(receiver for receiver in receivers if receiver not in process.late)
+            if not receivers:
+                return
         for entry in self._entries(process, receivers, indication):
             self._world.record(process.node.name, entry)
         at = process.clock.read(self._agenda.now)

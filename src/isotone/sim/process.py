@@ -131,6 +131,7 @@ class Process:
         "inbox",
         "inbox_bytes",
         "lanes",
+        "late",
         "node",
         "parted",
         "phase",
@@ -153,6 +154,7 @@ class Process:
         self.inbox: deque[tuple[Callable[[Any], None], Any]] = deque()  # what waits while the process is paused
         self.inbox_bytes = 0  # of datagrams in the inbox; bounded by the receive buffer
         self.parted: set[ClientId] = set()  # clients that asked to disconnect; their record is closed
+        self.late: set[ClientId] = set()  # those of them who went while what they would hear was held back
 
     def fill(self, automata: Mapping[str, Automaton], players: Mapping[str, str]) -> None:
         """Take the automata that the program built."""
