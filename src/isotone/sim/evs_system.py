@@ -1,4 +1,4 @@
-"""Extended virtual synchrony under test: clients at every node, and beneath them the oracle or (later) our own stack.
+"""Extended virtual synchrony under test: clients at every node, and beneath them the oracle or our own stack.
 
 Stack "oracle" is the executable specification: one automaton behind boundary B4 for all nodes. It bears partitions,
 cuts, crashes, pauses and kills. It knows components only, so a one-way or non-transitive cut reaches it by the world's

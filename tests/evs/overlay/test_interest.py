@@ -1,16 +1,15 @@
-"""Interest: over which branches content must travel, against a dumb version without bits and cache."""
+"""Interest: which sites content must pass, against a dumb version without bits."""
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotone.evs.overlay import interest as interest_module
 from isotone.evs.overlay.interest import Interest, InterestChanged
 from isotone.evs.overlay.routes import Routes
 from isotone.evs.overlay.topology import Topology
 from tests.evs.overlay.graphs import topologies, topology
+from tests.evs.overlay.needing import sites_needing
 
 GROUPS = ("g1", "g2", "#client#b2")
 
@@ -18,8 +17,8 @@ GROUPS = ("g1", "g2", "#client#b2")
 class DumbInterest:
     """A set of pairs."""
 
-    def __init__(self, routes: Routes, at: str) -> None:
-        self.routes, self.at = routes, at
+    def __init__(self, routes: Routes) -> None:
+        self.routes = routes
         self.pairs: set[tuple[str, str]] = set()
         self.unknown: set[str] = set()
 
@@ -29,9 +28,14 @@ class DumbInterest:
         homes = [group.split("#")[2][0] for group in groups if group.startswith("#")]
         return site in homes or any((site, group) in self.pairs for group in groups)
 
-    def branches_needing(self, source: str, groups: tuple[str, ...]) -> tuple[str, ...]:
-        children = self.routes.children(source, self.at)
-        return tuple(c for c in children if any(self.wants(s, groups) for s in self.routes.below(source, c)))
+    def sites_with_content(self, source: str, groups: tuple[str, ...]) -> tuple[str, ...]:
+        """Forwarded step by step, to each branch below which somebody wants it."""
+        arrived = [source]
+        for at in arrived:
+            for child in self.routes.children(source, at):
+                if any(self.wants(site, groups) for site in self.routes.below(source, child)):
+                    arrived.append(child)
+        return tuple(sorted(arrived))
 
 
 STEPS = st.lists(
@@ -45,22 +49,19 @@ STEPS = st.lists(
 
 
 @given(topologies(), st.data(), STEPS)
-def test_the_same_branches_as_the_dumb_version(
+def test_content_is_held_by_the_same_sites_as_in_the_dumb_version(
     value: Topology, data: st.DataObject, steps: list[tuple[str, str, str, bool]]
 ) -> None:
     names = [site.name for site in value.sites]
-    at = data.draw(st.sampled_from(names))
     routes = Routes(value)
-    fast, dumb = Interest(routes, at), DumbInterest(routes, at)
+    fast, dumb = Interest(routes), DumbInterest(routes)
     for step in steps:
         if step[1] in names:
             take(fast, dumb, step)
         groups = tuple(data.draw(st.lists(st.sampled_from(GROUPS), unique=True)))
         for source in names:
-            needing = dumb.branches_needing(source, groups)
-            assert fast.branches_needing(source, groups) == needing
-            assert set(needing) <= set(routes.children(source, at))
-        assert fast.sites_needing(groups) == tuple(name for name in names if dumb.wants(name, groups))
+            assert fast.sites_with_content(source, groups) == dumb.sites_with_content(source, groups)
+        assert sites_needing(fast, *groups) == tuple(name for name in names if dumb.wants(name, groups))
 
 
 def take(fast: Interest, dumb: DumbInterest, step: tuple[str, str, str, bool]) -> None:
@@ -79,83 +80,55 @@ def take(fast: Interest, dumb: DumbInterest, step: tuple[str, str, str, bool]) -
         dumb.unknown.add(site)
 
 
-@given(topologies(), st.sets(st.sampled_from("abcdef")))
-def test_content_is_held_by_who_needs_it_and_on_the_way_and_nowhere_else(value: Topology, wanting: set[str]) -> None:
-    """Forwarding step by step, each site by its own copy of the same interest, gives the set that is computed."""
-    routes = Routes(value)
-    copies = {site.name: Interest(routes, site.name) for site in value.sites}
-    for interest in copies.values():
-        for site in sorted(wanting):
-            interest.change(InterestChanged(0, site, "g1", True))
-    for source, first in copies.items():
-        arrived = [source]
-        for site in arrived:
-            arrived += copies[site].branches_needing(source, ("g1",))
-        assert sorted(arrived) == list(first.sites_with_content(source, ("g1",)))
-        needing = set(first.sites_needing(("g1",))) - set(routes.unreachable(source))
-        assert needing <= set(arrived)
-
-
 CHAIN = Routes(topology("ab1 bc1 cd1"))
 
 
-def test_a_join_far_away_opens_the_branch_towards_it() -> None:
-    interest = Interest(CHAIN, "b")
-    assert interest.branches_needing("a", ("g1",)) == ()
+def test_a_join_far_away_opens_the_way_towards_it() -> None:
+    interest = Interest(CHAIN)
+    assert interest.sites_with_content("b", ("g1",)) == ("b",)
     assert interest.change(InterestChanged(0, "d", "g1", True))
-    assert interest.branches_needing("a", ("g1",)) == ("c",)
-    assert interest.branch_towards("a", "d") == "c"
-    assert interest.branch_towards("a", "a") is None
     assert interest.sites_with_content("a", ("g1",)) == ("a", "b", "c", "d")
+    assert interest.sites_with_content("b", ("g1",)) == ("b", "c", "d"), "a does not lie on the way"
     assert interest.change(InterestChanged(0, "d", "g1", False))
-    assert interest.branches_needing("a", ("g1",)) == ()
-
-
-def test_news_about_other_groups_leaves_what_was_looked_up_in_place() -> None:
-    interest = Interest(CHAIN, "a")
-    interest.change(InterestChanged(0, "b", "g1", True))
-    first = interest.branches_needing("a", ("g1",))
-    interest.change(InterestChanged(0, "b", "g2", True))
-    assert interest.branches_needing("a", ("g1",)) is first
+    assert interest.sites_with_content("b", ("g1",)) == ("b",)
 
 
 def test_a_private_group_lives_at_the_site_of_its_daemon() -> None:
-    interest = Interest(CHAIN, "a")
-    assert interest.sites_needing(("#alice#c2",)) == ("c",)
-    assert interest.sites_needing(("#alice#nobody",)) == ()
-    assert interest.branches_needing("a", ("#alice#c2",)) == ("b",)
+    interest = Interest(CHAIN)
+    assert sites_needing(interest, "#alice#c2") == ("c",)
+    assert sites_needing(interest, "#alice#nobody") == ()
+    assert interest.sites_with_content("a", ("#alice#c2",)) == ("a", "b", "c")
 
 
 def test_a_site_gets_everything_until_it_stated_its_interest() -> None:
-    interest = Interest(CHAIN, "a")
+    interest = Interest(CHAIN)
     interest.change(InterestChanged(0, "b", "g1", True))
     interest.forget("b")
-    assert interest.branches_needing("a", ("g2",)) == ("b",)
+    assert sites_needing(interest, "g2") == ("b",)
     interest.state("b", ["g3"])
-    assert [interest.branches_needing("a", (group,)) for group in ("g1", "g2", "g3")] == [(), (), ("b",)]
+    assert [sites_needing(interest, group) for group in ("g1", "g2", "g3")] == [(), (), ("b",)]
     interest.state("b", [])
     assert interest._groups == {}
 
 
 def test_an_unknown_site_is_no_error_and_changes_nothing() -> None:
-    interest = Interest(CHAIN, "a")
+    interest = Interest(CHAIN)
     assert not interest.change(InterestChanged(0, "elsewhere", "g1", True))
     interest.state("elsewhere", ["g1"])
-    assert interest.sites_needing(("g1",)) == ()
+    assert sites_needing(interest, "g1") == ()
     assert interest.change(InterestChanged(0, "b", "g1", True))
 
 
-def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interest_module, "CACHE_MAX", 5)
-    interest = Interest(CHAIN, "a")
-    for number in range(100):
-        interest.branches_needing("a", (f"g{number}",))
-        assert len(interest._cache) <= 5 and len(interest._cached) <= 5
+def test_an_unknown_site_that_is_forgotten_makes_nobody_need_everything() -> None:
+    interest = Interest(CHAIN)
+    interest.forget("elsewhere")
+    assert sites_needing(interest, "g1") == ()
 
 
-def test_repeated_changes_and_look_ups_keep_the_index_of_the_cache_small() -> None:
-    interest = Interest(CHAIN, "a")
-    for number in range(200):
-        interest.change(InterestChanged(0, "b", "g1", number % 2 == 0))
-        interest.branches_needing("a", ("g1", "g2"))
-    assert sum(map(len, interest._cached.values())) <= 4
+def test_what_is_no_news_says_so() -> None:
+    interest = Interest(CHAIN)
+    assert not interest.change(InterestChanged(0, "b", "g1", False))
+    assert interest.change(InterestChanged(0, "b", "g1", True))
+    assert not interest.change(InterestChanged(0, "b", "g1", True))
+    assert interest.change(InterestChanged(0, "c", "g1", True))
+    assert interest.change(InterestChanged(0, "b", "g1", False)) and sites_needing(interest, "g1") == ("c",)

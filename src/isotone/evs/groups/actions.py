@@ -1,4 +1,7 @@
-"""What the groups want done, besides `Indicate`; and their settings."""
+"""What the groups want done, besides `Indicate`; and their settings.
+
+Implements: [Spread 6.4.4], the messages that are sent; [Spread 3.4.2], what pruning has to know. Deviations: none.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 Drafts go under the client's private name and not under its session, so that a client that comes back stands behind its
 former self [Spread 2.9.2]. A session is over when the client asks so; its kill follows all that it sent.
+
+Implements: [Spread 6.4.3], the join, the leave and the disconnection of a local client as events. Deviations: none.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The promised times of `isotone.spec.membership_bounds` for given settings and conditions."""
+"""The promised times of `isotone.spec.membership_bounds` for given settings and conditions.
+
+Implements: DESIGN 4, liveness with a bound. The thesis promises no times [Spread 2.1].
+"""
 
 from __future__ import annotations
 

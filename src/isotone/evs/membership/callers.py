@@ -2,6 +2,8 @@
 
 Daemons enter a daemon view one after the other, so a stream may come before its NEWMEMB does. It waits a little, with
 what it brings; there are bounds on how many wait, how long, and how much.
+
+Implements: [Spread 4.2], the accepting end of a link. Deviations: none; the thesis does not say how a link begins.
 """
 
 from __future__ import annotations

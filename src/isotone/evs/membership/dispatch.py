@@ -2,6 +2,10 @@
 
 What a figure calls impossible cannot come here, because entering a state ends the timers of the one before. What it
 calls ignored is ignored, but that every message's card is looked at.
+
+Implements: [Spread 6.1.3 to 6.1.10], which event does what in which state. Deviations: D-first a first view works and
+is left when others are found, because a daemon alone serves its clients; D-evs-join a JOIN of a member in EVS is a loss
+only if its card says that the sender stands elsewhere, because it may be late.
 """
 
 from __future__ import annotations

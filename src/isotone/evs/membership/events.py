@@ -1,4 +1,4 @@
-"""What the membership hears besides the contract's events and those of the transport."""
+"""What the membership hears besides the contract's events and those of the transport. The thesis has no such events."""
 
 from __future__ import annotations
 

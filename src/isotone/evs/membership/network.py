@@ -3,7 +3,8 @@
 Every attempt has a network of its own, so nothing of one daemon view can be taken for another's. When it ends it is
 closed: timers are cancelled, streams are closed, and later events of it find nobody.
 
-Implements: [Spread 2.2.7], ninit; [Spread Figure 6.4]. Deviations: none.
+Implements: [Spread 2.2.7], ninit; [Spread Figure 6.4]. Deviations: D-network one for each attempt instead of one that
+is initialised anew, so that nothing of one can be taken for another's.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Penalties of daemons that come and go: they count as not reached for a while, which doubles and is capped.
 
-Evidence clears a penalty before its time: enough answered probes in a row. What is counted against a daemon is
+Evidence clears a penalty before its time: enough answered probes since it began. What is counted against a daemon is
 forgotten once it stayed reached for long.
 
 Implements: USERS, "merging is an obligation": a penalty is part of the bound. Deviations: [Spread] has none.

@@ -1,4 +1,8 @@
-"""Settings of the membership, each with what it bounds. All times in microseconds."""
+"""Settings of the membership, each with what it bounds. All times in microseconds.
+
+Implements: [Spread 6.1.3], its timeouts; [Spread 2.3.3], the choice that obsolete views leave. Deviations: D-watch
+as in `watch`; the exchange ends after a time without progress, however long it lasts, because large views take long.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +100,7 @@ class MembershipSettings(msgspec.Struct, frozen=True, kw_only=True):
     """A daemon that flapped counts as not reached for so long; doubles each time."""
     penalty_max_us: int = 4_000_000
     penalty_answers: int = 8
-    """So many answered probes in a row clear a penalty before its time."""
+    """So many answered probes clear a penalty before its time."""
     caller_us: int = 5_000_000
     """An accepted stream waits so long for the daemon view that it greets."""
     forget_us: int = 600_000_000

@@ -1,4 +1,4 @@
-"""How a daemon stands, as one value: the surface that `explain` reads. It changes nothing."""
+"""How a daemon stands, as one value: the surface that `explain` reads. It changes nothing, and no paper asks for it."""
 
 from __future__ import annotations
 

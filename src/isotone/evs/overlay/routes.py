@@ -66,15 +66,6 @@ class Routes:
         """The sites that are reached from ``source`` through ``branch``, itself included."""
         return self.tree(source).below.get(branch, ())
 
-    def branch_towards(self, source: str, at: str, site: str) -> str | None:
-        """The child of ``at`` through which ``site`` is reached from ``source``; none if it is not below ``at``."""
-        parent = self.tree(source).parent
-        while (above := parent.get(site)) is not None:
-            if above == at:
-                return site
-            site = above
-        return None
-
     def link(self, one: str, other: str) -> Link:
         """The link between two neighbours."""
         return next(link for link in self._links[one] if link.other(one) == other)

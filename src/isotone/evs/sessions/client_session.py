@@ -4,7 +4,7 @@ It takes `Requested` and returns `Indicate`, as a group service does, for one cl
 the daemon: before `Connected` it is provisional. What the program around it should know beside B4 comes as `Notify`.
 See docs/protocols/session.md.
 
-Implements: [Spread 3.2, 3.5], the client's end of a connection.
+Implements: [Spread 3.2, 3.5], the client's end of a connection. Deviations: Ds1 and Ds2 as in `server`.
 """
 
 from __future__ import annotations

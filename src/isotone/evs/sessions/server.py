@@ -4,7 +4,8 @@ It returns `Ask` and takes `Indicated`, as any client automaton does, so that th
 not know that its clients live elsewhere. An indication is encoded once, whoever receives it. What a peer sends wrongly
 ends its own session with a reason, and nothing else. See docs/protocols/session.md.
 
-Implements: [Spread 3.2, 3.5], the connections of clients to their daemon.
+Implements: [Spread 3.2, 3.5], the connections of clients to their daemon. Deviations: Ds1 credits, and policies for who
+reads slowly; Ds2 sessions outlive their streams. Both stand in docs/protocols/session.md with their reasons.
 """
 
 from __future__ import annotations

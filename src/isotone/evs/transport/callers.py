@@ -1,4 +1,7 @@
-"""Byte streams and the links that they belong to; those that others opened, until their greeting says for which."""
+"""Byte streams and the links that they belong to; those that others opened, until their greeting says for which.
+
+Implements: [Spread 4.2], how streams become links. Deviations: none; the thesis does not say it.
+"""
 
 from __future__ import annotations
 

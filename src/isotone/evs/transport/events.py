@@ -1,4 +1,8 @@
-"""What the transport takes from the layer above and gives to it."""
+"""What the transport takes from the layer above and gives to it.
+
+Implements: [Spread 2.2.5, 3.4.2], sending and delivery between daemons, and what pruning has to know. Deviations: units
+come in batches.
+"""
 
 from __future__ import annotations
 

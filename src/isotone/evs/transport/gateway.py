@@ -65,7 +65,7 @@ class Gateway:
         ]
         self._names = names
         self._everybody = (1 << len(names)) - 1
-        self.interest = Interest(routes, site.name)
+        self.interest = Interest(routes)
         for name in names:
             self.interest.forget(name)
         self._peek = settings.peek if len(names) <= SITES_MAX else everybody

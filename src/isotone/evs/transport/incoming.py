@@ -1,4 +1,7 @@
-"""Frames that came over a link, sorted into what they are."""
+"""Frames that came over a link, sorted into what they are.
+
+Implements: [Spread 3.3, 4.3], receipt from the overlay, in whatever order frames come. Deviations: none.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """What a gateway brings into the ring of its site: units and lines from other sites, and whether its links are full.
 
 Memory: what waits here is not stable, so the flow windows of all sites bound it.
+
+Implements: [Spread 3.3], what leaves the overlay for a site. Deviations: D-hold of docs/protocols/ordering.md.
 """
 
 from __future__ import annotations

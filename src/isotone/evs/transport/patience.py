@@ -2,6 +2,8 @@
 
 A link notices that its peer takes nothing. It does not notice a peer whose system takes everything and whose process is
 dead, when the flow windows are smaller than the buffers of the system. So who waits for lines has an end of patience.
+
+Implements: [Spread 2.2.7], linkfailed. Deviations: in the thesis links alone declare it.
 """
 
 from __future__ import annotations

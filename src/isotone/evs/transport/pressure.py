@@ -1,4 +1,8 @@
-"""The gateway's word to the daemons of its site: whether its links have room for what they would stamp."""
+"""The gateway's word to the daemons of its site: whether its links have room for what they would stamp.
+
+Implements: the global flow control that [Spread 4.1] promises and does not describe. Deviations: D-hold of
+docs/protocols/ordering.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Settings of the transport, each with the bound that it sets."""
+"""Settings of the transport, each with the bound that it sets.
+
+Implements: [Spread 3.3, 5.1], what they leave to be chosen. Deviations: D-delta, D-window, D-hold of
+docs/protocols/ordering.md.
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,9 @@ updates only the newest of a site waits, because it says all that the older ones
 are dropped. Metadata of pruned units waits for company a little, since alone in a packet it would save too little.
 
 Memory: units that wait are not stable, so the flow windows of all sites bound them.
+
+Implements: [Spread 3.3], a link of the overlay as its gateway sends on it. Deviations: D-hold of
+docs/protocols/ordering.md; line updates replace each other, because lines only rise.
 """
 
 from __future__ import annotations

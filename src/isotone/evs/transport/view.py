@@ -1,4 +1,7 @@
-"""A daemon view with its overlay, as indices: the one form in which daemons and sites travel in units and frames."""
+"""A daemon view with its overlay, as indices: the one form in which daemons and sites travel in units and frames.
+
+Implements: [Spread 3.3], the overlay of one membership. Deviations: none.
+"""
 
 from __future__ import annotations
 

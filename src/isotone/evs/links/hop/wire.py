@@ -3,6 +3,9 @@
 Every packet carries both directions: what it is itself, and an acknowledgement of what came. Sequence numbers grow for
 ever; 32 bits of them travel, and are read as the number nearest to one that the reader knows. A window is far smaller
 than half of that range, so there is no doubt.
+
+Implements: [Spread 4.3], the packets of Figures 4.1 and 4.2. Deviations: one header for data, acknowledgement and
+request, because both directions are mostly busy; time stamps and their echoes, which Dh2, Dh6 and Dh8 need.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""How a member of a ring reaches the others: packet headers, LAN multicast where there is one, else unicast to each."""
+"""How a member of a ring reaches the others: packet headers, LAN multicast where there is one, else unicast to each.
+
+Implements: [Spread 4.1], the sending of packets on the LAN. Deviations: none.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What a ring takes and gives beside the contract of links."""
+"""What a ring takes and gives beside the contract of links.
+
+Implements: [Spread 4.1], a site's line that the ring tells to the ordering. Deviations: D-rest as in
+`isotone.evs.links.ring.ring`: the token is wanted before it comes.
+"""
 
 from __future__ import annotations
 

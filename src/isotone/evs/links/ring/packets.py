@@ -1,4 +1,7 @@
-"""The packets of a ring as one member holds them: what came, what is missing, what may have to be sent again."""
+"""The packets of a ring as one member holds them: what came, what is missing, what may have to be sent again.
+
+Implements: [Spread 4.1], the packets up to the aru and those that are asked for. Deviations: none.
+"""
 
 from __future__ import annotations
 

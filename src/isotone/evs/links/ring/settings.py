@@ -1,4 +1,8 @@
-"""Settings of a ring, each with the bound that it sets."""
+"""Settings of a ring, each with the bound that it sets.
+
+Implements: [Spread 4.1], the windows of its flow control and the loss of a token. Deviations: D-accelerated, D-rest,
+D-linger and D-share as in `isotone.evs.links.ring.ring`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What can be set for each link over a byte stream, and the bounds that follow."""
+"""What can be set for each link over a byte stream, and the bounds that follow.
+
+Implements: [Spread 4.2], what it leaves to be chosen. Deviations: Dt1 as in `link`.
+"""
 
 from __future__ import annotations
 
