@@ -35,7 +35,7 @@ from isotone.evs.membership import MembershipSettings
 from isotone.evs.ordering.units import Unit, UnitKind
 from isotone.evs.overlay.interest import InterestChanged
 from isotone.evs.sessions.client_session import ClientSession, Life
-from isotone.evs.sessions.greeting import SERVER_MAGIC, pack_greeting
+from isotone.evs.sessions.greeting import CLIENT_MAGIC, SERVER_MAGIC, pack_greeting
 from isotone.evs.sessions.notices import GroupsHeld, SendWanted
 from isotone.evs.sessions.server import ServerSessions
 from isotone.evs.sessions.settings import ClientSettings, ServerSettings
@@ -150,6 +150,13 @@ def test_who_is_neither_is_closed_and_who_says_nothing_too() -> None:
     assert CloseStream(-1) in stack.handle(StreamReceived(1, -1, b"GET / HTTP/1.1\r\n"))
     assert not written(stack.handle(StreamClosed(1, -1, "closed")), -1)
     assert CloseStream(-2) in stack.handle(TimerFired(1 + HANDSHAKE_US, DUE))
+
+
+def test_four_bytes_say_who_it_is_and_three_do_not() -> None:
+    for data, is_known in ((b"GET ", True), (b"GET", False), (CLIENT_MAGIC, False)):
+        stack = stack_of()
+        stack.handle(StreamOpened(1, -1, Address("x.1"), True))
+        assert (CloseStream(-1) in stack.handle(StreamReceived(1, -1, data))) is is_known
 
 
 def test_requests_and_indications_go_round_by_the_shell() -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
 from isotone.core.services import Service
 from isotone.evs.explain import Wait
-from isotone.evs.explain.words import span
+from isotone.evs.explain.views import _recovering
+from isotone.evs.explain.words import listed, span
+from isotone.evs.stack import Stack
 from tests.evs.explain.house import House
 
 
@@ -44,3 +49,22 @@ def test_how_long_a_peer_is_silent_can_be_seen() -> None:
     before = house.status("a").peers[0].silent_us
     house.run(200)
     assert 199_000 < house.status("a").peers[0].silent_us - before < 201_000, "by a clock that drifts"
+
+
+@pytest.mark.parametrize(
+    ("lacking", "resends", "done", "told"),
+    [(3, 0, False, True), (0, 2, False, True), (3, 2, False, True), (0, 0, False, False), (3, 2, True, False)],
+)
+def test_a_recovery_waits_for_what_has_to_come_or_to_be_sent(
+    lacking: int, resends: int, done: bool, told: bool
+) -> None:
+    past = SimpleNamespace(recovery=SimpleNamespace(_lacking=lacking))
+    recovering = SimpleNamespace(node=SimpleNamespace(past=past), _resends=[None] * resends, _done=done)
+    stack = cast(Stack, SimpleNamespace(membership=SimpleNamespace(recovering=recovering)))
+    texts = [each.text for each in _recovering(stack)]
+    wanted = f"{lacking} units of the last daemon view have yet to come, {resends} have yet to be sent again"
+    assert texts == ([wanted] if told else [])
+
+
+def test_a_list_of_nobody() -> None:
+    assert listed([]) == "nobody" and listed(["a", "b"]) == "a, b"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from isotone.core.choice import Choice
 from isotone.core.errors import RemoteProtocolError
 from isotone.evs.links.contract import FRAME_HEADER_BYTES, Frame, frame_of
-from isotone.evs.links.packing import PART_HEADER_BYTES, Packer, Unpacker, cost_of
+from isotone.evs.links.packing import PART_BYTES_MIN, PART_HEADER_BYTES, Packer, Unpacker, cost_of
 from tests.evs.links.pair import bodies_of
 
 BODY = 1372
@@ -174,3 +174,93 @@ def test_parts_that_contradict_or_overlap_are_refused() -> None:
             box.unpack(bad, frames)
     box.unpack(part(3, 6, b"def"), frames)
     assert [bytes(frame.body()) for frame in frames] == [b"abcdef"]
+
+
+# --- to the byte ---------------------------------------------------------------------------------------------------
+
+
+def part(number: int, offset: int, total: int, piece: bytes, kind: int = 1) -> bytes:
+    header = bytes([kind, 1]) + len(piece).to_bytes(2, "big") + total.to_bytes(4, "big")
+    return header + number.to_bytes(4, "big") + offset.to_bytes(4, "big") + piece
+
+
+def test_a_frame_that_just_fits_is_not_cut_and_one_byte_more_is() -> None:
+    for size, large in ((BODY - FRAME_HEADER_BYTES, False), (BODY - FRAME_HEADER_BYTES + 1, True)):
+        packer = Packer(BODY)
+        packer.offer([frame_of(1, bytes(size))])
+        assert (packer.large_bytes > 0) is large is not packer.urgent
+        assert [len(body) for body in packed(packer)] == ([BODY, PART_HEADER_BYTES + 9] if large else [BODY])
+
+
+def test_no_part_smaller_than_the_least_is_begun_at_the_end_of_a_body() -> None:
+    for left, cut in ((PART_HEADER_BYTES + PART_BYTES_MIN, True), (PART_HEADER_BYTES + PART_BYTES_MIN - 1, False)):
+        packer = Packer(BODY)
+        packer.offer([frame_of(1, bytes(BODY - left - FRAME_HEADER_BYTES)), frame_of(2, bytes(5_000))])
+        _, size = packer.next_body()
+        assert size == (BODY if cut else BODY - left)
+
+
+def test_large_frames_fill_the_same_body_only_where_that_is_wanted() -> None:
+    for fills, count in ((False, 4), (True, 3)):
+        packer = Packer(BODY, fills=fills)
+        packer.offer([frame_of(1, bytes(BODY)) for _ in range(2)])
+        bodies = packed(packer)
+        assert len(bodies) == count and [frame.size for frame in unpacked(bodies)] == [BODY, BODY]
+
+
+def test_a_run_is_full_pieces_and_never_the_last() -> None:
+    piece = BODY - PART_HEADER_BYTES
+    for size, pieces in ((2 * piece, 1), (2 * piece + 1, 2), (3 * piece, 2)):
+        packer = Packer(BODY)
+        packer.offer([frame_of(1, bytes(size))])
+        run, cost = packer.next_run(100)
+        assert len(run) == pieces and cost == pieces * BODY
+        assert [each[4] for each in run] == [number * piece for number in range(pieces)]
+        assert packer.queued_bytes == packer.large_bytes == size - pieces * piece + FRAME_HEADER_BYTES
+        assert packer.next_run(100) == ([], 0)
+    packer = Packer(BODY)
+    packer.offer([frame_of(1, bytes(9 * piece))])
+    assert len(packer.next_run(4)[0]) == 4 and len(packer.next_run(4)[0]) == 4 and packer.next_run(0) == ([], 0)
+    packer.offer([frame_of(1, b"small")])
+    assert packer.next_run(4) == ([], 0), "somebody else waits"
+
+
+def test_frames_and_held_parts_up_to_their_bounds() -> None:
+    for total, held_max, fine in ((10, 3, True), (11, 3, False), (10, 2, False)):
+        box, frames = Unpacker(frame_bytes_max=10, held_bytes_max=held_max), list[Frame]()
+        for body in (part(1, 0, total, b"abc"), part(1, 0, total, b"ab") + part(2, 0, total, b"a")):
+            box.clear()
+            if fine:
+                box.unpack(memoryview(body), frames)
+                assert box.held_bytes == 3
+            else:
+                with pytest.raises(RemoteProtocolError):
+                    box.unpack(memoryview(body), frames)
+    box = Unpacker(frame_bytes_max=10, held_bytes_max=10)
+    frames = []
+    box.unpack(memoryview(part(1, 7, 10, b"xyz") + part(2, 0, 3, b"abc")), frames)
+    assert [bytes(each.body()) for each in frames] == [b"abc"], "a part that is a whole frame"
+    with pytest.raises(RemoteProtocolError):
+        box.unpack(memoryview(part(1, 7, 10, b"wxyz")), frames)
+    with pytest.raises(RemoteProtocolError):
+        box.unpack(memoryview(part(1, 0, 10, b"abc", kind=2)), frames)
+    box.unpack(memoryview(part(1, 0, 10, b"abcdefg")), frames)
+    assert bytes(frames[-1].body()) == b"abcdefgxyz" and box.held_bytes == 0
+
+
+def test_parts_that_follow_each_other_are_taken_together_or_not_at_all() -> None:
+    def taken(box: Unpacker, offset: int, count: int, total: int = 20, number: int = 1) -> bool:
+        piece = memoryview(b"12345")
+        return box.take_parts((number, offset, 1, total, piece), [piece] * count, frames)
+
+    frames: list[Frame] = []
+    box = Unpacker(frame_bytes_max=20, held_bytes_max=15)
+    assert not taken(box, 5, 1), "the beginning is missing"
+    assert not taken(box, 0, 1, total=21), "too large a frame"
+    assert not taken(box, 0, 4) and not taken(box, 0, 3, total=14), "too much"
+    assert taken(box, 0, 2) and box.held_bytes == 10
+    assert not taken(box, 5, 1) and not taken(box, 10, 3) and box.held_bytes == 10
+    assert taken(box, 10, 1) and box.held_bytes == 15 and frames == []
+    box.held_bytes_max = 20
+    assert taken(box, 15, 1) and box.held_bytes == 0 and bytes(frames[0].body()) == b"12345" * 4
+    assert taken(box, 0, 4, number=2) and len(frames) == 2, "a whole frame at once"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
 from isotone.core.contract import (
@@ -51,8 +50,9 @@ from isotone.evs.membership.node import (
     STATE_TIMER,
 )
 from isotone.evs.membership.peers import Peer
+from isotone.evs.membership.reach import plan_topology
 from isotone.evs.membership.segment import DECLINED_MAX
-from isotone.evs.membership.settings import InterimViews
+from isotone.evs.membership.settings import InterimViews, LinkPlan
 from isotone.evs.membership.states import Reason
 from isotone.evs.membership.watch import DETECTOR_TIMER, HEARD_EVERY_US, PENALTY_TIMER
 from isotone.evs.ordering.stamper import Draft
@@ -422,25 +422,21 @@ def test_measured_distances_are_coarse_and_on_the_card() -> None:
 
 
 def test_a_link_that_failed_is_avoided_for_its_time() -> None:
-    node = Solo().node
-    node.link_broke("x")
-    node.at = AVOID_US - 1
-    node.link_broke("y")
-    node.forget_broken()
-    assert node.card().broken == ("x", "y")
-    assert list(node.broken_links(["m"])) == [("m", "x"), ("m", "y")]
-    count = node.card().count
-    node.at = AVOID_US
-    node.forget_broken()
-    assert node.card().broken == ("y",), "the oldest is over"
-    assert node.card().count == count + 1, "others learn it"
-
-
-def test_a_link_that_failed_between_others_is_known_by_their_cards() -> None:
     solo = Solo()
-    solo.hear(Alive(msgspec.structs.replace(card("x", site="far"), broken=("y",))))
-    solo.hear(Alive(card("y", site="near")))
-    assert list(solo.node.broken_links(["m", "x", "y"])) == [("x", "y")]
+    solo.hear(Alive(card("x", site="far")))
+    node = solo.node
+    assert list(node.broken_links(["m", "x"])) == []
+    node.link_broke("x")
+    node.at = 1
+    node.link_broke("y")
+    assert node.card().broken == ("x", "y") and list(node.broken_links(["m", "x"])) == [("m", "x"), ("m", "y")]
+    for at, left in ((AVOID_US - 1, ("x", "y")), (AVOID_US, ("y",)), (AVOID_US + 1, ())):
+        node.at = at
+        node.forget_broken()
+        assert node.card().broken == left
+    solo.hear(Alive(card("x", site="far", count=2, broken=("m", "z"))))
+    assert list(node.broken_links(["m", "x"])) == [("m", "x"), ("x", "z")], "as the other end says"
+    assert list(node.broken_links(["m"])) == []
 
 
 # --- gathering -----------------------------------------------------------------------------------------------------
@@ -745,3 +741,21 @@ def test_seeds_are_called_until_somebody_there_is_reached() -> None:
     solo.meet(card("x", 2))
     solo.fire(LOOKUP_TIMER)
     assert solo.sent_to(Alive) == ["z.1"]
+
+
+def test_sites_that_the_plan_leaves_apart_get_one_bridge_each() -> None:
+    def links(*plans: LinkPlan) -> list[str]:
+        homes = {name: name for name in "abcd"}
+        return [link.name for link in plan_topology(homes, plans, distance=lambda one, other: None).links]
+
+    assert links(LinkPlan(a="b", b="c")) == ["a~b", "a~d", "b~c"]
+    assert links(LinkPlan(a="b", b="c"), LinkPlan(a="c", b="d")) == ["a~b", "b~c", "c~d"]
+    assert links(LinkPlan(a="a", b="d"), LinkPlan(a="b", b="c")) == ["a~b", "a~d", "b~c"]
+
+
+def test_a_daemon_that_slept_begins_its_patience_anew() -> None:
+    solo = waiting()
+    solo.meet(card("x"))
+    solo.timers[DETECTOR_TIMER] += 3_600_000_000
+    solo.fire(DETECTOR_TIMER)
+    assert solo.node.watch.doubts == 1 and set_timers(solo)[STATE_TIMER] == solo.settings.segment_us

@@ -6,8 +6,12 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import cast
 
+import pytest
+
+from isotone.core.errors import RemoteProtocolError
 from isotone.core.services import Service
 from isotone.evs.ordering.farewell import Farewell
+from isotone.evs.ordering.holding import Holding, SiteHolding, packed
 from isotone.evs.ordering.union import Union
 from isotone.evs.ordering.units import BEFORE_ALL, Unit, UnitKind
 
@@ -57,3 +61,98 @@ def test_an_agreed_message_that_is_lost_does_not_hold_up_a_weak_one() -> None:
     units = [unit(Service.AGREED, 0, 1, 9), unit(Service.FIFO, 0, 2, 10)]
     causal = unit(Service.CAUSAL, 1, 1, 11, weak_before=(2, 0))
     assert parted([*units, causal], hole={0: None, 1: 1}.get) == ([], [10, 11])
+
+
+def told(agreed: int, stable: int, *sites: SiteHolding, committed: int = 0) -> Holding:
+    return Holding(agreed, stable, committed, 0, sites)
+
+
+def test_a_union_is_the_most_that_anybody_knows() -> None:
+    union = Union(
+        {
+            1: told(10, 5, SiteHolding(3, 9, packed([(1, 4), (6, 6)])), committed=7),
+            0: told(8, 8, SiteHolding(2, 7, packed([(3, 3), (7, 7)]), packed([(5, 5)]))),
+        },
+        sites=1,
+    )
+    assert (union.agreed, union.lowest_agreed, union.stable, union.committed) == (10, 8, 8, 7)
+    assert (union.settled, union.settled_by_all) == ([3], [2]) and not union.has_bare
+    assert union.content == [[(1, 4), (6, 7)]] and union.metadata == [[(5, 5)]]
+    assert union.lacked_by(0, 0) == [(4, 4), (6, 6)] and union.lacked_by(1, 0) == [(7, 7)]
+    assert union.resent_by(0, 0) == [(7, 7)] and union.resent_by(1, 0) == [(4, 4), (6, 6)]
+    assert union.hole(0) == 5
+    assert union.was_agreed_with_content(0, 4, 10) and not union.was_agreed_with_content(0, 4, 11)
+    assert union.was_agreed_with_content(0, 7, 8) and not union.was_agreed_with_content(0, 7, 9)
+
+
+def test_content_below_a_line_that_nobody_has_is_bare() -> None:
+    for content, bare in (([(3, 4)], False), ([(3, 3)], True), ([(4, 4)], True), ([], True)):
+        union = Union({0: told(9, 0, SiteHolding(2, 9, packed(content))), 1: told(9, 0, SiteHolding(4, 9))}, sites=1)
+        assert union.has_bare is bare
+    assert not Union({0: told(9, 0, SiteHolding(2, 9)), 1: told(9, 0, SiteHolding(2, 9))}, sites=1).has_bare
+
+
+def test_the_first_hole_of_a_site() -> None:
+    for settled, known, content, hole in (
+        (0, 0, [], None),
+        (0, 1, [], 1),
+        (0, 3, [(2, 3)], 1),
+        (0, 3, [(1, 3)], None),
+        (0, 4, [(1, 3)], 4),
+        (2, 3, [(3, 3)], None),
+        (2, 4, [(4, 4)], 3),
+        (1, 5, [(3, 5)], 2),
+    ):
+        union = Union({0: told(9, 0, SiteHolding(settled, known, packed(content)))}, sites=1)
+        assert union.hole(0) == hole
+
+
+def test_who_is_below_what_another_knows_to_be_everywhere_lies() -> None:
+    Union({0: told(5, 5, SiteHolding(0, 0)), 1: told(9, 5, SiteHolding(0, 0))}, sites=1)
+    with pytest.raises(RemoteProtocolError):
+        Union({0: told(5, 5, SiteHolding(0, 0)), 1: told(9, 6, SiteHolding(0, 0))}, sites=1)
+
+
+def test_everything_stands_before_the_signal_up_to_the_agreed_line_and_the_first_safe_that_is_not_stable() -> None:
+    units = [unit(Service.AGREED, 0, 1, 1), unit(Service.SAFE, 0, 2, 2), unit(Service.AGREED, 0, 3, 3)]
+    assert parted(units, agreed=2, stable=2) == ([1, 2], [3])
+    assert parted(units, agreed=3, stable=1) == ([1], [2, 3])
+    assert parted(units, agreed=3, stable=2) == ([1, 2, 3], [])
+
+
+def test_agreed_units_are_delivered_below_the_least_time_that_a_hole_can_have() -> None:
+    units = [unit(Service.AGREED, 0, 1, 10), unit(Service.AGREED, 1, 1, 11), unit(Service.AGREED, 1, 2, 12)]
+    hole = {0: 2, 1: None}.get
+    assert parted(units, hole=hole) == ([], [10]), "the second of site 0 may have the time 11"
+    assert parted(units, hole=hole, committed=11) == ([], [10, 11])
+    assert parted(units, hole=hole, agreed=11, stable=0) == ([10, 11], [])
+    assert parted(units, hole={0: 1, 1: None}.get) == ([], [])
+
+
+def test_how_far_everything_is_delivered() -> None:
+    def clear_through(*units: Unit, **union: object) -> int:
+        said = {"agreed": 3, "committed": 4, "hole": no_hole} | union
+        empty = [[] for _ in range(SITES)]  # type: ignore[var-annotated]
+        known = SimpleNamespace(settled=[0] * SITES, metadata=empty, content=empty, **said)
+        return Farewell(cast(Union, known), units, [frozenset()] * SITES, frozenset()).clear_through()
+
+    assert clear_through() == 4
+    assert clear_through(unit(Service.AGREED, 0, 1, 9)) == 9
+    assert clear_through(agreed=7) == 7
+    assert clear_through(unit(Service.AGREED, 0, 1, 9), hole={0: 2, 1: None}.get) == 9
+    assert clear_through(unit(Service.AGREED, 0, 1, 9), hole={0: 1, 1: None}.get) == 4
+
+
+def test_a_causal_unit_waits_for_an_agreed_past_below_the_hole() -> None:
+    agreed = unit(Service.AGREED, 0, 1, 10)
+    for before, delivered in ((10, [10, 12]), (11, [10])):
+        causal = Unit(UnitKind.BUNDLE, Service.CAUSAL, 1, 1, 1, 12, 0, b"x", (0, 0), (before, 0))
+        assert parted([agreed, causal], hole={0: 2, 1: None}.get) == ([], delivered)
+
+
+def test_a_fifo_unit_waits_for_its_session() -> None:
+    first = Unit(UnitKind.BUNDLE, Service.FIFO, 0, 0, 1, 1, 0, b"x", (0, 0))
+    second = Unit(UnitKind.BUNDLE, Service.FIFO, 0, 0, 3, 3, 1, b"x", (1, 0))
+    third = Unit(UnitKind.BUNDLE, Service.FIFO, 0, 0, 4, 4, 2, b"x", (1, 0))
+    assert parted([first, second, third]) == ([], [1, 3]), "what the third stands behind is not here"
+    assert parted([second]) == ([], [])
