@@ -14,11 +14,12 @@ PYTHON ?=
 VENV_PYTHON := .venv/bin/python
 
 # Tries each candidate by running it, since a shim may be on the path with no interpreter behind it.
-# $(call install,EXTRAS): make .venv and install the project with these extras, unless that is done already.
+# $(call install,EXTRAS,MORE): make .venv and install the project with these extras, unless that is done already; and
+# with MORE, where that works.
 define install
 @for candidate in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11; do \
 	if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
-		exec "$$candidate" tools/bootstrap.py --extras "$(1)"; \
+		exec "$$candidate" tools/bootstrap.py --extras "$(1)" --if-possible "$(2)"; \
 	fi; \
 done; \
 echo "isotone: Python 3.11 or newer is needed; tried $(PYTHON) python3 and python3.11 to python3.14." >&2; \
@@ -27,7 +28,7 @@ exit 3
 endef
 
 help: ## Show the targets
-	@echo "make demo              three real daemons in two sites: a kill, a cut, a merge, and the verdicts on their record"
+	@echo "make demo              three real daemons in two sites: a kill, a cut, a merge; verdicts, and demo/report.html"
 	@echo "make test              lint, format, types, documents and all tests; ARGS=\"-k ring\" goes to pytest"
 	@echo "make soak HOURS=8      seeds and faults for hours; goes on where it stopped; report in soak/"
 	@echo "make mutants           wrong comparisons, guards and constants: are they noticed? ARGS=\"--package corel\""
@@ -43,8 +44,9 @@ help: ## Show the targets
 install:
 	$(call install,dev)
 
+# Its end runs on Spark; where that cannot be installed, or is not wanted, the demo goes without.
 demo:
-	$(call install,)
+	$(call install,,$(if $(filter --no-report --simulated --json,$(ARGS)),,pipeline))
 	@$(VENV_PYTHON) -m isotone.cli demo $(ARGS)
 
 test:
@@ -52,7 +54,7 @@ test:
 	@$(VENV_PYTHON) tools/run_tests.py -- $(ARGS)
 
 soak:
-	$(call install,trace)
+	$(call install,pipeline)
 	@$(VENV_PYTHON) tools/soak.py --hours $(HOURS) $(ARGS)
 
 mutants:

@@ -32,23 +32,36 @@ class CannotInstallError(Exception):
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--extras", default="", help="extras to install, separated by commas; none: the bare package")
-    wanted = {extra for extra in parser.parse_args().extras.split(",") if extra}
+    parser.add_argument("--if-possible", default="", metavar="EXTRAS", help="more of them; if not, only the others")
+    arguments = parser.parse_args()
+    wanted, more = ({each for each in text.split(",") if each} for text in (arguments.extras, arguments.if_possible))
     # Two make processes must not install at once; the lock is on the directory itself and goes with this process.
     lock = os.open(ROOT, os.O_RDONLY)
     fcntl.flock(lock, fcntl.LOCK_EX)
     try:
-        ensure_installed(wanted)
+        ensure_as_far_as_possible(wanted, more)
     except CannotInstallError as error:
         print(f"isotone: {error}", file=sys.stderr)
         return EXIT_ENVIRONMENT
     return 0
 
 
+def ensure_as_far_as_possible(wanted: set[str], more: set[str]) -> None:
+    """What is wanted, with more if this machine can have that."""
+    try:
+        ensure_installed(wanted | more)
+    except CannotInstallError as error:
+        if not more - wanted:
+            raise
+        print(f"isotone: goes on without the extra {', '.join(sorted(more - wanted))}, for {error}", file=sys.stderr)
+        ensure_installed(wanted)
+
+
 def ensure_installed(wanted: set[str]) -> None:
     key = inputs_digest()
     usable = environment_works()
     recorded_key, present = read_stamp() if usable else ("", set())
-    if usable and recorded_key == key and wanted <= present:
+    if usable and recorded_key == key and (wanted <= present or "dev" in present):  # dev has all of them
         return
     if not usable:
         create_environment()
@@ -94,7 +107,8 @@ def create_environment() -> None:
 
 def install(extras: list[str]) -> None:
     target = f".[{','.join(extras)}]" if extras else "."
-    print(f"isotone: installing {target} into {ENVIRONMENT.name}", flush=True)
+    size = "; Spark and a Java are 0.6 GB: some minutes" if {"dev", "pipeline"} & {*extras} else ""
+    print(f"isotone: installing {target} into {ENVIRONMENT.name}{size}", flush=True)
     pip = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "--no-input"]
     finished = run([*pip, "install", "-q", "-c", "constraints.txt", "-e", target])
     if finished.returncode != 0:

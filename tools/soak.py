@@ -4,9 +4,10 @@ HOURS is the total for one version of the source: a soak that was stopped after 
 it is called again. Changed source starts a new campaign: failed seeds first, then seeds never tried.
 
 Each chunk of seeds is one process of one task (tools/soak_tasks.py); tasks take turns. It exits with 0 (all hold) or 1
-(violations); anything else is a broken chunk.
+(violations); anything else is a broken chunk. Simulations are sweeps of the pipeline.
 
-State: soak/state.json. Report: soak/report.txt, renewed after each chunk.
+State: soak/state.json. Report: soak/report.txt, renewed after each chunk; it counts the simulated events of each
+release. Results of simulations, and traces of those that failed: soak/sweeps/, by source.
 Exit codes: 0 no violation, 1 violations, 2 wrong usage or unreadable state, 3 the simulator cannot be run or the
 state cannot be written.
 """
@@ -34,7 +35,6 @@ from soak_state import Campaign, Chunk
 from soak_tasks import TASKS
 
 ROOT = Path(__file__).resolve().parent.parent
-CHUNK_SECONDS = 60.0  # aimed at; so much is lost at most when the machine stops
 CHUNK_SEEDS_MAX = 10_000
 BROKEN_IN_A_ROW_MAX = 3
 POLL_SECONDS = 0.2
@@ -149,7 +149,7 @@ class Soak:
         # Files, not pipes: a chunk that talks much must not stop because nobody listens.
         output, errors = (tempfile.TemporaryFile("w+", encoding="utf-8") for _ in range(2))  # noqa: SIM115
         process = subprocess.Popen(
-            TASKS[chunk.task].command(chunk),
+            self._command(chunk),
             cwd=ROOT,
             text=True,
             stdin=subprocess.DEVNULL,
@@ -157,6 +157,12 @@ class Soak:
             stderr=errors,
         )
         return Running(chunk, process, output, errors, time.monotonic())
+
+    def _command(self, chunk: Chunk) -> list[str]:
+        task = TASKS[chunk.task]
+        name = f"{chunk.task}-{chunk.first}-{chunk.count}"
+        place = self._state.parent.absolute() / "sweeps" / self.campaign.source / name
+        return [*task.command(chunk), *(["--out", str(place)] if task.keeps else [])]
 
     def _collect(self) -> None:
         for running in [running for running in self._running if running.process.poll() is not None]:
@@ -177,12 +183,13 @@ class Soak:
             if code not in {0, 1}:
                 raise ValueError(f"exit code {code}")
             verdicts, failures = TASKS[chunk.task].read(chunk, code, output)
-        except ValueError as error:
+            events = TASKS[chunk.task].events(output)
+        except (LookupError, TypeError, ValueError) as error:
             self._broken.append((chunk, f"{error}: {errors.strip()[-REASON_CHARACTERS_MAX:]}"))
             return
         self._confirm_broken()
-        self.campaign.finish(chunk, verdicts, failures)
-        wanted = int(chunk.count * CHUNK_SECONDS / max(seconds, 0.001))
+        self.campaign.finish(chunk, verdicts, failures, events)
+        wanted = int(chunk.count * TASKS[chunk.task].seconds / max(seconds, 0.001))
         self._chunk_seeds[chunk.task] = max(1, min(wanted, 4 * self._chunk_seeds[chunk.task], CHUNK_SEEDS_MAX))
         failed = f", {len(failures)} FAILED" if failures else ""
         print(f"{chunk.task} {chunk.first}..{chunk.first + chunk.count - 1}: {seconds:.0f} s{failed}", flush=True)

@@ -13,6 +13,8 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from isotone import __version__
+
 VERSION = 1
 FAILURES_MAX = 1000  # more are counted, not kept
 NOTES_MAX = 100
@@ -46,9 +48,13 @@ class Campaign:
     failures_total: int = 0
     verdicts: dict[str, dict[str, int]] = field(default_factory=dict)
     broken_chunks: list[str] = field(default_factory=list)  # chunks that ended without a result, with the reason
+    events: dict[str, int] = field(default_factory=dict)  # simulated, per release; those of earlier campaigns too
 
-    def finish(self, chunk: Chunk, verdicts: dict[str, dict[str, int]], failures: list[Failure]) -> None:
+    def finish(
+        self, chunk: Chunk, verdicts: dict[str, dict[str, int]], failures: list[Failure], events: int = 0
+    ) -> None:
         self.handed_out.remove(chunk)
+        self.events[__version__] = self.events.get(__version__, 0) + events
         self.seeds_finished[chunk.task] = self.seeds_finished.get(chunk.task, 0) + chunk.count
         self.failures_total += len(failures)
         self.failures.extend(failures[: FAILURES_MAX - len(self.failures)])
@@ -94,7 +100,8 @@ def load(path: Path, source: str) -> Campaign:
     finished_report = path.with_name("report.txt")
     if finished_report.exists():
         finished_report.rename(path.with_name(f"report-{earlier.source}.txt"))
-    return Campaign(source, next_seed=earlier.next_seed, handed_out=[*again, *earlier.handed_out])
+    handed_out = [*again, *earlier.handed_out]
+    return Campaign(source, next_seed=earlier.next_seed, handed_out=handed_out, events=earlier.events)
 
 
 def save(path: Path, campaign: Campaign) -> None:
@@ -114,6 +121,7 @@ def report(campaign: Campaign, hours_wanted: float) -> str:
         f"soak of source {campaign.source}",
         f"  hours    {hours:.2f} of {hours_wanted:g}",
         *(f"  seeds    {count} of {task}" for task, count in sorted(campaign.seeds_finished.items())),
+        *(f"  events   {count:,} simulated of release {release}" for release, count in sorted(campaign.events.items())),
         f"  failures {campaign.failures_total}",
         *(f"  broken   {note}" for note in campaign.broken_chunks),
     ]

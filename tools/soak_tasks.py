@@ -7,43 +7,62 @@ import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from soak_state import Chunk, Failure
 
+TOOLS = Path(__file__).resolve().parent
 CODEC_INPUTS_PER_SEED = 100_000
+CHUNK_SECONDS = 60.0  # aimed at; so much is lost at most when the machine stops
+SWEEP_SECONDS = 300.0  # starting Spark is to be a small part of it; a sweep goes on where it stopped
 
 Result = tuple[dict[str, dict[str, int]], list[Failure]]
 
 
 @dataclass(frozen=True)
 class Task:
-    """`command` runs the seeds of a chunk; it exits with 0 or 1, and `read` makes verdicts of exit code and output."""
+    """`command` runs the seeds of a chunk; it exits with 0 or 1, and `read` makes verdicts of exit code and output.
+
+    `events` counts what was simulated. One that keeps its results is told where, behind the option `--out`.
+    """
 
     name: str
     command: Callable[[Chunk], list[str]]
     read: Callable[[Chunk, int, str], Result]
+    events: Callable[[str], int] = lambda output: 0
+    seconds: float = CHUNK_SECONDS
+    keeps: bool = False
 
 
-def swarm(system: str, stack: str) -> Task:
-    """Simulations with faults; prints one JSON object."""
+def sweep(system: str, stack: str) -> Task:
+    """Simulations with faults, as a sweep of the pipeline; prints one JSON object."""
 
     def command(chunk: Chunk) -> list[str]:
         seeds = f"{chunk.first}..{chunk.first + chunk.count - 1}"
-        options = ["--system", system, "--stack", stack, "--faults", "all", "--workers", "1", "--json"]
-        return [sys.executable, "-m", "isotone.cli", "sim", "swarm", "--seeds", seeds, *options]
+        options = ["--system", system, "--stack", stack, "--seeds", seeds]
+        return [sys.executable, str(TOOLS / "soak_sweep.py"), *options]
 
-    return Task(f"{system}-{stack}", command, read_swarm)
+    return Task(f"{system}-{stack}", command, read_sweep, events_of_sweep, SWEEP_SECONDS, keeps=True)
 
 
-def read_swarm(chunk: Chunk, code: int, output: str) -> Result:
+def read_sweep(chunk: Chunk, code: int, output: str) -> Result:
     """Raises ValueError when the output is not the promised object."""
     try:
         result = json.loads(output)
         verdicts = {name: dict(counts) for name, counts in result["properties"].items()}
-        failures = [Failure(chunk.task, each["seed"], each["property"], each["replay"]) for each in result["failures"]]
+        failures = [
+            Failure(chunk.task, int(each["key"].split()[0]), name, each["replay"])
+            for each in result["failures"]
+            for name in each["properties"]
+        ]
     except (LookupError, TypeError, AttributeError) as error:
         raise ValueError(f"unexpected result, {error!r}") from error
     return verdicts, failures
+
+
+def events_of_sweep(output: str) -> int:
+    """Of an output that could be read."""
+    return int(json.loads(output)["events"])
 
 
 def codec_command(chunk: Chunk) -> list[str]:
@@ -98,8 +117,8 @@ def membership_command(chunk: Chunk) -> list[str]:
 TASKS = {
     task.name: task
     for task in (
-        swarm("evs", "oracle"),
-        swarm("evs", "transport"),
+        sweep("evs", "oracle"),
+        sweep("evs", "transport"),
         Task("codec", codec_command, by_exit_code("CODEC", codec_command)),
         Task("planted", planted_command, by_exit_code("PLANTED", planted_command)),
         Task("mutation", mutation_command, by_exit_code("MUTATION", mutation_command)),

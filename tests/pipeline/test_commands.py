@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,11 +13,13 @@ import pytest
 from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
+from isotone.cli import demo
 from isotone.cli.check import check_traces
+from isotone.cli.demo_record import Verdicts
 from isotone.cli.main import commands
-from isotone.cli.pipeline_demo import report_on
 from isotone.core.errors import MachineError
-from isotone.pipeline import stages
+from isotone.pipeline import checking, java, stages
+from isotone.pipeline.report import page
 from isotone.pipeline.stages import refresh
 from isotone.pipeline.tables import manifests, read_table
 from isotone.trace.events import Connected, Recovered, Row
@@ -83,14 +86,73 @@ def test_nothing_to_read(tmp_path: Path) -> None:
     assert _isotone("report", tmp_path).exit_code == 2
 
 
-def test_the_demo_ends_with_a_report(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    verdict = "'run' AS run, 'EVS-2.5' AS label, 'holds' AS state, cast(null AS array<int>) AS witness, 0 AS place"
-    monkeypatch.setattr(stages, "judge", lambda silver: silver.sparkSession.sql(f"SELECT {verdict}"))
+# --- the end of the demo ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A demo whose story is told already, by a small recorded trace."""
     (tmp_path / "trace").mkdir()
-    write_parquet(tmp_path / "trace" / "run.parquet", "run", read_jsonl(TRACES / "2.5" / "good-clients.jsonl").rows())
-    told = report_on(tmp_path, check_traces([tmp_path / "trace"]))
-    assert "judges the same" in told
-    assert '<section id="verdicts">' in (tmp_path / "report.html").read_text()
+    rows = read_jsonl(TRACES / "2.5" / "good-clients.jsonl").rows()
+    write_parquet(tmp_path / "trace" / "run.parquet", "run", rows)
+    found = check_traces([tmp_path / "trace"])
+    monkeypatch.setattr(demo, "prepared", lambda directory: directory)
+    monkeypatch.setattr(demo, "tell", lambda directory, screen: Verdicts(found, found))
+    return tmp_path
+
+
+def _demo(place: Path) -> Result:
+    return CliRunner().invoke(commands, ["demo", "--directory", str(place)])
+
+
+def _row(output: str, label: str) -> list[str]:
+    return next(line.split()[-4:] for line in output.splitlines() if line.split()[:1] == [label])
+
+
+def test_the_demo_ends_with_verdicts_on_spark_and_a_report(spark: SparkSession, told: Path) -> None:
+    done = _demo(told)
+    assert done.exit_code == 0, done.output
+    assert _row(done.output, "EVS-2.5") == ["1", "0", "0", "0"]
+    assert "the plain checkers judge the same in all 57 properties" in done.output
+    assert done.output.endswith(f"report: {told / 'report.html'}\n")
+    for step in ("Spark starts", "1 files read", "1 runs judged", "1 runs measured", "report.html is written"):
+        assert f" s  {step}" in done.output
+    page = (told / "report.html").read_text()
+    assert all(mark in page for mark in ('<section id="verdicts">', "EVS-2.5", 'id="views-0"'))
+
+
+def test_where_the_engines_differ_the_demo_says_so(
+    spark: SparkSession, told: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verdict = "'run' AS run, 'EVS-2.5' AS label, 'not_judged' AS state, cast(null AS array<int>) AS witness, 0 AS place"
+    monkeypatch.setattr(stages, "judge", lambda silver: silver.sparkSession.sql(f"SELECT {verdict}"))
+    monkeypatch.setattr(stages, "_measure_new", lambda spark, out: ())
+    monkeypatch.setattr(page, "write_report", lambda spark, tables, target: None)
+    done = _demo(told)
+    assert done.exit_code == 1
+    assert "judge otherwise: EVS-2.5" in done.output
+
+
+def test_without_a_java_the_demo_shows_what_the_plain_checkers_found(
+    told: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(traces: object, master: object) -> None:
+        raise MachineError(java.HELP)
+
+    monkeypatch.setattr(checking, "session_for", refuse)
+    done = _demo(told)
+    assert done.exit_code == 0, done.output
+    assert _row(done.output, "EVS-2.5") == ["1", "0", "0", "0"]
+    assert done.output.endswith(f"no report: {java.HELP}\n")
+    assert not (told / "report.html").exists()
+
+
+def test_without_spark_the_demo_says_how_to_get_it(told: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "isotone.pipeline.checking", None)  # as if its import of pyspark failed
+    done = _demo(told)
+    assert done.exit_code == 0, done.output
+    assert "is not installed" in done.output
+    assert "pip install 'isotone[pipeline]'" in done.output
 
 
 # --- a full disk -----------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from isotone.core.choice import Choice
 from isotone.pipeline.bronze import problems, read_bronze
-from isotone.pipeline.conformance.registry import CHECKS
+from isotone.pipeline.conformance.registry import CHECKS, COREL_CHECKED
 from isotone.pipeline.conformance.verdicts import judge
 from isotone.pipeline.silver import silver
 from isotone.sim.plan import Size
@@ -24,9 +24,10 @@ from isotone.sim.system import Setting, draw_plan
 from isotone.spec.check import Report, check
 from isotone.spec.check.synthetic import Shape, Synthetic
 from isotone.spec.properties import BY_ID, PROPERTIES, Boundary, Form
-from isotone.trace.events import Gap, Row, Truncated
+from isotone.trace.events import Ended, Gap, Row, Stabilised, Truncated
 from isotone.trace.jsonl import read_jsonl
 from isotone.trace.parquet import write_parquet
+from tests.corel import test_checks as corel
 from tests.spec.corruptions import CORRUPTIONS, corrupt, renumbered
 from tests.spec.mutation.as_daemons import as_daemons
 from tests.spec.mutation.kinds import KINDS
@@ -52,6 +53,7 @@ LABELS = [
     for each in PROPERTIES
     if boundary in each.boundaries and each.form is not Form.DEFINITION and each.id.removeprefix("EVS-") in CHECKS
 ]
+COREL = list(COREL_CHECKED)
 
 
 def _runs() -> Iterator[tuple[str, list[Row]]]:
@@ -71,6 +73,25 @@ def _runs() -> Iterator[tuple[str, list[Row]]]:
         found = corruption(kind, 1, 0)
         if found is not None:
             yield f"spoilt/{kind}", as_daemons(found.rows, "g1") if place % 2 else found.rows
+    yield from _replicas(choice)
+
+
+def _replicas(choice: Choice) -> Iterator[tuple[str, list[Row]]]:
+    """Runs of COReL, good ones and one that breaks each promise, at ends of all kinds."""
+    whole = [*corel.rows(**corel.good()), *_end(quiet=True)]
+    yield "corel/good", whole
+    yield "corel/not quiet", [*corel.rows(**corel.good()), *_end(quiet=False)]
+    yield "corel/lost", _with_loss(whole, choice)
+    for label, rows in corel.BROKEN.items():
+        yield f"corel/{label}", rows
+    system = system_named("corel")
+    rows = []
+    play_plan(system, draw_plan(system, Setting(size=Size.SMALL), 1), rows.append)
+    yield "corel/1", rows
+
+
+def _end(*, quiet: bool) -> list[Row]:
+    return [Row("", 0, index, 0, entry) for index, entry in enumerate([Stabilised((corel.ABX,)), Ended(quiet)])]
 
 
 def _swarm() -> Iterator[tuple[str, list[Row]]]:
@@ -126,22 +147,22 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
 
 def test_all_runs_are_judged(judged: dict[str, Outcome]) -> None:
     assert set(judged) == set(_expected())
-    assert all(list(outcome) == LABELS for outcome in judged.values())
+    assert all(list(outcome) == LABELS + (COREL if run.startswith("corel/") else []) for run, outcome in judged.items())
 
 
-@pytest.mark.parametrize("label", LABELS)
+@pytest.mark.parametrize("label", LABELS + COREL)
 def test_both_engines_agree(judged: dict[str, Outcome], label: str) -> None:
     differing = {
-        run: (outcome[label], judged[run][label])
+        run: (outcome.get(label), judged[run].get(label))
         for run, outcome in _expected().items()
-        if outcome[label] != judged[run][label]
+        if outcome.get(label) != judged[run].get(label)
     }
     assert differing == {}
 
 
-@pytest.mark.parametrize("label", LABELS)
+@pytest.mark.parametrize("label", LABELS + COREL)
 def test_the_runs_say_something(label: str) -> None:
     """Between them: agreement about what never happens would say nothing."""
-    states = {outcome[label][0] for outcome in _expected().values()}
+    states = {outcome[label][0] for outcome in _expected().values() if label in outcome}
     assert {"holds", "violated"} <= states
-    assert label.removesuffix("@S") in BY_ID
+    assert label in COREL or label.removesuffix("@S") in BY_ID

@@ -83,3 +83,23 @@ def test_what_the_machine_lacks_is_told_with_exit_code_3(
     assert bootstrap.main() == 3
     assert "isotone: no network" in capsys.readouterr().err
     assert not (machine.root / "stamp.json").exists()
+
+
+def test_what_is_not_needed_may_fail(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(extras: list[str]) -> None:
+        if "pipeline" in extras:
+            raise bootstrap.CannotInstallError("no wheel for this machine")
+        machine.done.append(",".join(extras))
+
+    monkeypatch.setattr(bootstrap, "install", refuse)
+    monkeypatch.setattr(sys, "argv", ["bootstrap.py", "--extras", "trace", "--if-possible", "pipeline"])
+    assert bootstrap.main() == 0
+    assert machine.done == ["create", "trace"]
+    assert "without the extra pipeline, for no wheel for this machine" in capsys.readouterr().err
+
+
+def test_with_everything_for_development_nothing_is_missing(machine: Machine) -> None:
+    machine.ensure("dev")
+    assert machine.ensure("pipeline") == []

@@ -13,8 +13,9 @@ import pytest
 
 import soak
 import soak_state
+from isotone import __version__
 from soak_state import Campaign, Chunk, Failure
-from soak_tasks import TASKS, Task, by_exit_code, read_swarm
+from soak_tasks import TASKS, Task, by_exit_code, events_of_sweep, read_sweep
 
 TICK_SECONDS = 5
 
@@ -110,15 +111,35 @@ def test_chunk_after_chunk_without_a_result_ends_the_soak(
     assert len(stored(tmp_path)["handed_out"]) == 3, "they are tried again when it has been repaired"
 
 
-def test_the_result_of_a_swarm_is_read_or_refused() -> None:
-    failure = {"seed": 3, "property": "EVS-2.7", "replay": "isotone sim replay 3"}
-    output = json.dumps({"properties": {"EVS-2.7": {"violated": 1}}, "failures": [failure]})
-    verdicts, failures = read_swarm(Chunk("evs-oracle", 1, 8), 1, output)
+def test_the_result_of_a_sweep_is_read_or_refused() -> None:
+    failure = {"key": "3 --stack full", "properties": ["EVS-2.7", "EVS-2.5"], "replay": "isotone sim replay 3"}
+    told = {"properties": {"EVS-2.7": {"violated": 1}}, "failures": [failure], "events": 70}
+    verdicts, failures = read_sweep(Chunk("evs-oracle", 1, 8), 1, json.dumps(told))
     assert verdicts == {"EVS-2.7": {"violated": 1}}
-    assert failures == [Failure("evs-oracle", 3, "EVS-2.7", "isotone sim replay 3")]
+    assert failures == [Failure("evs-oracle", 3, name, "isotone sim replay 3") for name in ("EVS-2.7", "EVS-2.5")]
+    assert events_of_sweep(json.dumps(told)) == 70
     for wrong in ("", "[]", "{}", '{"properties": 1, "failures": []}'):
         with pytest.raises(ValueError):
-            read_swarm(Chunk("evs-oracle", 1, 8), 1, wrong)
+            read_sweep(Chunk("evs-oracle", 1, 8), 1, wrong)
+
+
+def test_simulated_events_are_counted_by_release_through_changes_of_the_source(tmp_path: Path) -> None:
+    campaign = Campaign("old", events={"0.0.1": 5}, handed_out=[Chunk("stand-in", 1, 1)])
+    campaign.finish(Chunk("stand-in", 1, 1), {}, [], events=1234)
+    soak_state.save(tmp_path / "state.json", campaign)
+    later = soak_state.load(tmp_path / "state.json", "new")
+    assert later.events == {"0.0.1": 5, __version__: 1234}
+    report = soak_state.report(later, 1.0)
+    assert f"1,234 simulated of release {__version__}" in report
+
+
+def test_a_task_that_keeps_results_is_told_where(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """So that two at once, or two sources, never share a table."""
+    monkeypatch.setattr(soak, "TASKS", TASKS)
+    begun = soak.Soak(Campaign("first"), tmp_path / "state.json", 1.0, 1, ["evs-oracle"])
+    command = begun._command(Chunk("evs-oracle", 5, 3))
+    assert command[-4:] == ["--seeds", "5..7", "--out", str(tmp_path / "sweeps" / "first" / "evs-oracle-5-3")]
+    assert "--out" not in begun._command(Chunk("codec", 5, 3))
 
 
 def test_every_task_has_a_command_for_a_chunk() -> None:

@@ -15,7 +15,7 @@ from isotone.cli.demo_screen import Screen
 from isotone.cli.demo_story import Story
 from isotone.cli.local_cluster import LocalCluster, places_of
 from isotone.cli.output import json_option, print_json, print_text, progress_bar, results
-from isotone.cli.tables import print_summary
+from isotone.cli.tables import print_failures, print_summary
 from isotone.core.errors import InputError, MachineError
 from isotone.sim.summary import Summary
 
@@ -34,15 +34,15 @@ MARK = ".isotone-demo"  # in a directory that a demo made, so that the next one 
 )
 @click.option("--simulated", is_flag=True, help="Five nodes in virtual time instead; nothing is started or written.")
 @click.option("--seed", metavar="N", help="With --simulated: another interleaving (default: 1).")
-@click.option(
-    "--report/--no-report", default=True, show_default=True, help="Write DIRECTORY/report.html, with isotone[pipeline]."
-)
+@click.option("--report/--no-report", default=True, show_default=True, help="End on Spark: DIRECTORY/report.html.")
 @json_option
 def demo_command(*, directory: Path, simulated: bool, seed: str | None, report: bool, as_json: bool) -> int:
     """Show a cluster through a kill, a cut and a merge, and judge what it recorded.
 
     Three real daemons run in two sites on loopback, with a client at each. They send through all services; one daemon
-    is killed, the sites are cut apart, healed, and the dead daemon comes back. Then every property is judged.
+    is killed, the sites are cut apart, healed, and the dead daemon comes back. Then every property is judged, and the
+    pipeline judges and measures the trace on Spark and writes DIRECTORY/report.html; without isotone[pipeline], or
+    without a Java, it says so and leaves that out.
 
     \b
     Examples:
@@ -59,18 +59,42 @@ def demo_command(*, directory: Path, simulated: bool, seed: str | None, report: 
     if seed is not None:
         raise InputError("--seed goes with --simulated: real daemons have none")
     verdicts = tell(prepared(directory.resolve()), Screen(None if as_json else results()))
-    summary = verdicts.both
+    code = EXIT_VIOLATION if verdicts.both.violations or not_judged(verdicts.both) else 0
     if as_json:
-        print_json(summary)
+        print_json(verdicts.both)
+    elif report:
+        code = code or show_with_report(directory, verdicts)
     else:
-        print_summary(results(), summary)
-        print_text(f"judged as it stood when all was quiet ({SETTLED}.jsonl), and whole (trace), in {directory}")
-        if report:
-            from isotone.cli.pipeline_demo import report_on
+        show(directory, verdicts)
+    return code
 
-            print_text("now the same on Spark, where it is installed; --no-report leaves that out")
-            print_text(report_on(directory.resolve(), verdicts.whole))
-    return EXIT_VIOLATION if summary.violations or not_judged(summary) else 0
+
+def show(directory: Path, verdicts: Verdicts) -> None:
+    """What the plain checkers found."""
+    print_summary(results(), verdicts.both)
+    print_text(f"judged as it stood when all was quiet ({SETTLED}.jsonl), and whole (trace), in {directory}")
+
+
+def show_with_report(directory: Path, verdicts: Verdicts) -> int:
+    """What the pipeline finds in the trace, and its report; what the plain checkers found, where it cannot run."""
+    from isotone.cli.pipeline_demo import REPORT, NoReportError, compared, judge_on_spark
+
+    found = verdicts.both.violations
+    told = f"{found} violations" if found else "no violation"
+    print_text(f"the record is judged: {told}; now the pipeline, on Spark (--no-report leaves that out)")
+    print_failures(results(), verdicts.both)
+    try:
+        spark = judge_on_spark(directory.resolve())
+    except NoReportError as error:
+        show(directory, verdicts)
+        print_text(f"no report: {error}")
+        return 0
+    print_summary(results(), spark)
+    differing = compared(verdicts.whole, spark)
+    same = f"the plain checkers judge the same in all {len(spark.properties)} properties"
+    print_text(f"the plain checkers judge otherwise: {', '.join(differing)}" if differing else same)
+    print_text(f"report: {directory / REPORT}")
+    return EXIT_VIOLATION if differing else 0
 
 
 def prepared(directory: Path) -> Path:
@@ -81,9 +105,9 @@ def prepared(directory: Path) -> Path:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         mark.touch()
-        for name in ("state", "trace"):
+        for name in ("state", "trace", "tables"):
             shutil.rmtree(directory / name, ignore_errors=True)
-        for left in (*directory.glob("d*.log"), directory / f"{SETTLED}.jsonl"):
+        for left in (*directory.glob("*.log"), directory / f"{SETTLED}.jsonl", directory / "report.html"):
             left.unlink(missing_ok=True)
     except OSError as error:
         raise MachineError(f"cannot prepare {directory}: {error.strerror}") from error

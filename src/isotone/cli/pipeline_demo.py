@@ -1,42 +1,76 @@
-"""The end of the demo: the pipeline over the record that was just made, and a report of it."""
+"""The end of the demo: the pipeline over the record that was just made, its verdicts, and a report of it."""
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 
-from isotone.cli.output import progress_bar
-from isotone.core.errors import MachineError
+from isotone.cli.output import print_text
+from isotone.core.errors import InputError, MachineError
 from isotone.sim.summary import Summary
 
+REPORT = "report.html"
+LOG = "spark.log"
+_MODULES = ("checking", "stages", "report.page")
+INSTALL = "pip install 'isotone[pipeline]'"
 
-def report_on(directory: Path, summary: Summary) -> str:
-    """Judge and measure the demo's trace on Spark, write ``report.html``, and say how that went.
 
-    ``summary`` is what the plain checkers found; that both engines found the same is part of what is shown.
-    """
+class NoReportError(Exception):
+    """This machine lacks something that the pipeline needs; the text says what."""
+
+
+def judge_on_spark(directory: Path, say: Callable[[str], object] = print_text) -> Summary:
+    """Judge and measure the demo's trace on Spark and write the report; each step is told when it is done."""
     try:
-        from isotone.pipeline import checking, stages
-        from isotone.pipeline.report.page import write_report
+        checking, stages, page = (import_module(f"isotone.pipeline.{name}") for name in _MODULES)
     except ImportError as error:
-        return f"no report: {error.name} is not installed (pip install 'isotone[pipeline]')"
-    tables, traces, target = directory / "tables", [directory / "trace"], directory / "report.html"
+        raise NoReportError(f"{error.name} is not installed ({INSTALL})") from None
+    tables, traces = directory / "tables", [directory / "trace"]
     shutil.rmtree(tables, ignore_errors=True)
+    tell = _clock(say)
     try:
-        with progress_bar("pipeline", total=stages.STEPS + 2) as advance:
+        tell("Spark starts, in a Java of its own")
+        with _errors_to(directory / LOG):
             spark = checking.session_for(traces, None)
-            advance("Spark has started")
-            stages.refresh(spark, traces, tables, advance=advance)
-            found = checking.summary_of(spark, tables, traces)
-            write_report(spark, tables, target)
-            advance("told")
-    except MachineError as error:
-        return f"no report: {error}"
-    return f"{_compared(summary, found)}\nreport: {target}"
+        tell(f"Spark {spark.version} runs")
+        stages.refresh(spark, traces, tables, advance=tell)
+        found: Summary = checking.summary_of(spark, tables, traces)
+        page.write_report(spark, tables, directory / REPORT)
+        tell(f"{REPORT} is written")
+    except (InputError, MachineError) as error:
+        raise NoReportError(str(error)) from None
+    return found
 
 
-def _compared(plain: Summary, spark: Summary) -> str:
-    differing = [label for label, counts in spark.properties.items() if plain.properties.get(label) != counts]
-    if differing:
-        return f"Spark judges otherwise: {', '.join(differing)}"
-    return f"the pipeline on Spark judges the same in all {len(spark.properties)} properties that it has"
+def compared(plain: Summary, spark: Summary) -> tuple[str, ...]:
+    """The properties that the two engines judge differently."""
+    return tuple(label for label, counts in spark.properties.items() if plain.properties.get(label) != counts)
+
+
+def _clock(say: Callable[[str], object]) -> Callable[[str], None]:
+    started = time.monotonic()
+    return lambda note: (say(f"{time.monotonic() - started:6.1f} s  {note}"), None)[1]
+
+
+@contextmanager
+def _errors_to(log: Path) -> Iterator[None]:
+    """What a process that is started meanwhile says of its start goes to a file, not between the lines of the demo."""
+    sys.stderr.flush()
+    try:
+        kept = os.dup(2)
+    except OSError:  # it is closed: nothing is disturbed
+        yield
+        return
+    try:
+        with suppress(OSError), log.open("wb") as file:
+            os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)

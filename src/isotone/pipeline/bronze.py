@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from isotone.core.errors import InputError
 from isotone.pipeline import schema
-from isotone.pipeline.files import read_chunks
+from isotone.pipeline.files import read_chunks, read_notes
 from isotone.trace.layout import PARQUET_SUFFIX
 from isotone.trace.parquet import require_pyarrow
 from isotone.trace.reader import trace_files
@@ -35,27 +35,51 @@ class Problem(NamedTuple):
 
 
 class Bronze(NamedTuple):
-    """What was read: ``rows`` has rows, parts and problems (by kind); ``missing`` what was not even opened."""
+    """What was read: ``rows`` has rows and notes of files, ``notes`` these alone; ``missing``: what was not opened."""
 
     rows: DataFrame
+    notes: DataFrame
     missing: tuple[Problem, ...]
+    is_final: bool
+    """Whether the files are of a form that nobody adds to, so that they are the same when they are read again."""
 
 
 def read_bronze(spark: SparkSession, paths: Iterable[Path]) -> Bronze:
     """All trace files at and below these paths."""
-    chunks: list[tuple[str, int, int]] = []
     missing: list[Problem] = []
-    for path in found_files(paths, missing):
-        chunks += _chunks(path)
+    files = list(found_files(paths, missing))
+    chunks = [chunk for path in files for chunk in _chunks(path)]
     count = max(1, -(-len(chunks) // FILES_PER_TASK))
     slices = max(count, min(len(chunks), spark.sparkContext.defaultParallelism), 1)
     listed = spark.createDataFrame(chunks, _CHUNK).repartition(slices)
-    return Bronze(listed.mapInArrow(read_chunks, schema.BRONZE), tuple(missing))
+    rows, notes = (listed.mapInArrow(each, schema.BRONZE) for each in (read_chunks, read_notes))
+    return Bronze(rows, notes, tuple(missing), all(path.suffix == PARQUET_SUFFIX for path in files))
+
+
+def kept(bronze: Bronze, *, rows_too: bool) -> Bronze:
+    """The same, with the notes at hand; with the rows too where they are needed more than once, or may change.
+
+    To read a file twice costs less than to keep its rows.
+    """
+    if not rows_too and bronze.is_final:
+        return bronze._replace(notes=together(bronze.notes))
+    rows = bronze.rows.localCheckpoint(eager=True)
+    return bronze._replace(rows=rows, notes=together(rows.where(is_note())))
+
+
+def together(notes: DataFrame) -> DataFrame:
+    """Notes in one place: they are few, and a task for each of many partitions would cost more than they do."""
+    return notes.repartition(1).localCheckpoint(eager=True)
+
+
+def is_note() -> Column:
+    """Of a row of bronze."""
+    return F.col("kind").startswith("_")
 
 
 def problems(bronze: Bronze) -> tuple[Problem, ...]:
     """Every file that was not read to its end, by name."""
-    found = bronze.rows.where(F.col("kind") == schema.PROBLEM).select("file", "reason").distinct().collect()
+    found = bronze.notes.where(F.col("kind") == schema.PROBLEM).select("file", "reason").distinct().collect()
     return tuple(sorted({*bronze.missing, *(Problem(row["file"], row["reason"]) for row in found)}))
 
 

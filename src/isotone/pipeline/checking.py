@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 
 from isotone.core.errors import InputError
-from isotone.pipeline.bronze import Problem, found_files, problems, read_bronze
+from isotone.pipeline.bronze import Problem, found_files, kept, problems, read_bronze
 from isotone.pipeline.conformance.verdicts import judge
 from isotone.pipeline.gold import verdict_rows
 from isotone.pipeline.session import is_small, session
-from isotone.pipeline.silver import silver, whole_rows
+from isotone.pipeline.silver import silver, whole_spans
 from isotone.sim.run import Violation
 from isotone.sim.summary import Failure, Summary, count_verdicts, failure_of
+from isotone.spec.corel_properties import COREL_PROPERTIES
 from isotone.spec.properties import PROPERTIES, Boundary
 
 NOTHING = Summary(runs=0, violations=0, properties={}, failures=(), bounds={})
@@ -53,16 +54,14 @@ def session_for(traces: Sequence[Path], master: str | None) -> SparkSession:
 
 def check_with(spark: SparkSession, traces: Sequence[Path]) -> Checked:
     """The same with a session that is there."""
-    bronze = read_bronze(spark, traces)
-    bronze = bronze._replace(rows=bronze.rows.localCheckpoint(eager=True))
+    bronze = kept(read_bronze(spark, traces), rows_too=True)
     found = problems(bronze)
-    rows = whole_rows(bronze.rows)
-    if rows.isEmpty():
+    if whole_spans(bronze.notes).isEmpty():
         if not found:
             raise InputError(f"no trace found in {', '.join(map(str, traces))}")
         return Checked(NOTHING, found)
     command = shlex.join(["isotone", "check", "--engine", "spark", *map(str, traces)])
-    return Checked(summarise(judge(silver(bronze.rows)), command), found)
+    return Checked(summarise(judge(silver(bronze.rows, bronze.notes)), command), found)
 
 
 def summary_of(spark: SparkSession, out: Path, traces: Sequence[Path]) -> Summary:
@@ -96,7 +95,7 @@ def _summed(rows: Iterable[dict[str, Any]], command: str) -> Summary:
 
 def _statement(label: str, run: str) -> str:
     """What was promised, and where it was broken; the witness says by which events."""
-    for each in PROPERTIES:
+    for each in (*PROPERTIES, *COREL_PROPERTIES):
         if label in (each.id, each.label(Boundary.DAEMONS)):
             return f"In run {run}, these events break: {each.statement}"
     raise AssertionError(label)

@@ -14,8 +14,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import isotone.trace.corel  # noqa: F401  a worker knows the kinds of rows that it has loaded
 from isotone.core.errors import InputError
 from isotone.pipeline.schema import PART, PROBLEM
+from isotone.pipeline.spans import Spans
 from isotone.trace.columns import COLUMNS, columns_of
 from isotone.trace.events import TRACE_VERSION, Row
 from isotone.trace.jsonl import read_jsonl
@@ -35,7 +37,32 @@ def read_chunks(batches: Iterable[Any]) -> Iterator[Any]:
             yield from _read(Path(chunk["path"]), chunk["first"], chunk["last"])
 
 
+def read_notes(batches: Iterable[Any]) -> Iterator[Any]:
+    """The same without the rows: what is told of the files. They are read to the end all the same."""
+    for batch in read_chunks(batches):
+        if _is_note(batch):
+            yield batch
+
+
+def _is_note(batch: Any) -> bool:
+    return batch.num_rows > 0 and str(batch["kind"][0]).startswith("_")
+
+
 def _read(path: Path, first: int, last: int) -> Iterator[Any]:
+    spans = Spans()
+    is_part = False
+    for batch in _rows(path, first, last):
+        if batch.num_rows and not _is_note(batch):
+            is_part = batch["is_part"][0].as_py()
+            spans.add(batch)
+        yield batch
+    columns = spans.columns()
+    if columns["run"]:
+        yield _notes(path, columns, is_part=is_part)
+
+
+def _rows(path: Path, first: int, last: int) -> Iterator[Any]:
+    """Batches of rows and of notes."""
     try:
         if path.suffix == PARQUET_SUFFIX:
             yield from _read_parquet(path, first, last)
@@ -71,8 +98,8 @@ def _bronze(path: Path, columns: dict[str, list[Any]], *, is_part: bool) -> Any:
 def _finished(path: Path, arrays: dict[str, Any], count: int, *, is_part: bool) -> Any:
     arrow = require_pyarrow()
     arrays["digests"] = _signed(arrays["digests"])
-    arrays["file"] = arrow.array([str(path)] * count)
-    arrays["is_part"] = arrow.array([is_part] * count)
+    arrays["file"] = arrow.repeat(str(path), count)
+    arrays["is_part"] = arrow.repeat(is_part, count)
     return arrow.RecordBatch.from_pydict(arrays)
 
 
@@ -84,12 +111,18 @@ def _signed(digests: Any) -> Any:
 
 
 def _note(path: Path, kind: str, *, header: PartHeader | None = None, reason: str = "", extra: str = "") -> Any:
-    columns: dict[str, list[Any]] = {name: [None] for name in COLUMNS}
-    columns |= {"run": [""], "version": [TRACE_VERSION], "node": [""], "incarnation": [0], "index": [-1], "at": [0]}
+    columns: dict[str, list[Any]] = {"run": [""], "node": [""], "incarnation": [0], "index": [-1], "at": [0]}
     columns |= {"kind": [kind], "reason": [reason], "extra": [extra]}
     if header is not None:
         columns |= {"run": [header.run], "node": [header.node], "incarnation": [header.incarnation]}
-    return _bronze(path, columns, is_part=header is not None)
+    return _notes(path, columns, is_part=header is not None)
+
+
+def _notes(path: Path, columns: dict[str, list[Any]], *, is_part: bool) -> Any:
+    """Rows that tell something of a file; columns that are not given are empty."""
+    count = len(columns["run"])
+    blank: dict[str, list[Any]] = {name: [None] * count for name in COLUMNS}
+    return _bronze(path, blank | columns | {"version": [TRACE_VERSION] * count}, is_part=is_part)
 
 
 def _told(path: Path, header: PartHeader, tail: Tail, *, is_spool: bool) -> Any:

@@ -29,12 +29,14 @@ PROBLEM = "_problem"
 """The kind of a bronze row that tells why its file, or the rest of it, was not read."""
 PART = "_part"
 """The kind of a bronze row that tells which part of a record its file is, and how it ended."""
+SPAN = "_span"
+"""The kind of a bronze row that tells which indices of a record its file has (`isotone.pipeline.spans`)."""
 
 SILVER = (
     "run string, node string, incarnation bigint, index bigint, at bigint, kind string, clients array<string>, "
     "groups array<string>, service int, sender string, first bigint, count int, lengths array<int>, "
     f"digests array<bigint>, content bigint, stamp {STAMP}, view {VIEW}, members array<string>, "
     "transitional array<string>, network string, servers array<string>, lost bigint, reason string, "
-    "components array<array<string>>, quiet boolean"
+    "components array<array<string>>, quiet boolean, extra string"
 )
 VERDICTS = f"run string, label string, state string, witness {WITNESS}"

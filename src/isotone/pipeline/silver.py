@@ -13,7 +13,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from isotone.pipeline import schema
+from isotone.pipeline.bronze import is_note, together
+from isotone.spec.check.corel.checker import ENTRIES
 from isotone.trace.record import NOT_CLOSED
+from isotone.trace.vocabulary import kind_of
 from isotone.trace.writer import Level
 
 RECORD = ("run", "node", "incarnation")
@@ -22,24 +25,19 @@ _ABOUT = "part int, level string, boot string, died boolean, closed boolean, pro
 _EXTRA = "lost bigint, quiet boolean, components array<array<string>>"
 
 
-def silver(bronze: DataFrame) -> DataFrame:
-    """Everything a checker needs of the runs in these bronze rows."""
-    rows = _once(_typed(whole_rows(bronze)))
-    ends = _ends(rows, _records(bronze))
-    told = rows.unionByName(ends)
-    return told.unionByName(_gaps(told))
+def silver(bronze: DataFrame, notes: DataFrame | None = None) -> DataFrame:
+    """Everything a checker needs of the runs in these bronze rows; ``notes`` are those among them, if known."""
+    notes = together(bronze.where(is_note())) if notes is None else notes
+    rows, spans = _once(_typed(whole(bronze.where(~is_note()), notes)), _spans(notes))
+    ends = _padded(_ends(spans, _records(notes)), rows)
+    added = ends.unionByName(_padded(_gaps(spans), rows)).localCheckpoint(eager=True)
+    return rows if added.isEmpty() else rows.unionByName(added)
 
 
-def _is_row() -> Column:
-    return ~F.col("kind").startswith("_")
-
-
-def whole_rows(bronze: DataFrame) -> DataFrame:
-    """Rows, without those of whole traces that could not be read to the end."""
-    bad = bronze.where(F.col("kind") == schema.PROBLEM).select("file").distinct()
-    rows = bronze.where(_is_row())
-    kept = rows.where("NOT is_part").join(F.broadcast(bad), on="file", how="left_anti")
-    return rows.where("is_part").unionByName(kept)
+def whole(some: DataFrame, notes: DataFrame) -> DataFrame:
+    """Of some rows of bronze, those that count: of a whole trace none, if a part of it could not be read."""
+    bad = notes.where(F.col("kind") == schema.PROBLEM).select("file").distinct()
+    return some.join(F.broadcast(bad.withColumn("is_part", F.lit(False))), on=["file", "is_part"], how="left_anti")
 
 
 # --- types -----------------------------------------------------------------------------------------------------------
@@ -47,7 +45,8 @@ def whole_rows(bronze: DataFrame) -> DataFrame:
 
 def daemon_name(text: Column) -> Column:
     """What stands before the last ``#``."""
-    return F.when(F.contains(text, F.lit("#")), F.regexp_replace(text, "#[^#]*$", "")).otherwise(F.lit(""))
+    rest = F.length(text) - F.length(F.substring_index(text, "#", -1))  # 0 where there is none
+    return F.substring(text, F.lit(1), F.greatest(rest - 1, F.lit(0)))
 
 
 def daemon_incarnation(text: Column, otherwise: int = 0) -> Column:
@@ -76,7 +75,14 @@ def _view() -> Column:
 
 
 def _set(name: str) -> Column:
-    return F.array_sort(F.array_distinct(F.col(name))).alias(name)
+    values = F.col(name)
+    ordered = F.when(F.size(values) > 1, F.sort_array(F.array_distinct(values))).otherwise(values)
+    return ordered.alias(name)
+
+
+def _is_of_replica() -> Column:
+    """Those rows are judged as they were written."""
+    return F.col("kind").isin(*(kind_of(each) for each in ENTRIES))
 
 
 def _typed(rows: DataFrame) -> DataFrame:
@@ -102,23 +108,59 @@ def _typed(rows: DataFrame) -> DataFrame:
         _set("members"),
         _set("transitional"),
         "network",
-        _set("servers"),
+        F.when(_is_of_replica(), F.col("servers")).otherwise(_set("servers")).alias("servers"),
         extra["lost"].alias("lost"),
         "reason",
         extra["components"].alias("components"),
         extra["quiet"].alias("quiet"),
+        F.when(_is_of_replica(), F.col("extra")).alias("extra"),
     )
 
 
 # --- records -------------------------------------------------------------------------------------------------------
 
 
-def _once(rows: DataFrame) -> DataFrame:
-    """Of rows of one place any, but always the same. Most runs have none twice, and that is cheap to see."""
-    if rows.groupBy(*RECORD, "index").count().where("count > 1").isEmpty():
-        return rows
+def whole_spans(notes: DataFrame) -> DataFrame:
+    """The notes of which rows there are that count."""
+    return whole(notes.where(F.col("kind") == schema.SPAN), notes)
+
+
+def _spans(notes: DataFrame) -> DataFrame:
+    """Which indices of each record are there, in ranges."""
+    return whole_spans(notes).select(
+        *RECORD,
+        "index",
+        F.col("first_sequence").alias("next"),
+        "at",
+        F.col("lamport").alias("last_at"),
+        F.col("reason").alias("last_kind"),
+    )
+
+
+def _once(rows: DataFrame, spans: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """Of rows of one place any, but always the same; and the spans of what is left.
+
+    Only records in which spans overlap are looked at row by row, and most runs have none.
+    """
+    earlier = Window.partitionBy(*RECORD).orderBy("index", "next").rowsBetween(Window.unboundedPreceding, -1)
+    doubled = spans.withColumn("_before", F.max("next").over(earlier)).where("index < _before")
+    records = doubled.select(*RECORD).distinct().localCheckpoint(eager=True)
+    if records.isEmpty():
+        return rows, spans
     order = Window.partitionBy(*RECORD, "index").orderBy("kind", "at", "content")
-    return rows.withColumn("_place", F.row_number().over(order)).where("_place = 1").drop("_place")
+    numbered = _of(rows, records, "left_semi").withColumn("_place", F.row_number().over(order))
+    single = numbered.where("_place = 1").drop("_place")
+    marks = single.select(
+        *RECORD, "index", _after().alias("next"), "at", F.col("at").alias("last_at"), F.col("kind").alias("last_kind")
+    )
+    return (
+        _of(rows, records, "left_anti").unionByName(single),
+        _of(spans, records, "left_anti").unionByName(marks),
+    )
+
+
+def _of(rows: DataFrame, records: DataFrame, how: str) -> DataFrame:
+    return rows.join(F.broadcast(records), on=list(RECORD), how=how)
 
 
 def _after() -> Column:
@@ -127,18 +169,17 @@ def _after() -> Column:
     return F.col("index") + F.when(F.col("kind") == "gap", lost).otherwise(1)
 
 
-def _gaps(rows: DataFrame) -> DataFrame:
+def _gaps(spans: DataFrame) -> DataFrame:
     order = Window.partitionBy(*RECORD).orderBy("index")
-    before = F.coalesce(F.lag(_after()).over(order), F.lit(0))
-    holes = rows.withColumn("_from", before).where("index > _from AND node != ''")
-    filled = holes.select(
+    before = F.coalesce(F.lag("next").over(order), F.lit(0))
+    holes = spans.withColumn("_from", before).where("index > _from AND node != ''")
+    return holes.select(
         *RECORD,
         F.col("_from").alias("index"),
         "at",
         F.lit("gap").alias("kind"),
         (F.col("index") - F.col("_from")).alias("lost"),
     )
-    return _padded(filled, rows)
 
 
 def _padded(few: DataFrame, like: DataFrame) -> DataFrame:
@@ -148,10 +189,10 @@ def _padded(few: DataFrame, like: DataFrame) -> DataFrame:
     )
 
 
-def _records(bronze: DataFrame) -> DataFrame:
+def _records(notes: DataFrame) -> DataFrame:
     """One row per record that was written in parts: its last tail, its weakest level, and the next one's boot."""
-    parts = bronze.where(F.col("kind") == schema.PART).withColumn("about", F.from_json("extra", _ABOUT))
-    bad = bronze.where(F.col("kind") == schema.PROBLEM).groupBy("file").agg(F.min("reason").alias("damage"))
+    parts = notes.where(F.col("kind") == schema.PART).withColumn("about", F.from_json("extra", _ABOUT))
+    bad = notes.where(F.col("kind") == schema.PROBLEM).groupBy("file").agg(F.min("reason").alias("damage"))
     parts = parts.join(F.broadcast(bad), on="file", how="left")
     order = F.struct("about.part", "about.spool")
     weak = F.min(F.when(F.col("about.level") == Level.FULL.value, 1).otherwise(0))
@@ -166,12 +207,12 @@ def _records(bronze: DataFrame) -> DataFrame:
     return records.withColumn("later", F.lead("boot").over(later))
 
 
-def _ends(rows: DataFrame, records: DataFrame) -> DataFrame:
+def _ends(spans: DataFrame, records: DataFrame) -> DataFrame:
     """What stands at the end of a record that nobody closed: a crash where nothing else can be, else truncated."""
-    last = rows.groupBy(*RECORD).agg(
-        F.max_by("kind", "index").alias("last_kind"),
-        F.max_by(_after(), "index").alias("index"),
-        F.max_by("at", "index").alias("at"),
+    last = spans.groupBy(*RECORD).agg(
+        F.max_by("last_kind", "index").alias("last_kind"),
+        F.max_by("next", "index").alias("index"),
+        F.max_by("last_at", "index").alias("at"),
     )
     unfinished = records.join(last, on=list(RECORD), how="left").where(
         "NOT closed AND coalesce(last_kind, '') NOT IN ('crash', 'truncated')"
@@ -180,7 +221,7 @@ def _ends(rows: DataFrame, records: DataFrame) -> DataFrame:
     died = alone & (F.col("full") == 1) & (F.col("problem") == "")
     reason = F.when(F.col("problem") == "", NOT_CLOSED).otherwise(F.concat(F.lit(f"{NOT_CLOSED}: "), "problem"))
     home = F.concat("node", F.lit("#"), F.col("incarnation").cast("string"))
-    ended = unfinished.select(
+    return unfinished.select(
         *RECORD,
         F.coalesce("index", F.lit(0)).alias("index"),
         F.coalesce("at", F.lit(0)).alias("at"),
@@ -188,4 +229,3 @@ def _ends(rows: DataFrame, records: DataFrame) -> DataFrame:
         F.array(home).alias("clients"),
         reason.alias("reason"),
     )
-    return _padded(ended, rows)

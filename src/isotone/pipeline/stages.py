@@ -16,11 +16,12 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from isotone.pipeline.bronze import Bronze, Problem, found_files, problems, read_bronze
+from isotone.pipeline import schema
+from isotone.pipeline.bronze import Problem, found_files, kept, problems, read_bronze
 from isotone.pipeline.conformance.verdicts import judge
 from isotone.pipeline.metrics.messages import traffic
 from isotone.pipeline.metrics.table import metrics_of
-from isotone.pipeline.silver import silver, whole_rows
+from isotone.pipeline.silver import silver, whole_spans
 from isotone.pipeline.tables import Manifest, manifests, read_table, write_runs
 from isotone.pipeline.timeline import timeline
 
@@ -70,28 +71,26 @@ def _refresh_silver(
     spark: SparkSession, fresh: list[Path], known: dict[str, Manifest], table: Path
 ) -> tuple[Problem, ...]:
     """Make the runs of these files anew, together with what is known of the same runs."""
-    bronze = _kept(read_bronze(spark, fresh))
-    touched = {row["run"] for row in whole_rows(bronze.rows).select("run").distinct().collect()}
+    bronze = kept(read_bronze(spark, fresh), rows_too=False)
+    inputs = _sources(bronze.notes)
+    touched = inputs.keys()
     if not touched:
         return problems(bronze)
     older = {
         Path(_path(name)) for run in touched & known.keys() for name in known[run].inputs if Path(_path(name)).exists()
     }
     if older - set(fresh):
-        bronze = _kept(read_bronze(spark, sorted({*fresh, *older})))
-    mine = F.col("run").isin(sorted(touched)) | F.col("kind").startswith("_")
-    inputs = _sources(bronze.rows.where(mine))
-    write_runs(table, silver(bronze.rows.where(mine)), inputs=inputs)
+        bronze = kept(read_bronze(spark, sorted({*fresh, *older})), rows_too=False)
+        mine = F.col("run").isin(sorted(touched)) | F.col("kind").isin(schema.PROBLEM, schema.PART)
+        bronze = bronze._replace(rows=bronze.rows.where(mine), notes=bronze.notes.where(mine))
+        inputs = _sources(bronze.notes)
+    write_runs(table, silver(bronze.rows, bronze.notes), inputs=inputs)
     return problems(bronze)
 
 
-def _kept(bronze: Bronze) -> Bronze:
-    return bronze._replace(rows=bronze.rows.localCheckpoint(eager=True))
-
-
-def _sources(rows: DataFrame) -> dict[str, tuple[str, ...]]:
+def _sources(notes: DataFrame) -> dict[str, tuple[str, ...]]:
     """By run, the files that its rows came from."""
-    found = whole_rows(rows).select("run", "file").distinct().collect()
+    found = whole_spans(notes).select("run", "file").distinct().collect()
     sources: dict[str, list[str]] = {}
     for row in found:
         sources.setdefault(row["run"], []).append(_fingerprint(Path(row["file"])))

@@ -22,6 +22,7 @@ from isotone.core.errors import InputError
 from isotone.pipeline.sweep_spec import Simulation
 from isotone.pipeline.sweep_task import JOB, RESULT, job_of, play_batches
 from isotone.pipeline.tables import manifests, read_table, write_runs
+from isotone.sim.summary import count_verdicts
 
 TABLE = "sweep"
 TRACES = "traces"
@@ -43,12 +44,13 @@ class SweepFailure(NamedTuple):
 
 
 class Swept(NamedTuple):
-    """How many simulations were run now and stand in the table, their events, and those that failed."""
+    """How many simulations were run now and stand in the table, their events, those that failed, and all verdicts."""
 
     run: int
     known: int
     events: int
     failures: tuple[SweepFailure, ...]
+    properties: dict[str, dict[str, int]]
 
     @property
     def exit_code(self) -> int:
@@ -99,11 +101,12 @@ def _told(spark: SparkSession, out: Path, keys: set[str], run: int) -> Swept:
         known=len(mine),
         events=sum(row["events"] for row in mine),
         failures=tuple(_failure(row) for row in sorted(failed, key=lambda row: str(row["key"]))),
+        properties=count_verdicts(row["verdicts"] for row in sorted(mine, key=lambda row: str(row["key"]))),
     )
 
 
 def _rows(spark: SparkSession, out: Path) -> Iterable[Any]:
-    return read_table(spark, out / TABLE).select("key", "events", "violations", "replay", "trace").collect()
+    return read_table(spark, out / TABLE).select("key", "events", "violations", "verdicts", "replay", "trace").collect()
 
 
 def _failure(row: Any) -> SweepFailure:

@@ -53,7 +53,7 @@ def write_runs(table: Path, rows: DataFrame, *, inputs: Mapping[str, tuple[str, 
     made_from = inputs or {}
     aside = table / _DATA / f"{_ASIDE}{uuid.uuid4().hex}"
     try:
-        rows.withColumn("_run", F.col("run")).write.partitionBy("_run").parquet(str(aside))
+        _write(rows, aside, made_from)
         counts = rows.sparkSession.read.schema(rows.schema).parquet(str(aside)).groupBy("run").count().collect()
         form = rows.schema.json()
         found = {**dict.fromkeys(made_from, 0), **{row["run"]: row["count"] for row in counts}}
@@ -70,6 +70,16 @@ def write_runs(table: Path, rows: DataFrame, *, inputs: Mapping[str, tuple[str, 
         shutil.rmtree(aside, ignore_errors=True)
     sweep(table)
     return plans
+
+
+def _write(rows: DataFrame, aside: Path, runs: Iterable[str]) -> None:
+    """By run; a single one needs no sorting by run first."""
+    match list(runs):
+        case [run] if run:  # no directory can have an empty name
+            place = aside / f"_run={quote(run, safe='')}"
+            rows.where(F.col("run") == run).write.parquet(str(place))
+        case _:
+            rows.withColumn("_run", F.col("run")).write.partitionBy("_run").parquet(str(aside))
 
 
 def _new_name(run: str) -> str:

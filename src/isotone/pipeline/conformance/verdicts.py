@@ -14,6 +14,7 @@ from functools import partial, reduce
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from isotone.pipeline.conformance.corel import judge_replicas
 from isotone.pipeline.conformance.normal import Normal
 from isotone.pipeline.conformance.registry import CHECKS, Check
 from isotone.pipeline.conformance.survey.judging import EVERYTHING, RUN
@@ -26,6 +27,8 @@ from isotone.spec.verdicts import State
 BATCHES = 6
 BATCHES_AT_ONCE = 3
 """Planning a query keeps one thread of the driver busy and the workers idle, so some queries are under way together."""
+LABELS_MAX = 1000
+"""Of group communication; COReL's stand behind them."""
 _SIDES = {Boundary.CLIENTS: CLIENTS, Boundary.DAEMONS: DAEMONS, Boundary.NETWORK: NETWORK}
 _FOUND = ("run", "boundary", "id", "is_exercised", "is_unknown", "witness")
 
@@ -40,11 +43,14 @@ def judge(silver: DataFrame) -> DataFrame:
     clear = found.where("is_exercised AND NOT is_doubtful").select(
         *_FOUND[:4], F.lit(False).alias("is_unknown"), F.lit(None).cast(WITNESS).alias("witness")
     )
-    if not ids:
-        return _verdicts(runs, clear).localCheckpoint(eager=True)
-    wanted = tuple(CHECKS) if EVERYTHING in ids else sorted(ids & CHECKS.keys())
-    exact = judge_exactly(suspects(silver, surveyed), wanted)
-    return _verdicts(runs, clear.unionByName(_only(exact, doubts))).localCheckpoint(eager=True)
+    if ids:
+        wanted = tuple(CHECKS) if EVERYTHING in ids else sorted(ids & CHECKS.keys())
+        exact = judge_exactly(suspects(silver, surveyed), wanted)
+        clear = clear.unionByName(_only(exact, doubts))
+    found = _verdicts(runs, clear)
+    replicas = judge_replicas(silver, runs, LABELS_MAX)
+    both = found if replicas is None else found.unionByName(replicas).orderBy("run", "place")
+    return both.localCheckpoint(eager=True)
 
 
 def _only(exact: DataFrame, doubts: DataFrame) -> DataFrame:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from isotone.pipeline.report.markup import section, text
+from isotone.spec.corel_properties import COREL_PROPERTIES
 from isotone.spec.properties import BY_ID, Property
 
 Rows = Sequence[dict[str, Any]]
@@ -22,6 +23,7 @@ STATES = {
     "not_exercised": "not exercised",
     "not_judged": "not judged",
 }
+_KNOWN = {**BY_ID, **{each.id: each for each in COREL_PROPERTIES}}
 _MEANING = (
     "<p class='note'><b>holds</b>: the premise was true at least once, and the promise was kept. <b>not exercised</b>: "
     "the premise never was. <b>not judged</b>: rows are missing that it would take.</p>"
@@ -45,7 +47,7 @@ def verdict_section(verdicts: Rows, runs: Sequence[str]) -> str:
 
 def property_of(label: str) -> Property | None:
     """The property behind a label."""
-    return BY_ID.get(label.removesuffix("@S"))
+    return _KNOWN.get(label.removesuffix("@S"))
 
 
 def _line(label: str, rows: Rows, runs: Sequence[str], *, beside: bool) -> str:

@@ -6,6 +6,7 @@ task should hold.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from isotone.pipeline.conformance.survey.facts import Facts, Stay, decode
@@ -31,9 +32,8 @@ EVERYTHING = "*"
 
 def judge_run(table: Any) -> Any:
     """The rows of one run: facts, notes and loose rows; what was found about it."""
-    arrow = require_pyarrow()
+    compute = import_module("pyarrow.compute")  # by itself pyarrow does not load it
     run = table.column("run")[0].as_py()
-    compute = arrow.compute
     facts = [decode(data) for data in table.filter(compute.is_valid(table.column("facts"))).column("facts").to_pylist()]
     notes = [_note(row) for row in _some(table, "is_wrong", _NOTE)]
     rows = table.filter(compute.is_valid(table.column("is_send")))
@@ -45,7 +45,7 @@ _NOTE = ("boundary", "sender", "is_wrong", "lamport", "is_shared", "is_placed", 
 
 
 def _some(table: Any, column: str, names: tuple[str, ...]) -> list[dict[str, Any]]:
-    compute = require_pyarrow().compute
+    compute = import_module("pyarrow.compute")
     rows: list[dict[str, Any]] = table.filter(compute.is_valid(table.column(column))).select(list(names)).to_pylist()
     return rows
 
