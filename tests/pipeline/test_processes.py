@@ -172,7 +172,7 @@ def test_without_a_java_on_the_path_the_packaged_one_is_used(traces: Path, tmp_p
     hidden.mkdir()
     for directory in ("/bin", "/usr/bin"):
         for program in Path(directory).iterdir():
-            if program.name != "java" and not (hidden / program.name).exists():
+            if program.name != "java" and not os.path.lexists(hidden / program.name):
                 (hidden / program.name).symlink_to(program)
     environment = {key: value for key, value in os.environ.items() if key not in ("JAVA_HOME", "PATH")}
     environment |= {"PATH": str(hidden), "XDG_CACHE_HOME": str(tmp_path / "cache")}

@@ -22,6 +22,10 @@ Span = tuple[int, int, int, int, str]
 """First index, index behind the last, first and last time, kind of the last row."""
 
 
+LOST_MAX = 1 << 62
+"""Whoever says that more was lost than any record could have has lost all that follows."""
+
+
 class Spans:
     """Collects those of one file, batch by batch."""
 
@@ -79,5 +83,5 @@ def _steps(arrays: Mapping[str, Any]) -> Any:
 def _lost(extra: str | None) -> int:
     with suppress(ValueError, TypeError, LookupError):
         lost = json.loads(extra or "{}")["lost"]
-        return max(1, lost) if type(lost) is int else 1
+        return min(max(1, lost), LOST_MAX) if type(lost) is int else 1
     return 1

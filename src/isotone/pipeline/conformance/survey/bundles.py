@@ -73,12 +73,15 @@ def notes(bundle: DataFrame) -> DataFrame:
     """Per run and boundary in a few rows: what is wrong, and what the plain bundles exercised."""
     sender = Window.partitionBy("run", "boundary", "sender").orderBy("first")
     heard = bundle.where("rows > 0")
-    before = heard.withColumn("before", F.lag("lamport").over(sender)).withColumn("early", F.lag("first").over(sender))
+    earlier = {"before": "lamport", "early": "first", "other": "stamper"}
+    before = heard.withColumns({name: F.lag(column).over(sender) for name, column in earlier.items()})
     falling = F.coalesce((F.col("before") >= F.col("lamport")) & (F.col("early") != F.col("first")), F.lit(False))
+    torn = (F.col("before") != F.col("lamport")) | (F.col("other") != F.col("stamper"))
+    is_torn = F.coalesce((F.col("early") == F.col("first")) & (F.col("service") >= RELIABLE) & torn, F.lit(False))
     strong = F.col("is_plain") & (F.col("service") >= F.when(F.col("boundary") == DAEMONS, RELIABLE).otherwise(AGREED))
     counting = strong & F.col("is_inside") & F.col("is_counting")
     summed = before.groupBy("run", "boundary", "sender").agg(
-        F.max(falling).alias("is_wrong"),
+        F.max(falling | is_torn).alias("is_wrong"),  # torn: of another stamp in another of its groups
         F.min("lamport").alias("lamport"),
         F.max(strong & (F.col("size") > 1)).alias("is_shared"),
         F.max(counting).alias("is_placed"),

@@ -25,9 +25,11 @@ CODES = {
     "ninit": 19, "nmcast": 20, "nreceive": 21, "linkfailed": 22,
 }  # fmt: skip
 """The kinds that matter here, as numbers. Even and odd of the first four: sends and deliveries of both boundaries."""
+OTHER = len(CODES)
+"""The first row of a record, whatever it is: so that a run of which nothing else is looked at here is known too."""
 MESSAGES = ("send", "deliver", "ssend", "sdeliver")
 _BULK_MAX = 3
-_NAMES = {code: kind for kind, code in CODES.items()}
+_NAMES = {code: kind for kind, code in CODES.items()} | {OTHER: ""}
 _OF_DAEMONS = {"sview", "stranssig", "recover"}
 _NETWORK_FROM = CODES["ninit"]
 _NO_STAMP: Stamp = (-1, "", 0)
@@ -140,6 +142,8 @@ class Record:
     def _turn(self, columns: Any, place: int, kind: str) -> None:
         facts = self.facts
         index = columns.index[place]
+        if not kind:
+            return
         if CODES[kind] >= _NETWORK_FROM:
             facts.has_network = True
         elif kind in ("gap", "truncated"):

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from isotone.pipeline.conformance.lives import DAEMON_KINDS
 from isotone.pipeline.conformance.survey.facts import encode
-from isotone.pipeline.conformance.survey.record import CODES, MESSAGES, Record, Told
+from isotone.pipeline.conformance.survey.record import CODES, MESSAGES, OTHER, Record, Told
 from isotone.pipeline.conformance.survey.sides import Odd
 from isotone.pipeline.conformance.survey.turns import Turn
 from isotone.trace.parquet import require_pyarrow
@@ -44,7 +44,8 @@ def told(silver: DataFrame) -> DataFrame:
 def _steps(silver: DataFrame) -> DataFrame:
     """Few and plain columns, for each costs something in every row; what only turns have is one text."""
     kind = F.col("kind")
-    code = F.array_position(F.array(*map(F.lit, CODES)), kind).cast("int") - 1
+    place = F.array_position(F.array(*map(F.lit, CODES)), kind).cast("int")
+    code = F.when(place > 0, place - 1).otherwise(OTHER)
     is_bulk = kind.isin(*MESSAGES)
     groups = F.when(kind.isin(*DAEMON_KINDS), F.array(F.lit(""))).otherwise(F.col("groups"))
     sender = F.coalesce("sender", F.when(kind.isin("send", "ssend"), F.get("clients", F.lit(0))), F.lit(""))
@@ -52,7 +53,7 @@ def _steps(silver: DataFrame) -> DataFrame:
         "view", "members", "transitional", "components", "quiet", F.xxhash64("view", "members").alias("hash")
     )
     return (
-        silver.where(kind.isin(*CODES))
+        silver.where(kind.isin(*CODES) | (F.col("index") == 0))
         .withColumn("groups", groups)
         .select(
             F.xxhash64("run", "node", "incarnation").alias("record"),
