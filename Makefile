@@ -12,6 +12,8 @@ ARGS ?=
 PYTHON ?=
 
 VENV_PYTHON := .venv/bin/python
+# What is measured runs on uvloop and writes its trace, as a daemon that is installed for use.
+BENCH_EXTRAS := speed,trace
 
 # Tries each candidate by running it, since a shim may be on the path with no interpreter behind it.
 # $(call install,EXTRAS,MORE): make .venv and install the project with these extras, unless that is done already; and
@@ -62,15 +64,15 @@ mutants:
 	@$(VENV_PYTHON) tools/mutants.py $(ARGS)
 
 bench:
-	$(call install,trace)
+	$(call install,$(BENCH_EXTRAS))
 	@$(VENV_PYTHON) -m isotone.bench $(ARGS)
 
 bench-lan:
-	$(call install,trace)
-	@$(VENV_PYTHON) -m isotone.cli bench lan --report bench-results/lan.html $(ARGS)
+	$(call install,$(BENCH_EXTRAS))
+	@$(VENV_PYTHON) -m isotone.cli bench lan --report bench-results/lan.html --exhibits bench-results $(ARGS)
 
 bench-quick:
-	$(call install,trace)
+	$(call install,$(BENCH_EXTRAS))
 	@$(VENV_PYTHON) -m isotone.cli bench quick $(ARGS)
 
 bench-peers:

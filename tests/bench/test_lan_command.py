@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from click.testing import CliRunner
 
 from isotone.bench.lan.cells import Cell
 from isotone.bench.lan.clusters import IsotoneCluster
+from isotone.bench.lan.goals import Goal
 from isotone.bench.lan.measuring import Effort, measure
 from isotone.bench.lan.traffic import OrderBroken
-from isotone.cli.bench_lan import lan_command
+from isotone.cli.bench_lan import exit_code, lan_command
 from isotone.cli.bench_profile import _cell
 from isotone.cli.main import commands
 from isotone.core.errors import InputError
@@ -46,6 +48,32 @@ def test_a_run_is_written_down_resumed_and_told(tmp_path: Path) -> None:
     assert (row["system"], row["size"], row["packing"]) == ("isotone", 1024, "none")
     assert row["rate"] > 0
     assert "1,024 bytes" in report.read_text()
+    told = json.loads(second.stdout)
+    assert {goal["verdict"] for goal in told["goals"]} == {"not measured"}, "one repetition, no peer"
+    other = CliRunner().invoke(commands, ["bench", "lan", *common, "--seconds", "0.06", "--resume"])
+    assert other.exit_code == 2
+    assert "cannot be resumed" in other.stderr
+
+
+def goal(verdict: Literal["met", "within the quartiles", "missed", "not measured"]) -> Goal:
+    return Goal(name="x", at="least", goal=1.0, verdict=verdict)
+
+
+def test_a_whole_run_ends_with_a_code_of_its_own_where_a_goal_is_missed_or_not_measured() -> None:
+    good = [goal("met"), goal("within the quartiles")]
+    assert exit_code(good) == 0
+    assert exit_code([*good, goal("missed")]) == 4
+    assert exit_code([*good, goal("not measured")]) == 4
+    told = CliRunner().invoke(commands, ["bench", "lan", "--help"]).output
+    assert "4 a goal" in " ".join(told.split())
+
+
+def test_only_a_whole_run_is_judged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("isotone.cli.bench_lan.Run.carry_out", lambda run: None)
+    run = ["bench", "lan", "--peers", "none", "--json", "--measured", str(tmp_path / "lan.json")]
+    assert CliRunner().invoke(commands, run).exit_code == 4, "nothing was measured"
+    for part in (["--only", "base"], ["--sizes", "64"], ["--paths", "loopback"], ["--no-figures"]):
+        assert CliRunner().invoke(commands, [*run, *part]).exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -86,5 +114,6 @@ def test_every_command_has_its_help() -> None:
 def test_a_profile_is_of_a_variant_at_full_speed() -> None:
     assert _cell(100, "base") == Cell(size=100)
     assert _cell(1024, "safe") == Cell(size=1024, variant="safe", service="safe")
-    with pytest.raises(InputError):
-        _cell(64, "offered-groups-1")
+    for variant in ("offered-groups-1", "offered-daemons-2"):
+        with pytest.raises(InputError):
+            _cell(64, variant)

@@ -15,7 +15,16 @@ from isotone.bench.lan.peers import find_peers
 from isotone.bench.lan.quick import QuickResult, QuickRow, calibration_round, compared, read_quick, write_quick
 from isotone.bench.lan.recorded import Recorded, judge
 from isotone.bench.lan.sampler import Sampler
-from isotone.bench.lan.saturate import DaemonSeen, Saturated, count_exclusions, look, views_in, wrong_exclusions
+from isotone.bench.lan.saturate import (
+    DaemonSeen,
+    GapSeen,
+    Saturated,
+    ViewSeen,
+    count_exclusions,
+    look,
+    views_in,
+    wrong_exclusions,
+)
 from isotone.bench.lan.spread import why_no_spread
 from isotone.bench.measure import this_machine
 from isotone.cli.bench_guards import quick_command, recorded_text, saturated_text
@@ -56,18 +65,42 @@ def test_the_guard_compares_with_the_file(tmp_path: Path, monkeypatch: pytest.Mo
         read_quick(path)
 
 
-def seen(name: str, gap_ms: float, *views: str) -> DaemonSeen:
-    return DaemonSeen(name=name, longest_gap_ms=gap_ms, views=list(views))
+def view(name: str, *members: str, at: float = 1000.0) -> ViewSeen:
+    return ViewSeen(at, name, members)
+
+
+def seen(name: str, gap_ms: float, *views: ViewSeen, at: float = 1001.0) -> DaemonSeen:
+    return DaemonSeen(name=name, gaps=[GapSeen(at, gap_ms)], longest_gap_ms=gap_ms, views=list(views))
+
+
+def trio(gap_ms: float, *views: ViewSeen, at: float = 1001.0) -> list[DaemonSeen]:
+    """Of which the third had a gap."""
+    alone = view("5!d3#1", "d3")
+    return [seen("d1", 100.0, *views), seen("d2", 100.0, *views), seen("d3", gap_ms, alone, at=at)]
 
 
 def test_only_a_daemon_that_was_there_is_excluded_wrongly() -> None:
-    def trio(gap_ms: float, *views: str) -> list[DaemonSeen]:
-        return [seen("d1", 100.0, *views), seen("d2", 100.0, *views), seen("d3", gap_ms, "5!d3#1 d3")]
+    without = view("4!d1#1", "d1", "d2")
+    assert wrong_exclusions(trio(100.0, view("4!d1#1", "d1", "d2", "d3"))[:2]) == 0
+    assert wrong_exclusions(trio(501.0, without)) == 0, "it was away, and alone for a moment when it came back"
+    assert wrong_exclusions(trio(499.0, without)) == 3, "it was there, and each side left the other out"
+    lone = view("4!d1#1", "d1")
+    assert wrong_exclusions([seen("d1", 100.0, lone), seen("d2", 100.0), seen("d3", 600.0)]) == 1
 
-    assert wrong_exclusions(trio(100.0, "4!d1#1 d1 d2 d3")[:2]) == 0
-    assert wrong_exclusions(trio(501.0, "4!d1#1 d1 d2")) == 0, "it was away, and alone for a moment when it came back"
-    assert wrong_exclusions(trio(499.0, "4!d1#1 d1 d2")) == 3, "it was there, and each side left the other out"
-    assert wrong_exclusions([seen("d1", 100.0, "4!d1#1 d1"), seen("d2", 100.0), seen("d3", 600.0)]) == 1
+
+@pytest.mark.parametrize(("seen_at", "wrong"), [(990.0, 3), (996.0, 0), (1064.0, 0), (1066.0, 3)])
+def test_a_gap_excuses_only_an_exclusion_near_it(seen_at: float, wrong: int) -> None:
+    assert wrong_exclusions(trio(900.0, view("4!d1#1", "d1", "d2"), at=seen_at)) == wrong
+
+
+def test_a_gap_counts_when_it_is_seen_first_and_not_if_it_was_there_before_the_soak() -> None:
+    found = DaemonSeen(name="d1")
+    for at, ms in ((0.0, 700.0), (1.0, 700.0), (2.0, 650.0), (3.0, 650.0), (4.0, 680.0)):
+        found.tell(ms, at)
+    assert found.gaps == [GapSeen(4.0, 680.0)], "at 2 it forgot one from before the soak and told another from then"
+    found.tell(520.0, 70.0)
+    assert found.gaps[-1] == GapSeen(70.0, 520.0), "a longer one hid it until it was forgotten"
+    assert found.longest_gap_ms == 680.0
 
 
 def test_a_wrong_exclusion_is_told() -> None:
@@ -79,12 +112,12 @@ def test_a_wrong_exclusion_is_told() -> None:
 
 def status_of(*, gap_us: int, silence_us: int) -> dict[str, object]:
     peers = [{"timeouts": {"silence": {"us": silence_us}}}]
-    return {"stack": {"peers": peers}, "counts": {"node": {"wake_gap_us_max": gap_us}}}
+    return {"stack": {"peers": peers}, "counts": {"node": {"wake_gap_us_recent": gap_us}}}
 
 
 def test_the_soak_sees_gaps_and_timeouts() -> None:
     told = iter(
-        status_of(gap_us=gap, silence_us=us) for gap, us in ((60_000, 500_000), (60_000, 900_000), (70_000, 800_000))
+        status_of(gap_us=gap, silence_us=us) for gap, us in ((160_000, 500_000), (160_000, 900_000), (170_000, 800_000))
     )
 
     class Running:
@@ -92,9 +125,9 @@ def test_the_soak_sees_gaps_and_timeouts() -> None:
             return next(told)
 
     found = DaemonSeen(name="d1")
-    for _ in range(3):
-        look(Running(), 0, found)  # type: ignore[arg-type]
-    assert found.longest_gap_ms == 70.0
+    for at in range(3):
+        look(Running(), 0, found, float(at))  # type: ignore[arg-type]
+    assert found.gaps == [GapSeen(2.0, 70.0)], "beyond the tick of 100 ms"
     assert (found.silence_timeout_ms_least, found.silence_timeout_ms_most) == (500.0, 900.0)
 
 
@@ -106,9 +139,11 @@ def test_the_soak_finds_every_view_in_the_logs() -> None:
 """
     one, other = (
         DaemonSeen(name="d1", views=views_in(log)),
-        DaemonSeen(name="d2", views=["4!d2#1 d2", *views_in(log)[1:]]),
+        DaemonSeen(name="d2", views=[view("4!d2#1", "d2"), *views_in(log)[1:]]),
     )
-    assert one.views == ["4!d1#1 d1 d3", "5!d1#1 d1 d2 d3"]
+    first, second = one.views
+    assert (first.name, first.members, second.members) == ("4!d1#1", ("d1", "d3"), ("d1", "d2", "d3"))
+    assert (first.at, round(second.at - first.at, 6)) == (1767225601.455, 0.5)
     count_exclusions([one, other])
     assert (one.excluded, other.excluded) == (1, 1), "each had a view without the other"
 

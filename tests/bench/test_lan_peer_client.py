@@ -11,7 +11,7 @@ from isotone.bench.lan.cells import Cell
 from isotone.bench.lan.jobs import Job, Outcome, read_job, read_outcome, write_job, write_outcome
 from isotone.bench.lan.measuring import check_outcomes
 from isotone.bench.lan.peer_client import PeerMember
-from isotone.bench.lan.traffic import OrderBroken, is_end
+from isotone.bench.lan.traffic import OrderBroken, batch_of, is_end, window_of
 
 
 class Ring:
@@ -21,6 +21,9 @@ class Ring:
         self.members = 3
         self.arrived: list[tuple[int, bytes]] = []
         self.containers = 0
+        self.sizes: list[int] = []
+        self.watched: list[int] = []
+        self.paced = False
         self._flying: list[bytes] = []
         self._board, self._left, self._fault = board, stop_after, fault
 
@@ -30,7 +33,15 @@ class Ring:
         self._flying.append(data)
         if not is_end(data):
             self.containers += 1
+            self.sizes.append(len(data))
+            self.paced = self.paced or bool(self.watched)
         return True
+
+    def watch(self, descriptor: int) -> None:
+        self.watched.append(descriptor)
+
+    def unwatch(self, descriptor: int) -> None:
+        self.watched.remove(descriptor)
 
     def take(self, within_s: float) -> None:
         if self._board.phase is Phase.WAIT:
@@ -50,7 +61,7 @@ class Ring:
         self.members = 0
 
 
-def job_of(tmp_path: Path, **of: object) -> Job:
+def job_of(tmp_path: Path, rate: float = 0.0, **of: object) -> Job:
     cell = Cell(system="corosync", path="bridge", **of)  # type: ignore[arg-type]
     return Job(
         cell=cell,
@@ -62,13 +73,16 @@ def job_of(tmp_path: Path, **of: object) -> Job:
         slots=1,
         report=str(tmp_path / "report"),
         latency=True,
+        rate=rate,
     )
 
 
-def work(tmp_path: Path, fault: str = "", stop_after: int = 200, **of: object) -> tuple[Outcome, Ring, Board]:
+def work(
+    tmp_path: Path, fault: str = "", stop_after: int = 200, rate: float = 0.0, **of: object
+) -> tuple[Outcome, Ring, Board]:
     board = Board(tmp_path / "board", 1, create=True)
     ring = Ring(board, stop_after=stop_after, fault=fault)
-    return PeerMember(job_of(tmp_path, **of), board.slot(0), ring).work(), ring, board
+    return PeerMember(job_of(tmp_path, rate, **of), board.slot(0), ring).work(), ring, board
 
 
 @pytest.mark.parametrize("packing", [0, 8192, 65_536])
@@ -90,6 +104,45 @@ def test_all_that_is_sent_is_heard_and_timed(tmp_path: Path, packing: int) -> No
 def test_a_peer_that_breaks_its_promise_is_found(tmp_path: Path, fault: str, packing: int) -> None:
     with pytest.raises(OrderBroken):
         work(tmp_path, fault, packing=packing)
+
+
+def test_at_full_speed_only_full_containers_go(tmp_path: Path) -> None:
+    _, ring, _ = work(tmp_path, packing=8192, stop_after=500)
+    assert ring.containers > 300
+    assert len(set(ring.sizes)) == 1, "there is always more to add"
+
+
+def test_at_a_rate_a_sender_is_woken_by_the_schedule_and_flushes_what_is_due(tmp_path: Path) -> None:
+    outcome, ring, _ = work(tmp_path, packing=8192, stop_after=20, rate=50_000.0)
+    assert ring.paced
+    assert ring.watched == [], "the timer is gone with the schedule"
+    assert outcome.delivered == {"0": outcome.sent}
+    assert 1 <= len(outcome.latencies_us) <= outcome.sent // 50 + 1, "what is due in a millisecond is one sample"
+    assert min(ring.sizes) < 8000, "containers are flushed though they are not full"
+
+
+class Deaf(Ring):
+    """A peer that takes everything and delivers nothing until it was asked often."""
+
+    asked = most = 0
+
+    def send(self, data: bytes) -> bool:
+        self._flying.append(data)
+        return True
+
+    def take(self, within_s: float) -> None:
+        self.asked += 1
+        if self._board.phase is Phase.WAIT or self.asked > 2_000:
+            self.most = max(self.most, len(self._flying))
+            super().take(within_s)
+
+
+def test_a_sender_at_full_speed_waits_for_its_own_messages(tmp_path: Path) -> None:
+    board = Board(tmp_path / "board", 1, create=True)
+    ring = Deaf(board, stop_after=10)
+    outcome = PeerMember(job_of(tmp_path, size=8192), board.slot(0), ring).work()
+    assert outcome.delivered == {"0": outcome.sent}
+    assert window_of(8192) <= ring.most < window_of(8192) + batch_of(8192)
 
 
 def test_jobs_and_outcomes_survive_their_files(tmp_path: Path) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from isotone.bench.lan import run as run_module
 from isotone.bench.lan.cells import Cell, Cluster
 from isotone.bench.lan.jobs import Outcome
 from isotone.bench.lan.measuring import Effort, Sample, Snapshot, check_outcomes, sample_of
-from isotone.bench.lan.run import Measured, Run, new_measured, read_measured, write_measured
+from isotone.bench.lan.run import Measured, Run, check_same, new_measured, read_measured, write_measured
 from isotone.bench.lan.steps import Step, steps_of
 from isotone.bench.lan.traffic import OrderBroken
 from isotone.core.errors import InputError, MachineError
@@ -96,7 +97,7 @@ def test_a_run_goes_on_where_it_stopped(bench: Bench) -> None:
     bench.log.clear()
     bench.run([BASE, PEER], found, 2)
     assert [line for line in bench.log if "/" in line] == [PEER.key, BASE.key, PEER.key]
-    assert {key: len(samples) for key, samples in found.samples.items()} == {BASE.key: 2, PEER.key: 2}
+    assert {key: [*samples] for key, samples in found.samples.items()} == {BASE.key: [0, 1], PEER.key: [0, 1]}
     assert found.command == "isotone bench lan"
 
 
@@ -106,6 +107,29 @@ def test_what_cannot_be_measured_is_a_note_and_the_rest_gets_new_daemons(bench: 
     bench.run([BASE, SAFE], measured, 1)
     assert bench.log == ["start isotone", BASE.key, "stop isotone", "start isotone", SAFE.key, "stop isotone"]
     assert measured.notes == [f"{BASE.key}: a daemon died"]
+
+
+def test_a_repetition_that_failed_leaves_its_place_empty_and_is_made_good_by_a_resumed_run(bench: Bench) -> None:
+    bench.fails[BASE.key] = MachineError("a client died")
+    measured = new_measured("")
+    bench.run([BASE, SAFE], measured, 2)
+    assert {key: [*samples] for key, samples in measured.samples.items()} == {SAFE.key: [0, 1], BASE.key: [1]}
+    bench.log.clear()
+    bench.run([BASE, SAFE], read_measured(bench.path), 2)
+    assert [line for line in bench.log if "/" in line] == [BASE.key]
+
+
+def test_only_a_run_that_is_alike_is_resumed() -> None:
+    now = new_measured("", seconds_each=1.5, peers={"corosync": "3.1.7"})
+    check_same(now, new_measured("other", seconds_each=1.5, peers={"corosync": "3.1.7"}))
+    with pytest.raises(InputError, match="seconds"):
+        check_same(new_measured("", seconds_each=2.0, peers=now.peers), now)
+    for peers in ({}, {"corosync": "3.1.8"}, {"corosync": "3.1.7", "spread": "5.0.1"}):
+        with pytest.raises(InputError, match="peers"):
+            check_same(new_measured("", seconds_each=1.5, peers=peers), now)
+    other = msgspec.structs.replace(now, machine=msgspec.structs.replace(now.machine, commit="abc"))
+    with pytest.raises(InputError, match="commit: abc"):
+        check_same(other, now)
 
 
 def test_daemons_that_do_not_start_are_a_note_and_others_are_measured(bench: Bench) -> None:
@@ -143,7 +167,7 @@ def test_steps_are_taken_behind_the_rows_of_each_repetition(bench: Bench) -> Non
     measured = new_measured("")
     bench.run([BASE], measured, 2, steps)
     assert [line for line in bench.log if not line.startswith("st") or line == "step"] == [BASE.key, "step"] * 2
-    assert measured.figures == {"kill": [{"ms": 1000.0}, {"ms": 1000.0}]}
+    assert measured.figures == {"kill": {0: {"ms": 1000.0}, 1: {"ms": 1000.0}}}
 
 
 def test_the_steps_of_a_system_are_latencies_and_changes() -> None:
@@ -154,11 +178,16 @@ def test_the_steps_of_a_system_are_latencies_and_changes() -> None:
     for name in (
         "latency/gap-1ms/isotone/none/agreed/64/loopback",
         "latency/gap-1ms/isotone/none/safe/64/loopback",
+        "latency/gap-1ms/isotone/none/agreed/64/bridge",
         "latency/load-80%/corosync/none/agreed/64/bridge",
         "latency/common:corosync:8192:loopback/isotone/none/agreed/64/loopback",
         "latency/common:corosync:8192:bridge/isotone/none/agreed/64/bridge",
         "latency/common:corosync:8192:bridge/corosync/8192/agreed/64/bridge",
         "kill-loaded/isotone/loopback",
+        "kill-loaded/isotone/bridge",
+        "drop-idle/isotone/bridge",
+        "figure-3.4/1000",
+        "figure-3.5/1",
         "drop-idle/corosync/bridge",
         "rolling-restart/isotone/loopback",
         "join/isotone/loopback",
@@ -166,6 +195,15 @@ def test_the_steps_of_a_system_are_latencies_and_changes() -> None:
         "idle/corosync/bridge",
     ):
         assert name in names
+    assert not {"join/isotone/bridge", "rolling-restart/isotone/bridge", "fairness/corosync/bridge"} & {*names}
+
+
+def test_latencies_are_of_both_small_sizes() -> None:
+    cells = [Cell(size=size) for size in (64, 1024, 8192)]
+    names = [step.name for step in steps_of(cells, Effort())]
+    for load in ("gap-1ms", "load-10%", "load-50%", "load-80%"):
+        found = [name for name in names if name.startswith(f"latency/{load}/isotone")]
+        assert found == [f"latency/{load}/isotone/none/agreed/{size}/loopback" for size in (64, 1024)]
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"version": 99, "machine": {}}', "not json"])

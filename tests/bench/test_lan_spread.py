@@ -11,7 +11,7 @@ import pytest
 
 from isotone.bench.lan import spread_client
 from isotone.bench.lan.cells import Cell
-from isotone.bench.lan.spread import SpreadCluster
+from isotone.bench.lan.spread import KNOBS, SpreadCluster, version
 from isotone.bench.lan.spread_client import WINDOW_MESSAGES, Mailbox
 from isotone.core.errors import MachineError
 
@@ -110,5 +110,15 @@ def test_the_settings_name_every_daemon(tmp_path: Path) -> None:
     cluster = SpreadCluster(Cell(system="spread").cluster, None, prefix=tmp_path)
     text = cluster._text()
     cluster.stop()
-    for line in ("d1 127.0.0.1", "d2 127.0.0.2", "d3 127.0.0.3"):
+    for line in ("d1 127.0.0.1", "d2 127.0.0.2", "d3 127.0.0.3", "AcceleratedRing = true", "PersonalWindow = 100"):
         assert line in text
+
+
+def test_the_windows_of_three_senders_fit_into_what_may_wait_for_one_client() -> None:
+    assert int(KNOBS["MaxSessionMessages"]) > 3 * WINDOW_MESSAGES
+
+
+def test_a_library_that_tells_no_version_is_of_an_unknown_one(tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "libspread.so.3").write_bytes(b"no library")
+    assert version(tmp_path) == "unknown"

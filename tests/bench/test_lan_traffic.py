@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import select
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isotone.bench.lan.latency import Echoes, percentiles
-from isotone.bench.lan.traffic import Heard, OrderBroken, Pace, batch_of, circle, end_of, is_end
+from isotone.bench.lan.schedule import TICK_NS, Pace, Ticks
+from isotone.bench.lan.traffic import Heard, OrderBroken, batch_of, circle, end_of, is_end, window_of
 
 SIZE = 64
 
@@ -88,24 +92,77 @@ def test_another_order_of_the_same_messages_has_another_digest() -> None:
     assert one.digest != other.digest
 
 
-def test_a_pace_makes_good_what_it_is_behind_and_a_gap_does_not() -> None:
-    pace = Pace(1000.0, 0.0, 64, began=10.0)
-    assert [pace.due(10.0), pace.due(10.0035), pace.due(10.0036), pace.due(11.0)] == [0, 3, 0, 64]
-    gap = Pace(0.0, 0.001, 64, began=10.0)
-    assert [gap.due(10.0), gap.due(10.0005), gap.due(10.5), gap.due(10.5)] == [1, 0, 1, 0]
-    assert Pace(0.0, 0.0, 64, began=10.0).due(10.0) == 64
+def test_a_rate_has_one_moment_in_a_millisecond_and_makes_good_what_it_is_behind() -> None:
+    pace = Pace(1500.0, 64, 10 * TICK_NS)
+    assert [pace.due(now * TICK_NS) for now in (10, 10, 11)] == [0, 0, 1]
+    assert pace.due(11 * TICK_NS + TICK_NS // 2) == 1, "nothing more is due before the next moment"
+    assert pace.take(1, 11 * TICK_NS + 7) == [(1, 11 * TICK_NS)], "timed from when it was due, not from now"
+    assert pace.due(11 * TICK_NS + 9) == 0
+    assert pace.due(14 * TICK_NS + 1) == 5
+    assert pace.take(2, 14 * TICK_NS + 1) == [(3, 12 * TICK_NS), (4, 13 * TICK_NS), (6, 14 * TICK_NS)]
+    assert pace.due(14 * TICK_NS + 2) == 3, "what was not taken stays due"
+    assert pace.take(3, 14 * TICK_NS + 2) == []
+    assert pace.due(1000 * TICK_NS) == 64, "a batch at a time"
 
 
-def test_what_was_handed_over_is_timed_until_all_of_it_is_back() -> None:
+def test_a_gap_of_a_millisecond_is_one_message_at_every_moment() -> None:
+    pace = Pace(1 / 0.001, 64, 0)
+    for tick in range(1, 2000):
+        assert pace.due(tick * TICK_NS) == 1
+        assert pace.take(1, tick * TICK_NS) == [(tick, tick * TICK_NS)]
+
+
+def test_without_a_rate_a_batch_is_due_whenever_it_is_asked_for() -> None:
+    pace = Pace(0.0, 64, 0)
+    assert pace.due(5) == 64
+    assert pace.take(60, 5) == [(60, 5)]
+    assert pace.take(64, 9) == [(124, 9)]
+
+
+def test_ticks_are_readable_when_a_moment_came_and_not_again_before_the_next() -> None:
+    ticks = Ticks(time.monotonic_ns() - 5 * TICK_NS)
+    try:
+        poll = select.poll()
+        poll.register(ticks.descriptor, select.POLLIN)
+        for _ in range(3):
+            assert poll.poll(10_000), "a moment came"
+            ticks.clear()
+    finally:
+        ticks.close()
+
+
+def test_what_was_due_is_timed_from_then_until_all_of_it_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([100, 200, 300])
+    monkeypatch.setattr("isotone.bench.lan.latency.time.monotonic_ns", lambda: next(clock))
     echoes = Echoes()
-    echoes.given(3)
+    echoes.expect([(3, 10)])
     echoes.came(2)
     assert echoes.taken_ns == []
-    echoes.given(2)
+    echoes.expect([(4, 20), (5, 30)])
     echoes.came(2)
-    assert len(echoes.taken_ns) == 1
+    assert echoes.taken_ns == [190, 180]
     echoes.came(1)
-    assert len(echoes.sorted_us()) == 2
+    assert echoes.sorted_us() == [0.18, 0.19, 0.27]
+
+
+def test_a_window_is_bounded_by_messages_and_by_bytes() -> None:
+    assert window_of(64) == 131_072
+    assert window_of(8192) == 1024
+    assert window_of(65_536) * 65_536 == 8 * 1024 * 1024
+    assert all(window_of(size) >= 2 * batch_of(size) for size in (64, 1024, 8192, 65_536))
+
+
+def test_without_order_messages_may_overtake_each_other_but_none_is_lost_or_made_up() -> None:
+    bodies = circle(0, SIZE)[:10]
+    heard = Heard([0], SIZE, ordered=False)
+    heard.take(0, [bodies[4], bodies[1]])
+    heard.end(end_of(0, 3))
+    before = heard.is_over
+    heard.take(0, [bodies[0]])
+    assert (before, heard.is_over) == (False, True), "one was still on its way"
+    for false in (b"x" * SIZE, b"x", bodies[0][:-1] + b"!"):
+        with pytest.raises(OrderBroken, match="never sent"):
+            heard.take(0, [false])
 
 
 def test_percentiles_are_by_the_nearest_rank() -> None:

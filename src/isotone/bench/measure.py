@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib import metadata
 from pathlib import Path
 from statistics import quantiles
 
@@ -15,6 +16,9 @@ import msgspec
 from rich.table import Table
 
 from isotone import __version__
+
+PACKAGES = ("msgspec", "pyarrow", "uvloop")
+"""Whose versions matter for speed."""
 
 
 class Figure(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -37,6 +41,8 @@ class Machine(msgspec.Struct, frozen=True):
     python: str
     isotone: str
     commit: str
+    software: dict[str, str] = {}
+    """Packages that matter for speed, with their versions."""
 
 
 def cpu_seconds(call: Callable[[], object]) -> float:
@@ -78,6 +84,7 @@ def this_machine() -> Machine:
         python=f"{platform.python_implementation()} {platform.python_version()}",
         isotone=__version__,
         commit=_commit(),
+        software={name: _version(name) for name in PACKAGES},
     )
 
 
@@ -104,6 +111,13 @@ def figure_table(figures: list[Figure]) -> Table:
 def shown(value: float) -> str:
     """Three significant digits are more than a measurement deserves."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
 
 
 def _processor() -> str:

@@ -47,5 +47,5 @@ def bench_commands() -> None:
       isotone bench parts ring                 what the parts cost by themselves
 
     Exit codes: 0 fine, 1 a member heard another order or the answer is bad, 2 wrong usage or input, 3 the machine
-    lacks something, 130 interrupted.
+    lacks something, 4 a goal of a whole run of lan is missed or not measured, 130 interrupted.
     """

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from isotone.bench.lan.cells import PATHS, SIZES, Cell, chosen, isotone_cells
+from isotone.bench.lan.exhibits import exhibit_files
+from isotone.bench.lan.goals import Goal
 from isotone.bench.lan.measuring import Effort
 from isotone.bench.lan.page import page
 from isotone.bench.lan.peers import Peers, find_peers
-from isotone.bench.lan.run import Run, new_measured, read_measured, write_measured
+from isotone.bench.lan.run import Measured, Run, check_same, new_measured, read_measured, write_measured
 from isotone.bench.lan.steps import steps_of
 from isotone.bench.lan.summary import Summary, summary_of
 from isotone.bench.lan.tables import figures_table, goals_table, ratios_table, rows_table
@@ -24,13 +27,15 @@ from isotone.core.errors import InputError, MachineError
 
 MEASURED = Path("bench-results/lan.json")
 FILE = click.Path(path_type=Path, dir_okay=False)
+DIRECTORY = click.Path(path_type=Path, file_okay=False)
+EXIT_GOALS = 4
 SIZE_MAX = 1024 * 1024
 PLAIN_WIDTH = 180
 
 
 @click.command("lan")
 @click.option("--peers", default="auto", show_default=True, help="auto: those installed; none; or names, with commas.")
-@click.option("--spread-prefix", type=click.Path(path_type=Path, file_okay=False), help="Where Spread is installed.")
+@click.option("--spread-prefix", type=DIRECTORY, help="Where Spread is installed.")
 @click.option("--only", default="", help="Variants, with commas: base, senders-3, safe … (default: all)")
 @click.option("--sizes", default="", help="Bytes of messages, with commas (default: 64,1024,8192,65536).")
 @click.option("--paths", default="", help="loopback, bridge, bridge-frames; with commas (default: all).")
@@ -40,6 +45,7 @@ PLAIN_WIDTH = 180
 @click.option("--measured", type=FILE, default=MEASURED, show_default=True, help="Where samples are kept.")
 @click.option("--resume", is_flag=True, help="Go on with the run that was interrupted.")
 @click.option("--report", type=FILE, help="Write a page of HTML too.")
+@click.option("--exhibits", type=DIRECTORY, help="Write figure-3.4.txt and figure-3.5.txt to this directory too.")
 @json_option
 def lan_command(
     *,
@@ -54,22 +60,29 @@ def lan_command(
     measured: Path,
     resume: bool,
     report: Path | None,
+    exhibits: Path | None,
     as_json: bool,
 ) -> int:
     """Run Isotone and every installed peer on the same workload, interleaved repetition by repetition.
 
     Three members, one at each daemon; every member checks every message. Rates are those of the slowest member, CPU
-    is that of daemons and of clients apart. A whole run takes about an hour.
+    is that of daemons and of clients apart. A whole run takes about an hour, and is judged by its goals; one that is
+    restricted by --only, --sizes, --paths or --no-figures is a part, and only shows what became of them.
 
     \b
     Examples:
       isotone bench lan --report lan.html
       isotone bench lan --resume --json > results/lan.json
       isotone bench lan --only base,safe --sizes 64 --paths loopback --repetitions 1 --peers none --no-figures
+
+    Exit codes: 0 fine, 1 a member heard another order, 2 wrong usage or input, 3 the machine lacks something, 4 a goal
+    of a whole run is missed, or was not measured in five repetitions beside a peer.
     """
     found = find_peers(peers, spread_prefix)
     cells = _cells(found, _names(only), _numbers(sizes), _paths(paths))
-    state = read_measured(measured) if resume else new_measured(shlex.join(["isotone", *sys.argv[1:]]))
+    state = new_measured(shlex.join(["isotone", *sys.argv[1:]]), seconds_each=seconds, peers=found.versions)
+    if resume:
+        state = _resumed(measured, state)
     state.notes = list(dict.fromkeys([*state.notes, *found.notes]))
     for note in found.notes:
         _say(note)
@@ -88,11 +101,27 @@ def lan_command(
     summary = summary_of(state, cells)
     if report is not None:
         _write(page(summary), report)
+    if exhibits is not None:
+        for name, text in exhibit_files(state.command, state.machine, state.figures).items():
+            _write(text, exhibits / name)
     if as_json:
         print_json(summary)
     else:
         _print(summary)
-    return code
+    is_whole = figures and not (only or sizes or paths)
+    return code or (exit_code(summary.goals) if is_whole else 0)
+
+
+def exit_code(goals: Sequence[Goal]) -> int:
+    """Of a whole run."""
+    return EXIT_GOALS if any(goal.verdict in ("missed", "not measured") for goal in goals) else 0
+
+
+def _resumed(path: Path, now: Measured) -> Measured:
+    """The run that was interrupted, if it was one like this."""
+    found = read_measured(path)
+    check_same(found, now)
+    return found
 
 
 def _carry_out(run: Run, measured: Path) -> int:
@@ -132,7 +161,8 @@ def tune_command(*, seconds: float, repetitions: int, as_json: bool) -> int:
         print_json({"settings": rows})
         return 0
     for row in rows:
-        click.echo(f"{row.rate:>12,.0f} messages/s  {row.cpu_us:8.1f} µs  {row.size:>6,} B  {row.settings}")
+        case = f"{row.size:>6,} B, packing {row.packing:>6,}"
+        click.echo(f"{row.rate:>12,.0f} messages/s  {row.cpu_us:8.1f} µs  {case}  {row.settings}")
     return 0
 
 
@@ -173,7 +203,7 @@ def _print(summary: Summary) -> None:
     for title, table in (
         ("ours over the better peer", ratios_table(summary.ratios) if summary.ratios else None),
         ("latency, changes, rest", figures_table(summary.figures) if summary.figures else None),
-        ("goals", goals_table(summary.goals) if summary.goals else None),
+        ("goals", goals_table(summary.goals)),
     ):
         if table is not None:
             console.print(f"\n{title}", style="bold")

@@ -47,7 +47,7 @@ def profile_command(*, size: int, variant: str, seconds: float, top: int, lines:
 def _cell(size: int, variant: str) -> Cell:
     sizes = (size,) if size in SIZES else FACTOR_SIZES[:1]
     for cell in isotone_cells(sizes):
-        if cell.variant == variant and cell.path == "loopback" and not cell.share:
+        if cell.variant == variant and cell.path == "loopback" and not (cell.share or cell.rate):
             return msgspec.structs.replace(cell, size=size)
     raise InputError(f"there is no variant {variant} of {size} bytes on loopback that runs at full speed")
 

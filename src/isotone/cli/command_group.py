@@ -1,5 +1,7 @@
 """How every command ends: 0 fine, 1 a violation, 2 usage or input, 3 the machine, 130 interrupted. No stack traces.
 
+One command has a code of its own: `bench lan` ends with 4 when a whole run misses a goal.
+
 What nobody expected ends with 3 too, never with 1: that code is for violations alone.
 """
 

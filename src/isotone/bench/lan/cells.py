@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -13,7 +13,7 @@ MEMBERS = 3
 
 Path = Literal["loopback", "bridge", "bridge-frames"]
 PATHS: tuple[Path, ...] = ("loopback", "bridge", "bridge-frames")
-ServiceName = Literal["fifo", "agreed", "safe"]
+ServiceName = Literal["reliable", "fifo", "agreed", "safe"]
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +53,8 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     """In which the members are, and to which messages go in turn."""
     encryption: bool = False
     offload: bool = True
-    sends: Literal["many", "one"] = "many"
+    sends: Literal["many", "one", "wait"] = "many"
+    """In batches; one by one, each only queued; one by one, each waited for until the daemon has it."""
     receives: Literal["bundle", "one"] = "bundle"
     rate: float = 0.0
     """Messages per second that each sender offers; 0: as many as it gets rid of."""
@@ -112,39 +113,57 @@ def _factors(size: int) -> list[Cell]:
         Cell(size=size, variant="safe", service="safe"),
         Cell(size=size, variant="encryption", encryption=True),
         Cell(size=size, variant="send-one", sends="one"),
+        Cell(size=size, variant="send-wait", sends="wait"),
         Cell(size=size, variant="receive-one", receives="one"),
         Cell(size=size, variant="one-by-one", sends="one", receives="one"),
         Cell(size=size, variant="offload-off", offload=False),
+        Cell(size=size, variant="offload-off", offload=False, path="bridge"),
         Cell(size=size, variant="offload-off", offload=False, path="bridge-frames"),
     ]
     cells += [Cell(size=size, variant=f"daemons-{count}", daemons=count) for count in (2, 5, 8)]
     return cells + _offered(size)
 
 
-OFFERED_SHARE = 0.1
+OFFERED_SHARE = 0.02
+OFFERED_TO_DAEMONS = 200.0
+"""Messages per second, each in a bundle of its own: so few that eight daemons and their clients leave more than half of
+two cores idle. What is compared is the cost of a message, not what a scheduler does with too many processes."""
 
 
 def _offered(size: int) -> list[Cell]:
-    """At one offered rate, which all of them can carry: what a message costs by daemons, clients and groups."""
+    """At an offered rate which all of them can carry: what a message costs by daemons, clients and groups."""
     share = OFFERED_SHARE
-    cells = [Cell(size=size, variant=f"offered-daemons-{n}", daemons=n, share=share) for n in (2, 3, 5, 8)]
+    cells = [Cell(size=size, variant=f"offered-daemons-{n}", daemons=n, rate=OFFERED_TO_DAEMONS) for n in (2, 3, 5, 8)]
     cells += [Cell(size=size, variant=f"offered-clients-{n}", idle_clients=n, share=share) for n in (1, 10, 100, 1000)]
     return cells + [Cell(size=size, variant=f"offered-groups-{n}", groups=n, share=share) for n in (1, 10, 100, 1000)]
 
 
+PEER_FACTORS: dict[str, dict[str, Any]] = {
+    "senders-3": {"senders": 3},
+    "encryption": {"encryption": True},
+    "fifo": {"service": "fifo"},
+    "safe": {"service": "safe"},
+}
+"""That a peer may have."""
+
+
 def peer_cells(
-    system: str, sizes: tuple[int, ...] = SIZES, paths: tuple[Path, ...] = PATHS, *, factors: bool = True
+    system: str,
+    sizes: tuple[int, ...] = SIZES,
+    paths: tuple[Path, ...] = PATHS,
+    *,
+    factors: tuple[str, ...] = ("senders-3",),
 ) -> list[Cell]:
-    """A peer as it is and with application packing, on every path that it can run on; three senders, encryption."""
+    """A peer as it is and with application packing, on every path that it can run on; and the factors that it has."""
     cells = []
     for path in paths:
         for size in sizes:
             fitting = [packing for packing in PACKINGS if packing > size]
             cells += [Cell(system=system, size=size, path=path, packing=packing) for packing in (0, *fitting)]
     for size in sizes:
-        if factors and size in FACTOR_SIZES:
-            cells.append(Cell(system=system, size=size, path=paths[0], variant="senders-3", senders=3))
-            cells.append(Cell(system=system, size=size, path=paths[0], variant="encryption", encryption=True))
+        if size in FACTOR_SIZES:
+            base = Cell(system=system, size=size, path=paths[0])
+            cells += [msgspec.structs.replace(base, variant=factor, **PEER_FACTORS[factor]) for factor in factors]
     return cells
 
 

@@ -67,9 +67,10 @@ def killed(cell: Cell, running: Running, rate: float) -> Found:
         found = {"view_ms": watch.view_ms(began, Word.LEFT_AT), "silence_ms": watch.silence_ms()}
         watch.begin()
         running.restart(last)
-        _wait(running.is_together)
-        time.sleep(SETTLE_S)
-        found["return_silence_ms"] = watch.silence_ms()
+        if running.is_together() is not None:  # else nobody can say when it is back
+            _wait(running.is_together)
+            time.sleep(SETTLE_S)
+            found["return_silence_ms"] = watch.silence_ms()
         check_outcomes(cell, members.stop())
     return found
 
@@ -138,7 +139,7 @@ def rolling_restart(cell: Cell, running: Running, rate: float) -> Found:
     return found
 
 
-def _wait(reached: Callable[[], bool]) -> None:
+def _wait(reached: Callable[[], bool | None]) -> None:
     deadline = time.monotonic() + VIEW_WITHIN_S
     while not reached():
         if time.monotonic() > deadline:

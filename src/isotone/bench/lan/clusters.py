@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from isotone.bench.clients_daemons import LOOPBACK, free_ports
 from isotone.bench.lan.cells import Cluster
 from isotone.bench.lan.network import Network
-from isotone.bench.lan.processes import Process, cpu_seconds, end_all
+from isotone.bench.lan.processes import Process, end_all, family_cpu_seconds
 from isotone.core.errors import MachineError
 from isotone.daemon.security.keys import generate_key
 
@@ -58,16 +58,16 @@ class Running(Protocol):
     def heal(self, place: int) -> None:
         """No more."""
 
-    def is_together(self) -> bool:
-        """Whether all daemons are in one view; True where that cannot be asked."""
+    def is_together(self) -> bool | None:
+        """Whether all daemons are in one view; None where that cannot be asked."""
 
     def stop(self) -> None:
         """End all."""
 
 
 def daemons_cpu(running: Running) -> float:
-    """Of all daemons that run, in seconds."""
-    return sum(cpu_seconds(daemon.pid) for daemon in running.daemons if daemon.ended is None)
+    """Of all daemons that run and of the processes that they started, in seconds."""
+    return family_cpu_seconds([daemon.pid for daemon in running.daemons if daemon.ended is None])
 
 
 def check_daemons(running: Running) -> None:
@@ -148,10 +148,10 @@ class IsotoneCluster:
         else:
             self._ask(place, "/faults", {"rules": []})
 
-    def is_together(self) -> bool:
+    def is_together(self) -> bool | None:
         """By their own account; in namespaces they cannot be asked from here."""
         if self.network is not None:
-            return True
+            return None
         try:
             states = [self.status(place) for place in range(self.cluster.daemons)]
         except MachineError:

@@ -7,10 +7,13 @@ one machine need namespaces; there is no loopback path. Tuned by its documented 
 from __future__ import annotations
 
 import ctypes.util
+import re
 import shutil
 import signal
+import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Literal
 
 import msgspec
 
@@ -38,12 +41,14 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True):
     window_size: int = 300
     max_messages: int = 100
     sched_rr: bool = False
+    transport: Literal["knet", "udpu"] = "knet"
 
     @property
     def told(self) -> str:
         """In words."""
         scheduling = "real-time" if self.sched_rr else "ordinary"
-        return f"window_size {self.window_size}, max_messages {self.max_messages}, {scheduling} scheduling"
+        windows = f"window_size {self.window_size}, max_messages {self.max_messages}"
+        return f"{self.transport}, {windows}, {scheduling} scheduling"
 
 
 def why_no_corosync() -> str:
@@ -51,6 +56,16 @@ def why_no_corosync() -> str:
     if shutil.which("corosync") is None or ctypes.util.find_library("cpg") is None:
         return "it is not installed: make bench-peers"
     return ""
+
+
+def version() -> str:
+    """As the daemon tells it."""
+    try:
+        done = subprocess.run(["corosync", "-v"], capture_output=True, text=True, check=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    found = re.search(r"version '?([\w.+~-]+)", done.stdout)
+    return found[1] if found else "unknown"
 
 
 class CorosyncCluster:
@@ -101,9 +116,9 @@ class CorosyncCluster:
         """No more."""
         self._network.cut(place, off=False)
 
-    def is_together(self) -> bool:
-        """Its members see it in their group; nobody else is asked."""
-        return True
+    def is_together(self) -> bool | None:
+        """It cannot be asked from here."""
+        return None
 
     def stop(self) -> None:
         """All: it has nothing to save."""
@@ -116,14 +131,14 @@ class CorosyncCluster:
 
     def _text(self) -> str:
         cipher, digest = ("aes256", "sha256") if self.cluster.encryption else ("none", "none")
-        lines = ["totem {", "  version: 2", "  cluster_name: bench", "  transport: knet"]
+        knobs = self._knobs
+        lines = ["totem {", "  version: 2", "  cluster_name: bench", f"  transport: {knobs.transport}"]
         lines += [f"  crypto_cipher: {cipher}", f"  crypto_hash: {digest}"]
         if self.cluster.encryption:
             key = self.directory / "authkey"
             if not key.exists():
                 key.write_bytes(bytes(range(256)) * 4)
             lines.append(f"  keyfile: {key}")
-        knobs = self._knobs
         lines += [f"  window_size: {knobs.window_size}", f"  max_messages: {knobs.max_messages}"]
         lines += ["}", "nodelist {"]
         for other in range(self.cluster.daemons):

@@ -39,7 +39,9 @@ class Vector(ctypes.Structure):
     _fields_ = [("base", ctypes.c_char_p), ("length", c_size_t)]
 
 
-Deliver = ctypes.CFUNCTYPE(None, c_uint64, POINTER(Name), c_uint32, c_uint32, c_void_p, c_size_t)
+Deliver = ctypes.CFUNCTYPE(None, c_uint64, c_void_p, c_uint32, c_uint32, c_void_p, c_size_t)
+"""Handle, group, node, process, data, length. The group is a bare address: nobody looks at it, and an object made of it
+would cost something for every message."""
 Change = ctypes.CFUNCTYPE(
     None,
     c_uint64,
@@ -85,6 +87,14 @@ class Cpg:
             return False
         self._check("cpg_mcast_joined", code)
         return True
+
+    def watch(self, descriptor: int) -> None:
+        """Waiting ends when something is there too."""
+        self._poll.register(descriptor, select.POLLIN)
+
+    def unwatch(self, descriptor: int) -> None:
+        """Not any more."""
+        self._poll.unregister(descriptor)
 
     def take(self, within_s: float) -> None:
         """All that is there."""

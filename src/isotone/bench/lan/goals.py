@@ -1,6 +1,8 @@
 """What the figures are meant to reach, and whether they do. A goal is missed only when the quartiles lie beyond it.
 
-Ratios are taken repetition by repetition, as systems were measured beside each other, and then their median.
+The list is the same for every run: what has no figures, or those of fewer than five repetitions, is *not measured*, and
+that is said. Ratios are taken repetition by repetition, as systems were measured beside each other, and then their
+median; a repetition that one of the two lacks is left out.
 """
 
 from __future__ import annotations
@@ -13,13 +15,16 @@ import msgspec
 
 from isotone.bench.lan.cells import Cell
 from isotone.bench.lan.measuring import Sample
-from isotone.bench.lan.results import OURS, Row, peer_row, rows_of, spread_of
+from isotone.bench.lan.results import OURS, Row, Samples, peer_row, rows_of, spread_of
 
 BASE = {64: 5.0, 1024: 3.0, 8192: 2.0, 65_536: 2.0}
 FRAMES = {64: 3.0, 1024: 2.0, 8192: 1.2, 65_536: 1.2}
 SMALL = (64, 1024)
-Figures = Mapping[str, Sequence[Mapping[str, float]]]
+PATHS = ("loopback", "bridge")
+REPETITIONS_LEAST = 5
+Figures = Mapping[str, Mapping[int, Mapping[str, float]]]
 Of = Callable[[Sample], float]
+Verdict = Literal["met", "within the quartiles", "missed", "not measured"]
 
 
 class Goal(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,38 +33,54 @@ class Goal(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     at: Literal["least", "most"]
     goal: float
-    value: float
-    quartiles: tuple[float, float]
-    verdict: Literal["met", "within the quartiles", "missed"]
+    value: float | None = None
+    """The median; None where there is nothing."""
+    quartiles: tuple[float, float] | None = None
+    repetitions: int = 0
+    against: str = ""
+    """The peer that it is over, and its path."""
+    verdict: Verdict
 
 
-def goal_of(name: str, at: Literal["least", "most"], goal: float, values: Sequence[float]) -> Goal:
+def goal_of(name: str, at: Literal["least", "most"], goal: float, values: Sequence[float], against: str = "") -> Goal:
     """The median against the goal."""
-    value, (low, high) = median(values), spread_of(values)
-    met = value >= goal if at == "least" else value <= goal
-    beyond = high < goal if at == "least" else low > goal
-    verdict: Literal["met", "within the quartiles", "missed"] = "within the quartiles"
-    if met or beyond:
-        verdict = "met" if met else "missed"
-    return Goal(name=name, at=at, goal=goal, value=value, quartiles=(low, high), verdict=verdict)
+    if not values:
+        return Goal(name=name, at=at, goal=goal, against=against, verdict="not measured")
+    value, quartiles = median(values), spread_of(values)
+    return Goal(
+        name=name,
+        at=at,
+        goal=goal,
+        value=value,
+        quartiles=quartiles,
+        repetitions=len(values),
+        against=against,
+        verdict="not measured" if len(values) < REPETITIONS_LEAST else _verdict(at, goal, value, quartiles),
+    )
 
 
-def goals_of(cells: Sequence[Cell], samples: Mapping[str, Sequence[Sample]], figures: Figures) -> list[Goal]:
-    """Those for which there are figures."""
+def _verdict(at: Literal["least", "most"], goal: float, value: float, quartiles: tuple[float, float]) -> Verdict:
+    if value >= goal if at == "least" else value <= goal:
+        return "met"
+    beyond = quartiles[1] < goal if at == "least" else quartiles[0] > goal
+    return "missed" if beyond else "within the quartiles"
+
+
+def goals_of(cells: Sequence[Cell], samples: Samples, figures: Figures) -> list[Goal]:
+    """All of them, whatever was measured."""
     board = Board(cells, samples)
-    return [*_rates(board), *_packed(board), *_own(board), *_latencies(figures), *_changes(figures), *_scales(board)]
+    latencies = [*_commons(board, figures), *_gaps(figures)]
+    return [*_rates(board), *_packed(board), *_own(board), *latencies, *_changes(figures), *_scales(board)]
 
 
 class Board:
     """Samples, found by what they are of."""
 
-    def __init__(self, cells: Sequence[Cell], samples: Mapping[str, Sequence[Sample]]) -> None:
+    def __init__(self, cells: Sequence[Cell], samples: Samples) -> None:
         self.rows = rows_of(cells, samples)
         self._samples = samples
-        self._keys = {_identity(row): cell.key for row, cell in zip(self.rows, self._measured(cells))}
-
-    def _measured(self, cells: Sequence[Cell]) -> list[Cell]:
-        return [cell for cell in cells if self._samples.get(cell.key)]
+        measured = [cell for cell in cells if samples.get(cell.key)]
+        self._keys = {_identity(row): cell.key for row, cell in zip(self.rows, measured, strict=True)}
 
     def ours(self, variant: str, size: int, path: str = "loopback") -> Row | None:
         """Our row."""
@@ -68,24 +89,31 @@ class Board:
                 return row
         return None
 
-    def better(self, ours: Row, packings: Sequence[str]) -> Row | None:
-        """The fastest peer with one of these packings."""
+    def peers(self, ours: Row | None, packings: Sequence[str] = ("none",)) -> list[Row]:
+        """What stands against ours of every peer, with each of these packings."""
+        if ours is None:
+            return []
         systems = sorted({row.system for row in self.rows if row.system != OURS})
-        found = [
-            row
-            for system in systems
-            for packing in packings
-            if (row := peer_row(ours, self.rows, system, packing)) is not None
-        ]
-        return max(found, key=lambda row: row.rate, default=None)
+        found = (peer_row(ours, self.rows, system, packing) for system in systems for packing in packings)
+        return [row for row in found if row is not None]
 
-    def values(self, row: Row, of: Of) -> list[float]:
-        """Of each repetition."""
-        return [of(sample) for sample in self._samples[self._keys[_identity(row)]]]
+    def values(self, row: Row, of: Of) -> dict[int, float]:
+        """By repetition."""
+        found = self._samples[self._keys[_identity(row)]]
+        return {repetition: of(found[repetition]) for repetition in sorted(found)}
 
-    def ratios(self, one: Row, other: Row, of: Of) -> list[float]:
-        """One over the other, repetition by repetition."""
-        return [mine / theirs for mine, theirs in zip(self.values(one, of), self.values(other, of))]
+    def ratios(self, one: Row | None, other: Row | None, of: Of) -> list[float]:
+        """One over the other, repetition by repetition; nothing where one is missing."""
+        return [] if one is None or other is None else _paired(self.values(one, of), self.values(other, of))
+
+    @property
+    def packings(self) -> list[str]:
+        """That peers were measured with."""
+        return sorted({row.packing for row in self.rows} - {"none"})
+
+
+def _paired(ours: Mapping[int, float], theirs: Mapping[int, float]) -> list[float]:
+    return [ours[repetition] / theirs[repetition] for repetition in sorted(ours.keys() & theirs.keys())]
 
 
 def _identity(row: Row) -> tuple[object, ...]:
@@ -100,85 +128,107 @@ def _cpu(sample: Sample) -> float:
     return sample.cpu_us_daemons + sample.cpu_us_clients
 
 
+def _fastest(rows: Sequence[Row]) -> Row | None:
+    return max(rows, key=lambda row: row.rate, default=None)
+
+
+def _named(peer: Row | None) -> str:
+    if peer is None:
+        return ""
+    packing = "" if peer.packing == "none" else f" packed to {peer.packing}"
+    return f"{peer.system}{packing} on {peer.path}, {peer.variant}"
+
+
 # --- throughput ----------------------------------------------------------------------------------------------------
 
 
 def _rates(board: Board) -> Iterator[Goal]:
     for size, factor in BASE.items():
-        yield from _against(board, "base", size, factor, with_cpu=True)
+        yield _against(board, "base", size, factor)
+        ours = board.ours("base", size)
+        cheapest = min(board.peers(ours), key=lambda row: row.cpu_us, default=None)
+        name = f"base {size} B loopback, ours over the cheapest peer: CPU per message"
+        yield goal_of(name, "most", 1 / factor, board.ratios(ours, cheapest, _cpu), _named(cheapest))
     for variant in ("send-one", "receive-one", "one-by-one"):
-        yield from _against(board, variant, 64, 2.0)
+        yield _against(board, variant, 64, 2.0)
     for size, factor in FRAMES.items():
-        yield from _against(board, "base", size, factor, path="bridge-frames")
+        yield _against(board, "base", size, factor, path="bridge-frames")
 
 
-def _against(
-    board: Board, variant: str, size: int, factor: float, *, path: str = "loopback", with_cpu: bool = False
-) -> Iterator[Goal]:
+def _against(board: Board, variant: str, size: int, factor: float, *, path: str = "loopback") -> Goal:
     ours = board.ours(variant, size, path)
-    peer = None if ours is None else board.better(ours, ("none",))
-    if ours is None or peer is None:
-        return
-    name = f"{variant} {size} B {path}, ours over {peer.system} on {peer.path}"
-    yield goal_of(f"{name}: messages/s", "least", factor, board.ratios(ours, peer, _rate))
-    if with_cpu:
-        yield goal_of(f"{name}: CPU per message", "most", 1 / factor, board.ratios(ours, peer, _cpu))
+    peer = _fastest(board.peers(ours))
+    name = f"{variant} {size} B {path}, ours over the better peer: messages/s"
+    return goal_of(name, "least", factor, board.ratios(ours, peer, _rate), _named(peer))
 
 
 def _packed(board: Board) -> Iterator[Goal]:
-    packings = sorted({row.packing for row in board.rows} - {"none"})
     for size in SMALL:
         ours = board.ours("base", size)
-        peer = None if ours is None else board.better(ours, packings)
-        if ours is not None and peer is not None:
-            name = f"base {size} B, ours over {peer.system} packed to {peer.packing}: messages/s"
-            yield goal_of(name, "least", 1.0, board.ratios(ours, peer, _rate))
+        peer = _fastest(board.peers(ours, board.packings))
+        name = f"base {size} B loopback, ours over the better packed peer: messages/s"
+        yield goal_of(name, "least", 1.0, board.ratios(ours, peer, _rate), _named(peer))
 
 
 def _own(board: Board) -> Iterator[Goal]:
     for size in SMALL:
         base = board.ours("base", size)
-        if base is None:
-            continue
         for variant, part in (("safe", 0.7), ("senders-3", 0.9)):
-            row = board.ours(variant, size)
-            if row is not None:
-                yield goal_of(
-                    f"{variant} over base, {size} B: messages/s", "least", part, board.ratios(row, base, _rate)
-                )
-        yield from _against(board, "encryption", size, 1.0)
+            values = board.ratios(board.ours(variant, size), base, _rate)
+            yield goal_of(f"{variant} over base, {size} B: messages/s", "least", part, values)
+        yield _against(board, "encryption", size, 1.0)
 
 
-# --- latency, changes ----------------------------------------------------------------------------------------------
+# --- latency -------------------------------------------------------------------------------------------------------
 
 
-def _latencies(figures: Figures) -> Iterator[Goal]:
-    ours = figures.get("latency/gap-1ms/isotone/none/agreed/64/loopback", [])
-    peers = [found for name, found in figures.items() if _is_gap_of_peer(name)]
-    if ours and peers:
+def _commons(board: Board, figures: Figures) -> Iterator[Goal]:
+    """Ourselves and the better packed peer at one offered rate."""
+    for path in PATHS:
+        for size in SMALL:
+            ours = board.ours("base", size, path)
+            peer = _fastest(board.peers(ours, board.packings))
+            mine: Mapping[int, Mapping[str, float]] = {}
+            theirs = mine
+            if peer is not None:
+                load = f"latency/common:{peer.system}:{peer.packing}:{path}"
+                mine = figures.get(f"{load}/{OURS}/none/agreed/{size}/{path}", {})
+                theirs = figures.get(f"{load}/{peer.system}/{peer.packing}/agreed/{size}/{peer.path}", {})
+            for key in ("p50", "p99"):
+                name = f"latency {key}, {size} B {path}, one offered rate: ours over the better packed peer"
+                yield goal_of(name, "most", 1.0, _paired(_of(mine, key), _of(theirs, key)), _named(peer))
+
+
+def _gaps(figures: Figures) -> Iterator[Goal]:
+    for path in PATHS:
+        ours = figures.get(f"latency/gap-1ms/{OURS}/none/agreed/64/{path}", {})
+        peers = _gaps_of_peers(figures, path)
         for key, factor in (("p50", 1.0), ("p99", 1.5)):
-            best = min(peers, key=lambda found: median(each[key] for each in found))
-            values = [mine[key] / theirs[key] for mine, theirs in zip(ours, best)]
-            yield goal_of(f"latency {key}, 64 B, gap of 1 ms: ours over the better peer", "most", factor, values)
-    for name, found in figures.items():
-        load, system, rest = _parts(name)
-        if load.startswith("common:") and system == OURS:
-            peer = load.split(":")[1]
-            other = [each for key, each in figures.items() if key.startswith(f"latency/{load}/{peer}/") and rest in key]
-            for key in ("p50", "p99") if other else ():
-                values = [mine[key] / theirs[key] for mine, theirs in zip(found, other[0])]
-                yield goal_of(f"latency {key}, {load}, {rest.strip('/')} B", "most", 1.0, values)
+            medians = {peer: median(_of(figures[name], key).values()) for peer, name in peers.items()}
+            best = min(medians, key=lambda peer: (medians[peer], peer), default="")
+            theirs = figures[peers[best]] if best else {}
+            name = f"latency {key}, 64 B {path}, gap of 1 ms: ours over the better peer"
+            yield goal_of(name, "most", factor, _paired(_of(ours, key), _of(theirs, key)), best)
 
 
-def _is_gap_of_peer(name: str) -> bool:
-    return name.startswith("latency/gap-1ms/") and not name.startswith("latency/gap-1ms/isotone/")
+def _gaps_of_peers(figures: Figures, path: str) -> dict[str, str]:
+    """The figure of each peer, by its name and path; on the bridge where it has none on loopback."""
+    found: dict[str, str] = {}
+    for name in sorted(name for name, each in figures.items() if name.startswith("latency/gap-1ms/") and each):
+        _, _, system, packing, service, size, place = name.split("/")
+        if system == OURS or (packing, service, size) != ("none", "agreed", "64"):
+            continue
+        elsewhere = path == "loopback" and place == "bridge" and name.replace("/bridge", "/loopback") not in figures
+        if place == path or elsewhere:
+            found[f"{system} on {place}"] = name
+    return found
 
 
-def _parts(name: str) -> tuple[str, str, str]:
-    """Load, system, and the size between slashes."""
-    parts = name.split("/")
-    return (parts[1], parts[2], f"/{parts[5]}/") if len(parts) == 7 else ("", "", "")
+def _of(figure: Mapping[int, Mapping[str, float]], key: str) -> dict[int, float]:
+    return {repetition: each[key] for repetition, each in figure.items() if key in each}
 
+
+# --- changes, scale ------------------------------------------------------------------------------------------------
 
 CHANGES = (
     ("kill-loaded/isotone/loopback", "view_ms", "SIGKILL to view, ms", 100.0),
@@ -192,12 +242,7 @@ CHANGES = (
 
 def _changes(figures: Figures) -> Iterator[Goal]:
     for name, key, title, most in CHANGES:
-        values = [each[key] for each in figures.get(name, []) if key in each]
-        if values:
-            yield goal_of(title, "most", most, values)
-
-
-# --- scale ---------------------------------------------------------------------------------------------------------
+        yield goal_of(title, "most", most, list(_of(figures.get(name, {}), key).values()))
 
 
 def _scales(board: Board) -> Iterator[Goal]:
@@ -208,14 +253,24 @@ def _scales(board: Board) -> Iterator[Goal]:
             ("clients", (1, 10, 100, 1000), 1.1),
         ):
             rows = [board.ours(f"offered-{what}-{count}", size) for count in counts]
-            found = [(row, count) for row, count in zip(rows, counts) if row is not None]
-            if len(found) < 2:
-                continue
-            each = [_per_daemon(board, row, count if what == "daemons" else 1) for row, count in found]
-            values = [max(costs) / min(costs) for costs in zip(*each)]
-            name = f"CPU per message and daemon, {found[0][1]} to {found[-1][1]} {what}, {size} B: most over least"
+            each = [
+                board.values(row, _per_daemon(count if what == "daemons" else 1))
+                for row, count in zip(rows, counts, strict=True)
+                if row is not None
+            ]
+            values = _most_over_least(each) if len(each) == len(counts) else []
+            name = f"CPU per message and daemon, {counts[0]} to {counts[-1]} {what}, {size} B: most over least"
             yield goal_of(name, "most", most, values)
 
 
-def _per_daemon(board: Board, row: Row, daemons: int) -> list[float]:
-    return board.values(row, lambda sample: sample.cpu_us_daemons / daemons)
+def _per_daemon(daemons: int) -> Of:
+    return lambda sample: sample.cpu_us_daemons / daemons
+
+
+def _most_over_least(each: Sequence[Mapping[int, float]]) -> list[float]:
+    """Of the repetitions that all of them have."""
+    common = set.intersection(*({*values} for values in each))
+    return [
+        max(values[repetition] for values in each) / min(values[repetition] for values in each)
+        for repetition in sorted(common)
+    ]

@@ -6,19 +6,19 @@ import asyncio
 import importlib
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from typing import Any
 
 from isotone.bench.lan.board import Phase, Slot, State, Word
 from isotone.bench.lan.jobs import Job, Outcome
 from isotone.bench.lan.latency import Echoes
 from isotone.bench.lan.packing import cut
-from isotone.bench.lan.traffic import Heard, OrderBroken, Pace, batch_of, circle, end_of, is_end
+from isotone.bench.lan.schedule import Pace, Ticks
+from isotone.bench.lan.traffic import Heard, OrderBroken, batch_of, circle, end_of, is_end, window_of
 from isotone.client import Bundle, Group, Message, Session, Settings, View, connect
 from isotone.core.services import Service
 
 LOOK_S = 0.002
-TICK_S = 0.001
 TOGETHER_WITHIN_S = 60.0
 END_TYPE = 65_535
 SETTINGS = Settings(reconnect_within_s=0)
@@ -44,15 +44,44 @@ def _on_loop(main: Coroutine[Any, Any, Outcome]) -> Outcome:
         return runner.run(main)
 
 
+class Moments:
+    """The moments of the schedule, in the loop that runs."""
+
+    def __init__(self, began_ns: int) -> None:
+        self._loop, self._began_ns, self._came = asyncio.get_running_loop(), began_ns, asyncio.Event()
+        self._ticks: Ticks | None = None  # who never waits for one has no timer
+
+    async def next(self) -> None:
+        """Until the next one."""
+        if self._ticks is None:
+            self._ticks = Ticks(self._began_ns)
+            self._loop.add_reader(self._ticks.descriptor, self._on_tick, self._ticks)
+        self._came.clear()
+        await self._came.wait()
+
+    def close(self) -> None:
+        """No more of them."""
+        if self._ticks is not None:
+            self._loop.remove_reader(self._ticks.descriptor)
+            self._ticks.close()
+
+    def _on_tick(self, ticks: Ticks) -> None:
+        ticks.clear()
+        self._came.set()
+
+
 class Member:
     """One member: hears everything, and sends if it is a sender."""
 
     def __init__(self, job: Job, slot: Slot) -> None:
         self.job, self.slot, self.cell = job, slot, job.cell
         self.service = Service[job.cell.service.upper()]
-        self.heard = {name: Heard(job.senders, job.cell.size) for name in job.groups}
+        is_ordered = self.service >= Service.FIFO
+        self.heard = {name: Heard(job.senders, job.cell.size, ordered=is_ordered) for name in job.groups}
         self.echoes = Echoes() if job.latency else None
-        self.total = self.sent = 0
+        self.window = window_of(job.cell.size)
+        self.total = self.sent = self.returned = 0
+        self._more = asyncio.Event()  # of our own messages came back
 
     async def work(self) -> Outcome:
         """Join, wait for all, send and hear, until every sender has ended."""
@@ -90,20 +119,21 @@ class Member:
     async def _hear(self, group: Group) -> None:
         heard = self.heard[group.name]
         async for sender, bodies in self._batches(group):
-            if is_end(bodies[-1]):
-                last = bodies.pop()
-                if bodies:
-                    self._take(heard, sender, bodies)
-                heard.end(last)
-                if heard.is_over:
-                    return
-            else:
+            last = bodies.pop() if is_end(bodies[-1]) else b""
+            if bodies:
                 self._take(heard, sender, bodies)
+            if last:
+                heard.end(last)
+            if heard.is_over:
+                return
 
     def _take(self, heard: Heard, sender: int, bodies: list[bytes]) -> None:
         heard.take(sender, bodies)
-        if self.echoes is not None and sender == self.job.index:
-            self.echoes.came(len(bodies))
+        if sender == self.job.index:
+            self.returned += len(bodies)
+            self._more.set()
+            if self.echoes is not None:
+                self.echoes.came(len(bodies))
         self.total += len(bodies)
         self.slot.heard(self.total)
 
@@ -139,36 +169,52 @@ class Member:
     # --- sending ---------------------------------------------------------------------------------------------------
 
     async def _send(self, groups: list[Group]) -> None:
+        """On the schedule of its rate, or as fast as it gets rid of them."""
         index, size = self.job.index, self.cell.size
-        bodies, batch = circle(index, size), batch_of(size)
-        counts = [0] * len(groups)
-        pace, turn = Pace(self.job.rate, self.job.gap_s, batch, time.perf_counter()), 0
-        while self.slot.is_going:
-            due = pace.due(time.perf_counter())
-            if not due:
-                await asyncio.sleep(TICK_S)
-                continue
-            turn = (turn + 1) % len(groups)
-            count = min(due, len(bodies) - counts[turn] % len(bodies))
-            start = counts[turn] % len(bodies)
-            if self.echoes is not None:
-                self.echoes.given(count)
-            count = await self._hand_over(groups[turn], bodies[start : start + count])
-            counts[turn] += count
-            self.sent += count
-            self.slot.set(Word.SENT, self.sent)
+        bodies, counts, turn = circle(index, size), [0] * len(groups), 0
+        began_ns = time.monotonic_ns()
+        pace = Pace(self.job.offered, batch_of(size), began_ns)
+        with closing(Moments(began_ns)) as moments:
+            while self.slot.is_going:
+                if not pace.rate:
+                    await self._window()
+                now_ns = time.monotonic_ns()
+                due = pace.due(now_ns)
+                if not due:
+                    await moments.next()
+                    continue
+                turn = (turn + 1) % len(groups)
+                start = counts[turn] % len(bodies)
+                part = bodies[start : start + due]
+                reached = pace.take(len(part), now_ns)
+                if self.echoes is not None:
+                    self.echoes.expect(reached)
+                count = await self._hand_over(groups[turn], part)
+                counts[turn] += count
+                self.sent += count
+                self.slot.set(Word.SENT, self.sent)
         for group, count in zip(groups, counts):
             await group.send(end_of(index, count), service=self.service, type=END_TYPE)
+
+    async def _window(self) -> None:
+        """Until enough of what we sent has come back."""
+        while self.sent - self.returned >= self.window and self.slot.is_going:
+            self._more.clear()
+            await self._more.wait()
 
     async def _hand_over(self, group: Group, bodies: list[bytes]) -> int:
         """How many of them; one by one it ends in the middle when it is told to."""
         if self.cell.sends == "many":
             await group.send_many(bodies, service=self.service)
             return len(bodies)
+        waits = self.cell.sends == "wait"
         for place, body in enumerate(bodies):
             if not self.slot.is_going:
                 return place
-            await group.post(body, service=self.service)  # as the calls of the peers: it is queued, not yet taken
+            if waits:
+                await group.send(body, service=self.service)
+            else:
+                await group.post(body, service=self.service)  # as the calls of the peers: it is queued, not yet taken
         return len(bodies)
 
     def _outcome(self) -> Outcome:
@@ -176,7 +222,7 @@ class Member:
         for heard in self.heard.values():
             for sender, count in heard.counts.items():
                 counts[str(sender)] = counts.get(str(sender), 0) + count
-        digest = "" if self.service is Service.FIFO else " ".join(heard.digest for heard in self.heard.values())
+        digest = "" if self.service < Service.AGREED else " ".join(heard.digest for heard in self.heard.values())
         latencies = self.echoes.sorted_us() if self.echoes is not None else []
         return Outcome(sent=self.sent, delivered=counts, digest=digest, latencies_us=latencies)
 

@@ -27,7 +27,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     rate: float = 0.0
     """Messages per second that it offers; 0: as many as it gets rid of."""
     gap_s: float = 0.0
-    """Instead: one message, and so long nothing."""
+    """Instead: one message in so long a time."""
     idle: bool = False
     """It only holds clients that do nothing."""
     addresses: tuple[str, ...] = ()
@@ -43,6 +43,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     def sends(self) -> bool:
         """Whether it is a sender."""
         return self.index in self.senders
+
+    @property
+    def offered(self) -> float:
+        """Messages per second that it offers, be it by a gap; 0: as many as it gets rid of."""
+        return 1 / self.gap_s if self.gap_s else self.rate
 
     @property
     def groups(self) -> list[str]:

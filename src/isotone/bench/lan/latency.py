@@ -1,15 +1,17 @@
-"""Latency of self-delivery: how long what a sender handed over takes until all of it came back to it.
+"""Latency of self-delivery: how long what was due at one moment takes until all of it came back to its sender.
 
-A sample is what the application had to send at one moment: with a gap of a millisecond one message, at a rate what was
-due then. It is timed from the moment before the first of it is handed to the client's library until the last of it is
-in the application's hands again. That is the same for all systems and costs nothing per message.
+A sample is what the application has to send at one moment of the schedule: with a gap of a millisecond one message, at
+a rate what became due then. It is timed from that moment until the last of it is in the application's hands again: a
+sender that is kept from sending has that counted. It is the same for all systems and costs nothing per message.
 """
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+from isotone.bench.lan.schedule import Moment
 
 PERCENTILES = {"p50": 0.50, "p99": 0.99, "p999": 0.999}
 SAMPLES_MAX = 1_000_000
@@ -20,13 +22,12 @@ class Echoes:
 
     def __init__(self) -> None:
         self.taken_ns: list[int] = []
-        self._given = self._came = 0
-        self._waiting: deque[tuple[int, int]] = deque()
+        self._came = 0
+        self._waiting: deque[Moment] = deque()
 
-    def given(self, count: int) -> None:
-        """So many are handed over now."""
-        self._given += count
-        self._waiting.append((self._given, time.monotonic_ns()))
+    def expect(self, moments: Iterable[Moment]) -> None:
+        """These were due."""
+        self._waiting.extend(moments)
 
     def came(self, count: int) -> None:
         """So many of ours came back, in their order."""

@@ -15,6 +15,7 @@ from isotone.bench.lan.board import Board, Phase, State, Word
 from isotone.bench.lan.cells import Cell
 from isotone.bench.lan.clusters import Running, check_daemons, daemons_cpu
 from isotone.bench.lan.jobs import Job, Outcome, read_outcome, write_job
+from isotone.bench.lan.network import packets_sent
 from isotone.bench.lan.processes import Process, cpu_seconds, end_all
 from isotone.bench.lan.traffic import OrderBroken
 from isotone.core.errors import MachineError
@@ -163,8 +164,9 @@ class Members:
 
     def snapshot(self) -> Snapshot:
         """How everything stands now."""
-        network = self.running.network
-        packets = network.packets() if network is not None else 0
+        packets = 0
+        if self.running.network is not None:
+            packets = sum(packets_sent(daemon.pid) for daemon in self.running.daemons)
         return Snapshot(time.monotonic(), self.delivered(), daemons_cpu(self.running), self.clients_cpu(), packets)
 
     def wait_until(self, reached: Callable[[], bool], within_s: float, what: str) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
+from isotone.bench.lan.goals import Goal
 from isotone.bench.lan.results import Row
 from isotone.bench.lan.summary import Summary
 from isotone.bench.measure import shown
@@ -14,10 +15,10 @@ body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:75rem;padding
 table{border-collapse:collapse;margin:1rem 0;font-size:13px}
 th,td{padding:.25rem .6rem;border-bottom:1px solid #ddd;text-align:left}
 td.n{text-align:right;font-variant-numeric:tabular-nums}
-.met{color:#17692c}.missed{color:#a51d1d;font-weight:600}
+.met{color:#17692c}.missed,.not{color:#a51d1d;font-weight:600}
 .bar{fill:#33658a}.peer{fill:#b9c6ce}.packed{fill:#dfe6ea}
 @media(prefers-color-scheme:dark){body{background:#16181a;color:#e6e6e6}th,td{border-color:#333}text{fill:#e6e6e6}
-.met{color:#6fce86}.missed{color:#ff8f8f}}
+.met{color:#6fce86}.missed,.not{color:#ff8f8f}}
 """
 BAR_HEIGHT, BAR_WIDTH, LABEL_WIDTH = 18, 420, 260
 
@@ -32,6 +33,7 @@ def page(summary: Summary) -> str:
         "<h1>Isotone and its peers on one workload</h1>",
         f"<p>{escape(summary.command)}<br>isotone {escape(machine.isotone)}, commit {escape(machine.commit)}, "
         f"{escape(machine.python)}; {escape(machine.processor)}, {machine.cores} cores, {escape(machine.system)}; "
+        f"{escape(_versions({**machine.software, **summary.peers}))}; "
         f"{summary.repetitions} repetitions, {summary.minutes:g} minutes. Medians; quartiles in brackets.</p>",
         *_notes(summary),
         _goals(summary),
@@ -44,6 +46,10 @@ def page(summary: Summary) -> str:
     return "\n".join(parts)
 
 
+def _versions(software: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in software.items())
+
+
 def _notes(summary: Summary) -> Iterable[str]:
     if summary.notes:
         yield "<ul>" + "".join(f"<li>{escape(note)}</li>" for note in summary.notes) + "</ul>"
@@ -54,12 +60,19 @@ def _goals(summary: Summary) -> str:
         (
             escape(goal.name),
             f"at {goal.at} {shown(goal.goal)}",
-            f"{shown(goal.value)} [{shown(goal.quartiles[0])} … {shown(goal.quartiles[1])}]",
+            _found(goal),
+            escape(goal.against),
             f'<span class="{goal.verdict.split()[0]}">{goal.verdict}</span>',
         )
         for goal in summary.goals
     ]
-    return _table("Goals", ("what", "goal", "found", "verdict"), lines)
+    return _table("Goals", ("what", "goal", "found", "against", "verdict"), lines)
+
+
+def _found(goal: Goal) -> str:
+    if goal.value is None or goal.quartiles is None:
+        return "–"
+    return f"{shown(goal.value)} [{shown(goal.quartiles[0])} … {shown(goal.quartiles[1])}]"
 
 
 def _bars(rows: Sequence[Row]) -> str:

@@ -7,13 +7,15 @@ for all: the circle of messages, packing, pace, checks. A message becomes one `b
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from typing import Protocol
 
 from isotone.bench.lan.board import Phase, Slot, State, Word
 from isotone.bench.lan.jobs import Job, Outcome
 from isotone.bench.lan.latency import Echoes
 from isotone.bench.lan.packing import packed, per_container, split
-from isotone.bench.lan.traffic import Heard, Pace, batch_of, circle, end_of, is_end
+from isotone.bench.lan.schedule import Pace, Ticks
+from isotone.bench.lan.traffic import Heard, batch_of, circle, end_of, is_end, twice, window_of
 from isotone.core.errors import MachineError
 
 TICK_S = 0.001
@@ -32,6 +34,12 @@ class Library(Protocol):
     def send(self, data: bytes) -> bool:
         """Whether it was taken; if not, it is tried again later."""
 
+    def watch(self, descriptor: int) -> None:
+        """Waiting ends too when this one is readable."""
+
+    def unwatch(self, descriptor: int) -> None:
+        """Not any more."""
+
     def take(self, within_s: float) -> None:
         """Wait so long for something, and put all that is there to what arrived."""
 
@@ -46,7 +54,8 @@ class PeerMember:
         self.job, self.slot, self.cell, self.library = job, slot, job.cell, library
         self.heard = Heard(job.senders, job.cell.size)
         self.echoes = Echoes() if job.latency else None
-        self.sent = self.given = 0
+        self.window = window_of(job.cell.size)
+        self.sent = 0
         self._members = 0
         self._waiting: list[tuple[bytes, int]] = []  # containers that were not taken yet, backwards, and their messages
 
@@ -103,29 +112,54 @@ class PeerMember:
     # --- sending ---------------------------------------------------------------------------------------------------
 
     def _send(self) -> None:
-        cell, slot = self.cell, self.slot
-        bodies, batch = circle(self.job.index, cell.size), batch_of(cell.size)
-        pace = Pace(self.job.rate, self.job.gap_s, batch, time.perf_counter())
-        while slot.is_going:
-            if not self._waiting:
-                self._pack(bodies, pace.due(time.perf_counter()))
-            self._hear(0.0 if self._hand_over() else TICK_S)
+        began_ns = time.monotonic_ns()
+        pace = Pace(self.job.offered, self._batch(), began_ns)
+        if pace.rate:
+            with closing(Ticks(began_ns)) as ticks:
+                self._offer(pace, ticks)
+        while self.slot.is_going:
+            self._hand_on(pace)
         while self._waiting:
             self._hear(0.0 if self._hand_over() else TICK_S)
         while not self.library.send(end_of(self.job.index, self.sent)):
             self._hear(TICK_S)
 
-    def _pack(self, bodies: list[bytes], due: int) -> None:
+    def _offer(self, pace: Pace, ticks: Ticks) -> None:
+        """On the schedule, which wakes us."""
+        self.library.watch(ticks.descriptor)
+        while self.slot.is_going:
+            self._hand_on(pace)
+            ticks.clear()
+        self.library.unwatch(ticks.descriptor)
+
+    def _hand_on(self, pace: Pace) -> None:
+        if not self._waiting:
+            self._pack(pace)
+        self._hear(0.0 if self._hand_over() else TICK_S)
+
+    def _batch(self) -> int:
+        """At full speed there is always more to add: only full containers go."""
+        size, packing = self.cell.size, self.cell.packing
+        batch = batch_of(size)
+        each = per_container(size, packing) if packing and not self.job.offered else 1
+        return max(each, batch // each * each)
+
+    def _pack(self, pace: Pace) -> None:
         """What is due now becomes what is handed over: nothing more is there to be added, so all of it goes."""
-        start = self.given % len(bodies)
-        chosen = bodies[start : start + due]
-        if not chosen:
+        index, size = self.job.index, self.cell.size
+        if not pace.rate and pace.given - self.heard.counts[index] >= self.window:
             return
-        self.given += len(chosen)
+        now_ns = time.monotonic_ns()
+        due = pace.due(now_ns)
+        if not due:
+            return
+        start = pace.given % len(circle(index, size))
+        chosen = twice(index, size)[start : start + due]
+        reached = pace.take(len(chosen), now_ns)
         if self.echoes is not None:
-            self.echoes.given(len(chosen))
+            self.echoes.expect(reached)
         if self.cell.packing:
-            each = per_container(self.cell.size, self.cell.packing)
+            each = per_container(size, self.cell.packing)
             containers = list(packed(chosen, self.cell.packing))
             counts = [each] * (len(containers) - 1)
             counts.append(len(chosen) - sum(counts))

@@ -9,13 +9,13 @@ import msgspec
 from isotone.bench.lan.cells import FACTOR_SIZES, Cell
 from isotone.bench.lan.clusters import Running
 from isotone.bench.lan.corosync import REAL_TIME
+from isotone.bench.lan.exhibits import exhibit_cells
 from isotone.bench.lan.latency import percentiles
 from isotone.bench.lan.measuring import Effort, measure
 
 GAP_S = 0.001
 SHARES = (0.1, 0.5, 0.8)
 COMMON_SHARE = 0.1
-LATENCY_SIZE = 64
 
 
 class Probe(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,17 +37,19 @@ def probes_of(cells: Sequence[Cell]) -> list[Probe]:
     """All that can be measured with these cells."""
     probes: list[Probe] = []
     for cell in cells:
-        if cell.variant == "safe" and cell.size == LATENCY_SIZE:
+        if cell.variant == "safe" and cell.size in FACTOR_SIZES:
             probes.append(Probe(cell=cell, gap_s=GAP_S, name=_named("gap-1ms", cell)))
         if cell.variant == "base" and cell.path != "bridge-frames":
             probes += _of_base(cell, cells)
+    if Cell() in cells:
+        probes += [Probe(cell=cell, gap_s=GAP_S, name=name) for name, cell in exhibit_cells().items()]
     return list({probe.name: probe for probe in probes}.values())
 
 
 def _of_base(cell: Cell, cells: Sequence[Cell]) -> Iterable[Probe]:
     if cell.packing:
         yield from _common(cell, cells)
-    elif cell.size == LATENCY_SIZE:
+    elif cell.size in FACTOR_SIZES:
         yield Probe(cell=cell, gap_s=GAP_S, name=_named("gap-1ms", cell))
         for share in SHARES if cell.system != REAL_TIME else ():
             yield Probe(cell=cell, share=share, of=(cell.key,), name=_named(f"load-{share:.0%}", cell))

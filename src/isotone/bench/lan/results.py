@@ -1,8 +1,11 @@
 """Rows and ratios: medians and quartiles of the samples of each cell, and ours over the better peer.
 
 The better peer of a ratio is the one with the higher rate among those of the same size, service and packing. A peer
-that has no row on a path is taken with its row on the plain bridge, and the ratio says so. Where a peer has no such
-variant, its base case stands against ours: it always sends and receives one by one, and has no bundles.
+that has no row on a path is taken with its row on the plain bridge, and the ratio says so.
+
+A ratio is only of what can be compared. Where our variant is another way to do what a peer does in one way only (it
+sends and receives one by one, has one service), the peer's base case stands against it; with encryption ours has to
+bear the peer without it; what is measured at an offered rate or with other numbers of daemons has no ratio.
 """
 
 from __future__ import annotations
@@ -17,6 +20,16 @@ from isotone.bench.lan.measuring import MEGABYTE, Sample
 
 OURS = "isotone"
 COUNTED = ("rate", "mb_per_s", "cpu_us_daemons", "cpu_us_clients")
+Samples = Mapping[str, Mapping[int, Sample]]
+"""By cell and repetition."""
+STANDS_AGAINST: Mapping[str, tuple[str, ...]] = {
+    "base": ("base",),
+    "senders-3": ("senders-3",),
+    "encryption": ("base",),
+    **{variant: (variant, "base") for variant in ("fifo", "safe")},
+    **dict.fromkeys(("send-one", "send-wait", "receive-one", "one-by-one", "offload-off"), ("base",)),
+}
+"""By our variant, those of a peer, the first that it has."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,9 +108,9 @@ def _rounded(pair: tuple[float, float]) -> tuple[float, float]:
     return round(pair[0], 4), round(pair[1], 4)
 
 
-def rows_of(cells: Iterable[Cell], samples: Mapping[str, Sequence[Sample]]) -> list[Row]:
+def rows_of(cells: Iterable[Cell], samples: Samples) -> list[Row]:
     """One for each cell that was measured."""
-    return [row_of(cell, samples[cell.key]) for cell in cells if samples.get(cell.key)]
+    return [row_of(cell, [*samples[cell.key].values()]) for cell in cells if samples.get(cell.key)]
 
 
 def ratios_of(rows: Sequence[Row]) -> list[Ratio]:
@@ -136,15 +149,14 @@ def _ratio(ours: Row, rows: Sequence[Row], packing: str) -> Ratio | None:
 
 
 def peer_row(ours: Row, rows: Sequence[Row], system: str, packing: str) -> Row | None:
-    """What stands against our row: first the same variant, then the base case; first the same path, then the bridge."""
-    wanted = [(ours.variant, ours.senders), ("base", 1)]
+    """What stands against our row; first on the same path, then on the bridge."""
     paths = [ours.path] if ours.path != "loopback" else ["loopback", "bridge"]
-    for variant, senders in wanted:
+    for variant in STANDS_AGAINST.get(ours.variant, ()):
         for path in paths:
             for row in rows:
                 if (row.system, row.packing, row.size, row.path) != (system, packing, ours.size, path):
                     continue
-                if (row.variant, row.senders) == (variant, senders) and _is_as_strong(row.service, ours.service):
+                if (row.variant, row.senders) == (variant, ours.senders) and _is_as_strong(row.service, ours.service):
                     return row
     return None
 

@@ -24,28 +24,45 @@ from isotone.bench.measure import Machine, this_machine
 from isotone.core.errors import InputError, MachineError
 
 Say = Callable[[str], None]
-VERSION = 1
+VERSION = 2
 NOTE_MAX = 600
 Item = TypeVar("Item", Cell, Step)
 
 
 class Measured(msgspec.Struct, kw_only=True):
-    """The file of a run: the samples of each cell, in the order of their repetitions."""
+    """The file of a run: what each repetition found, by its number: only what was measured side by side is paired."""
 
     version: int = VERSION
     machine: Machine
     command: str = ""
     seconds: float = 0.0
     """Taken so far."""
-    samples: dict[str, list[Sample]] = {}
-    figures: dict[str, list[dict[str, float]]] = {}
-    """Latencies, changes of views and the like: what each repetition found, by name."""
+    seconds_each: float = 0.0
+    """Of steady state, for each sample."""
+    peers: dict[str, str] = {}
+    """That took part, with their versions."""
+    samples: dict[str, dict[int, Sample]] = {}
+    """By cell and repetition."""
+    figures: dict[str, dict[int, dict[str, float]]] = {}
+    """Latencies, changes of views and the like, by name and repetition."""
     notes: list[str] = []
 
 
-def new_measured(command: str) -> Measured:
+def new_measured(command: str, *, seconds_each: float = 0.0, peers: dict[str, str] | None = None) -> Measured:
     """Nothing yet."""
-    return Measured(machine=this_machine(), command=command)
+    return Measured(machine=this_machine(), command=command, seconds_each=seconds_each, peers=peers or {})
+
+
+def check_same(found: Measured, now: Measured) -> None:
+    """Only what was measured alike goes into one run."""
+    for what, before, wanted in (
+        ("commit", found.machine.commit, now.machine.commit),
+        ("software", found.machine.software, now.machine.software),
+        ("seconds of a sample", found.seconds_each, now.seconds_each),
+        ("peers", found.peers, now.peers),
+    ):
+        if before != wanted:
+            raise InputError(f"that run cannot be resumed: its {what}: {before}; now: {wanted}")
 
 
 def read_measured(path: Path) -> Measured:
@@ -103,21 +120,21 @@ class Run:
             self._figures(repetition)
 
     def _rows(self, repetition: int) -> None:
-        missing = [cell for cell in self.cells if len(self.measured.samples.get(cell.key, [])) <= repetition]
+        missing = [cell for cell in self.cells if repetition not in self.measured.samples.get(cell.key, {})]
         self._with_clusters(repetition, missing, self._measured)
 
     def _figures(self, repetition: int) -> None:
-        missing = [step for step in self.steps if len(self.measured.figures.get(step.name, [])) <= repetition]
+        missing = [step for step in self.steps if repetition not in self.measured.figures.get(step.name, {})]
         self._with_clusters(repetition, missing, self._taken)
 
-    def _with_clusters(self, repetition: int, todo: Sequence[Item], do: Callable[[Item, Running], bool]) -> None:
+    def _with_clusters(self, repetition: int, todo: Sequence[Item], do: Callable[[int, Item, Running], bool]) -> None:
         """Do all with the daemons that each needs; where one could not be done, the rest gets new daemons."""
         for cluster in dict.fromkeys(each.cluster for each in todo):
             left = [each for each in todo if each.cluster == cluster]
             try:
                 while left:
                     with self._told(repetition, cluster) as running:
-                        while left and do(left.pop(0), running):
+                        while left and do(repetition, left.pop(0), running):
                             pass
             except MachineError as error:  # daemons that do not start: the next time, perhaps
                 self._not_taken(cluster.title, error)
@@ -133,7 +150,7 @@ class Run:
         finally:
             self.measured.seconds += time.monotonic() - began
 
-    def _taken(self, step: Step, running: Running) -> bool:
+    def _taken(self, repetition: int, step: Step, running: Running) -> bool:
         """Whether the daemons are still good: what cannot be taken is a note, a broken order ends the run."""
         capacities = self.capacities()
         if any(key not in capacities for key in step.needs):
@@ -143,7 +160,7 @@ class Run:
         except MachineError as error:
             self._not_taken(step.name, error)
             return False
-        self.measured.figures.setdefault(step.name, []).append(found)
+        self.measured.figures.setdefault(step.name, {})[repetition] = found
         self._keep(self.measured)
         self._say(f"  {step.name}: " + ", ".join(f"{name} {value:,.4g}" for name, value in found.items()))
         return True
@@ -151,7 +168,7 @@ class Run:
     def capacities(self) -> dict[str, float]:
         """What each cell carries, by the median so far."""
         samples = self.measured.samples
-        return {key: median(sample.rate for sample in found) for key, found in samples.items() if found}
+        return {key: median(sample.rate for sample in found.values()) for key, found in samples.items() if found}
 
     @contextmanager
     def running(self, cluster: Cluster) -> Iterator[Running]:
@@ -165,14 +182,14 @@ class Run:
             running.start()
             yield running
 
-    def _measured(self, cell: Cell, running: Running) -> bool:
+    def _measured(self, repetition: int, cell: Cell, running: Running) -> bool:
         """Whether it could be; what a machine does not do is a note, a broken order ends the run."""
         try:
             sample, _ = measure(self.offered(cell), running, self.effort)
         except MachineError as error:
             self._not_taken(cell.key, error)
             return False
-        self.measured.samples.setdefault(cell.key, []).append(sample)
+        self.measured.samples.setdefault(cell.key, {})[repetition] = sample
         self._keep(self.measured)
         told = f"{sample.rate:,.0f} messages/s, {sample.cpu_us_daemons:.2f} + {sample.cpu_us_clients:.2f} µs"
         if cell.path != "loopback":
@@ -192,7 +209,7 @@ class Run:
         base = self.measured.samples.get(Cell(size=cell.size).key)
         if not base:
             raise MachineError(f"{cell.variant} needs the base case of {cell.size} bytes in the same run")
-        return msgspec.structs.replace(cell, rate=base[0].rate * cell.share)
+        return msgspec.structs.replace(cell, rate=base[min(base)].rate * cell.share)
 
 
 def _order(cell: Cell, cells: Sequence[Cell]) -> tuple[int, int]:

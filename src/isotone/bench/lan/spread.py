@@ -1,11 +1,12 @@
 """Spread as a peer, where somebody has it installed: three daemons on loopback, or in namespaces on the bridge.
 
-On loopback the daemons have addresses 127.0.0.1, 127.0.0.2 and so on, and one port. Spread's own settings for speed
-(its windows) are those that it has by default; it offers no others in its settings file.
+On loopback the daemons have addresses 127.0.0.1, 127.0.0.2 and so on, and one port. Tuned by what the settings file of
+Spread 5 has for speed, see `KNOBS`; with it an older Spread does not start.
 """
 
 from __future__ import annotations
 
+import ctypes
 import signal
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,6 +17,16 @@ from isotone.bench.lan.network import SUBNET, Network
 from isotone.bench.lan.processes import Process, end_all
 
 SYSTEM = "spread"
+SESSION_MESSAGES_MAX = 5_000
+KNOBS = {
+    "Window": "300",
+    "PersonalWindow": "100",
+    "AcceleratedRing": "true",
+    "AcceleratedWindow": "50",
+    "MaxSessionMessages": str(SESSION_MESSAGES_MAX),
+}
+"""Packets that all daemons, or one, send in a turn of the token, and how many of them behind it; and messages that may
+wait for one client before its session is ended: three senders have a window each, and all of them may wait."""
 
 
 def spread_daemon(prefix: Path) -> Path:
@@ -38,6 +49,16 @@ def why_no_spread(prefix: Path | None) -> str:
     if spread_library(prefix) is None:
         return f"there is no libspread.so below {prefix}"
     return ""
+
+
+def version(prefix: Path) -> str:
+    """As its library tells it."""
+    numbers = [ctypes.c_int() for _ in range(3)]
+    try:
+        ctypes.CDLL(str(spread_library(prefix))).SP_version(*map(ctypes.byref, numbers))
+    except (OSError, AttributeError):
+        return "unknown"
+    return ".".join(str(number.value) for number in numbers)
 
 
 class SpreadCluster:
@@ -83,9 +104,9 @@ class SpreadCluster:
         assert self.network is not None, "on loopback nothing can be dropped"
         self.network.cut(place, off=False)
 
-    def is_together(self) -> bool:
-        """Its members see it in their group; nobody else is asked."""
-        return True
+    def is_together(self) -> bool | None:
+        """It cannot be asked from here."""
+        return None
 
     def stop(self) -> None:
         """All: it has nothing to save."""
@@ -103,5 +124,6 @@ class SpreadCluster:
         segment = "127.255.255.255" if self.network is None else f"{SUBNET}.255"
         lines = [f"Spread_Segment {segment}:{self._port} {{"]
         lines += [f"  d{place + 1} {self._host(place)}" for place in range(self.cluster.daemons)]
-        lines += ["}", "SocketPortReuse = AUTO", f"RuntimeDir = {self.directory}", "DaemonUser = root", ""]
-        return "\n".join(lines)
+        lines += ["}", "SocketPortReuse = AUTO", f"RuntimeDir = {self.directory}", "DaemonUser = root"]
+        lines += [f"{name} = {value}" for name, value in KNOBS.items()]
+        return "\n".join([*lines, ""])

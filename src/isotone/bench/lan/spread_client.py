@@ -16,6 +16,7 @@ from typing import Any
 from isotone.bench.lan.board import Slot
 from isotone.bench.lan.jobs import Job, Outcome
 from isotone.bench.lan.peer_client import PeerMember
+from isotone.bench.lan.spread import SESSION_MESSAGES_MAX
 from isotone.core.errors import MachineError
 
 ACCEPT_SESSION = 1
@@ -25,8 +26,8 @@ GROUPS_MAX = 64
 MESSAGE_MAX = 160 * 1024
 SERVICES = {"fifo": 0x04, "agreed": 0x10, "safe": 0x20}
 REGULAR, MEMBERSHIP, REGULAR_MEMBERSHIP = 0x3F, 0x3F00, 0x1000
-WINDOW_MESSAGES, WINDOW_BYTES = 400, 4 * 1024 * 1024
-"""Of a sender: below the thousand messages for one client at which a daemon of Spread ends its session."""
+WINDOW_MESSAGES, WINDOW_BYTES = SESSION_MESSAGES_MAX // 5, 4 * 1024 * 1024
+"""Of a sender: those of three stay below the messages for one client at which a daemon of Spread ends its session."""
 CONNECT_WITHIN_S = 30.0
 
 
@@ -59,6 +60,14 @@ class Mailbox:
         self._flying.append(len(data))
         self._flying_bytes += len(data)
         return True
+
+    def watch(self, descriptor: int) -> None:
+        """Waiting ends when something is there too."""
+        self._poll.register(descriptor, select.POLLIN)
+
+    def unwatch(self, descriptor: int) -> None:
+        """Not any more."""
+        self._poll.unregister(descriptor)
 
     def take(self, within_s: float) -> None:
         """All that is there."""

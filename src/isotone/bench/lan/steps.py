@@ -39,8 +39,12 @@ def steps_of(cells: Sequence[Cell], effort: Effort, *, with_changes: bool = True
     if with_changes:
         for cell in cells:
             first = next(each for each in cells if each.system == cell.system)
-            if cell is first and cell.variant == "base" and not cell.packing and cell.system != REAL_TIME:
+            if cell.variant != "base" or cell.packing or cell.system == REAL_TIME:
+                continue
+            if cell is first:
                 steps += _changes(cell, effort)
+            elif (cell.system, cell.path, cell.size) == ("isotone", "bridge", first.size):
+                steps += _losses(cell)  # beside a peer that is there only
     return steps
 
 
@@ -60,13 +64,20 @@ def _changes(cell: Cell, effort: Effort) -> list[Step]:
             _step("fairness", cell, lambda running, rate: resting.fairness(cell, running, effort, rate), 1.0),
         ]
     steps.append(_step("memory", cell, lambda running, rate: resting.memory_after_flood(running), 0.0))
-    can_drop = ours or cell.path != "loopback"
+    steps += _losses(cell)
+    if ours and cell.path == "loopback":  # where it can be asked whether all are together again
+        steps.append(_step("rolling-restart", cell, partial(changes.rolling_restart, cell), LOAD_SHARE))
+    return steps
+
+
+def _losses(cell: Cell) -> list[Step]:
+    """A daemon that is killed, and one whose traffic is lost."""
+    steps = []
+    can_drop = cell.system == "isotone" or cell.path != "loopback"
     for load, share in (("idle", 0.0), ("loaded", LOAD_SHARE)):
         if can_drop:
             steps.append(_step(f"drop-{load}", cell, partial(changes.dropped, cell), share))
         steps.append(_step(f"kill-{load}", cell, partial(changes.killed, cell), share))
-    if ours and cell.path == "loopback":  # where it can be asked whether all are together again
-        steps.append(_step("rolling-restart", cell, partial(changes.rolling_restart, cell), LOAD_SHARE))
     return steps
 
 

@@ -13,6 +13,8 @@ from isotone.bench.lan.results import Ratio, Row, ratios_of, rows_of, spread_of
 from isotone.bench.lan.run import Measured
 from isotone.bench.measure import Machine
 
+MINUTES_MOST = 75.0
+
 
 class Value(msgspec.Struct, frozen=True):
     """A median."""
@@ -34,6 +36,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
     command: str
     machine: Machine
+    peers: dict[str, str]
+    """With their versions."""
     minutes: float
     repetitions: int
     """The least that any row has."""
@@ -47,19 +51,26 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 def summary_of(measured: Measured, cells: Sequence[Cell]) -> Summary:
     """From what was measured."""
     rows = rows_of(cells, measured.samples)
-    counts = [len(measured.samples.get(cell.key, [])) for cell in cells]
-    figures = [found_of(name, found) for name, found in sorted(measured.figures.items()) if found]
+    counts = [len(measured.samples.get(cell.key, {})) for cell in cells]
+    figures = [found_of(name, [*found.values()]) for name, found in sorted(measured.figures.items()) if found]
+    minutes = round(measured.seconds / 60, 1)
     return Summary(
         command=measured.command,
         machine=measured.machine,
-        minutes=round(measured.seconds / 60, 1),
+        peers=measured.peers,
+        minutes=minutes,
         repetitions=min(counts, default=0),
         rows=rows,
         ratios=ratios_of(rows),
         figures=[*figures, *_derived(measured, cells)],
         goals=goals_of(cells, measured.samples, measured.figures),
-        notes=list(dict.fromkeys(measured.notes)),
+        notes=list(dict.fromkeys([*measured.notes, *_too_long(minutes)])),
     )
+
+
+def _too_long(minutes: float) -> list[str]:
+    told = f"the run took {minutes:g} minutes; a whole one may take {MINUTES_MOST:g}"
+    return [told] if minutes > MINUTES_MOST else []
 
 
 def found_of(name: str, found: Sequence[dict[str, float]]) -> Found:
@@ -77,7 +88,7 @@ def _value(values: Sequence[float]) -> Value:
 def _derived(measured: Measured, cells: Sequence[Cell]) -> Iterator[Found]:
     """Packets that crossed the links, and what a megabyte costs the daemons."""
     for cell in cells:
-        samples = measured.samples.get(cell.key)
+        samples = [*measured.samples.get(cell.key, {}).values()]
         if not samples:
             continue
         values = {"daemons_cpu_ms_per_mb": _value([each.cpu_us_daemons / cell.size * 1e3 for each in samples])}

@@ -74,7 +74,10 @@ def goals_table(goals: Sequence[Goal]) -> Table:
     for title in ("wanted", "found", "quartiles"):
         table.add_column(title, justify="right")
     table.add_column("verdict")
+    table.add_column("against")
     for goal in goals:
         wanted = f"{'≥' if goal.at == 'least' else '≤'} {shown(goal.goal)}"
-        table.add_row(goal.name, wanted, shown(goal.value), " … ".join(map(shown, goal.quartiles)), goal.verdict)
+        found = "–" if goal.value is None else shown(goal.value)
+        quartiles = " … ".join(map(shown, goal.quartiles or ()))
+        table.add_row(goal.name, wanted, found, quartiles, goal.verdict, goal.against)
     return table

@@ -23,6 +23,8 @@ END = struct.Struct("<7sBQ")
 HEAD = struct.Struct("<BI")
 RUN = struct.Struct("<IQ")
 SIZE_MIN = END.size + 1
+WINDOW_MESSAGES = 131_072
+WINDOW_BYTES = 8 * 1024 * 1024
 
 
 class OrderBroken(IsotoneError):
@@ -40,7 +42,7 @@ def circle(sender: int, size: int) -> list[bytes]:
 
 
 @lru_cache(maxsize=16)
-def _twice(sender: int, size: int) -> list[bytes]:
+def twice(sender: int, size: int) -> list[bytes]:
     """A circle and the same again, so that what must come next is one slice wherever it begins."""
     return circle(sender, size) * 2
 
@@ -53,17 +55,21 @@ def end_of(sender: int, sent: int) -> bytes:
 class Heard:
     """What one member heard of all senders."""
 
-    def __init__(self, senders: Sequence[int], size: int) -> None:
+    def __init__(self, senders: Sequence[int], size: int, *, ordered: bool = True) -> None:
+        self._ordered = ordered
         self.total = 0
         self.counts = dict.fromkeys(senders, 0)
         self.ended: dict[int, int] = {}
         self._circles = {sender: circle(sender, size) for sender in senders}
-        self._twice = {sender: _twice(sender, size) for sender in senders}
+        self._twice = {sender: twice(sender, size) for sender in senders}
         self._digest = 0
         self._run_of, self._run = -1, 0
 
     def take(self, sender: int, bodies: list[bytes]) -> None:
         """These came from this sender, in this order; raises `OrderBroken` where they are not what must come."""
+        if not self._ordered:
+            self._take_any(sender, bodies)
+            return
         whole = len(self._circles[sender])
         for start in range(0, len(bodies), whole):
             part = bodies[start : start + whole] if len(bodies) > whole else bodies
@@ -81,14 +87,14 @@ class Heard:
     def end(self, body: bytes) -> None:
         """The last message of a sender came."""
         _, sender, sent = END.unpack(body)
-        if self.counts.get(sender) != sent:
+        if self._ordered and self.counts.get(sender) != sent:
             raise OrderBroken(f"sender {sender} sent {sent} messages, {self.counts.get(sender)} came")
         self.ended[sender] = sent
 
     @property
     def is_over(self) -> bool:
-        """Whether every sender said its last."""
-        return len(self.ended) == len(self.counts)
+        """Whether every sender said its last, and where messages may overtake it, all of them are there."""
+        return len(self.ended) == len(self.counts) and (self._ordered or self.ended == self.counts)
 
     @property
     def digest(self) -> str:
@@ -96,6 +102,16 @@ class Heard:
         self._end_run()
         self._run_of, self._run = -1, 0
         return f"{self._digest:08x}"
+
+    def _take_any(self, sender: int, bodies: list[bytes]) -> None:
+        """Of a service without order: each has to be one of the sender's."""
+        whole = self._circles[sender]
+        for body in bodies:
+            place = HEAD.unpack_from(body)[1] if len(body) >= HEAD.size else len(whole)
+            if place >= len(whole) or whole[place] != body:
+                raise OrderBroken(f"sender {sender} never sent what came")
+        self.counts[sender] += len(bodies)
+        self.total += len(bodies)
 
     def _end_run(self) -> None:
         if self._run:
@@ -117,27 +133,15 @@ def is_end(body: bytes) -> bool:
     return len(body) == END.size and body.startswith(END_HEAD)
 
 
-class Pace:
-    """How many messages are due: as many as go, a rate, or one with a gap behind it."""
-
-    def __init__(self, rate: float, gap_s: float, batch: int, began: float) -> None:
-        self._rate, self._gap_s, self._batch, self._began = rate, gap_s, batch, began
-        self._given = 0
-
-    def due(self, now: float) -> int:
-        """To be sent now; at most what a batch holds. What a rate is behind is made good, a gap stays a gap."""
-        if self._gap_s:
-            if now < self._began:
-                return 0
-            self._began = now + self._gap_s
-            return 1
-        if not self._rate:
-            return self._batch
-        due = max(0, min(self._batch, int((now - self._began) * self._rate) - self._given))
-        self._given += due
-        return due
-
-
 def batch_of(size: int) -> int:
     """Messages that an application hands over at once; a power of two, as a circle has."""
     return max(1, min(4096, 256 * 1024 // size))
+
+
+def window_of(size: int) -> int:
+    """Messages of its own that a sender at full speed has not heard back before it waits, the same for every system.
+
+    More than any of them has on its way; without it a member that hears more slowly than it sends has its inbox filled
+    with what it sent itself.
+    """
+    return max(64, min(WINDOW_MESSAGES, WINDOW_BYTES // size))

@@ -44,9 +44,10 @@ class Exhibit(NamedTuple):
 
 
 EXHIBITS = (
-    Exhibit("Figure 3.4", "latency by number of groups", "figure-3.4", "make bench",
+    Exhibit("Figure 3.4", "latency by number of groups", "figure-3.4", "isotone bench lan --exhibits results",
             "The text gives no numbers: two daemons on a 100 Mbit/s Ethernet, ten messages a point."),
-    Exhibit("Figure 3.5", "latency by number of groups and connections", "figure-3.5", "make bench",
+    Exhibit("Figure 3.5", "latency by number of groups and connections", "figure-3.5",
+            "isotone bench lan --exhibits results",
             "The thesis reports growth close to linear with the connections, because of poll."),
     Exhibit("Table 4.1", "throughput by routing", "figure-4.1", "isotone sim figure spread-table-4.1",
             "Kilobits a second at the slowest receiver. The thesis measured with TCP links."),
