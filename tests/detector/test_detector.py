@@ -271,6 +271,24 @@ def test_a_peer_that_is_heard_but_cannot_hear_us_is_suspected_and_only_an_answer
     assert network.count(Trust) == 1
 
 
+def test_one_probe_that_is_lost_right_behind_an_answer_proves_nothing() -> None:
+    """The next ones follow at the usual interval, however lately the peer was measured."""
+    network = watching("b")
+    start = network.now
+    while network.first(SendProbe, start) is None:
+        network.feed(Heard(network.now + 10_000, "b"))  # it talks, and is measured once more
+    network.feed(Heard(network.now + 10_000, "b"))
+    lost = network.now
+    network.answer = never
+    assert network.feed(EvidenceReported(lost, "b", Reason.REPORT, reporter="c")), "which sends a probe at once"
+    network.answer = answer_after(500)
+    for at in range(lost + 1_000, lost + 3 * SECOND, 10_000):
+        network.feed(Heard(at, "b"))
+    probes = [at for at, action in network.log if isinstance(action, SendProbe) and at > lost]
+    assert probes[0] - lost <= SETTINGS.keep_alive_us + 10_000
+    assert network.first(Suspect) is None
+
+
 def test_neither_a_pause_nor_hearing_it_again_makes_up_for_an_answer() -> None:
     network = watching("b")
     network.answer = never

@@ -71,7 +71,10 @@ class WatchedPeer:
         if self.probes:
             wait = max(limits.answer_within_us, self.settings.fast_probe_us)
             silent_at = max(silent_at, self.probed_at + (wait if self.probes == 1 else self.settings.fast_probe_us))
-        return min(silent_at, max(self.answered_at + self.settings.measure_us, self.probed_at + keep_alive_us))
+        measure_at = self.probed_at + keep_alive_us
+        if self.unanswered_at is None:  # else one follows the other, so that a lost one is not taken for deafness
+            measure_at = max(measure_at, self.answered_at + self.settings.measure_us)
+        return min(silent_at, measure_at)
 
     def verdict(self, limits: Limits) -> Verdict:
         """What will be concluded, and when, if nothing more is heard."""
