@@ -79,6 +79,16 @@ def change(cluster: UpgradeCluster, name: str, choice: Choice, fault: Callable[[
     assert cluster.versions_run(*ALL) == {1 if OLD in cluster.versions.values() else 2}
 
 
+def check_the_end(cluster: UpgradeCluster) -> None:
+    """All are together, both versions were in use, and no promise was broken on the way."""
+    assert cluster.finish()
+    assert not cluster.breaches
+    assert min(cluster.read.get(1, 0), cluster.read.get(2, 0)) > 100
+    assert not cluster.unheard()
+    assert not cluster.violations()
+    assert cluster.are_together(ALL) and not cluster.world.refused
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_rolling_upgrade_and_a_rollback_under_faults(seed: int) -> None:
     cluster, choice = UpgradeCluster(SITES, seed=seed), Choice(f"upgrade/{seed}")
@@ -95,12 +105,7 @@ def test_a_rolling_upgrade_and_a_rollback_under_faults(seed: int) -> None:
     change(cluster, choice.pick(ALL), choice, choice.pick(FAULTS))
     assert cluster.versions_run(*ALL) == {1}
     cluster.talk_for(80)
-    assert cluster.finish()
-    assert not cluster.breaches
-    assert min(cluster.read.get(1, 0), cluster.read.get(2, 0)) > 100
-    assert not cluster.unheard()
-    assert not cluster.violations()
-    assert cluster.are_together(ALL) and not cluster.world.refused
+    check_the_end(cluster)
 
 
 # --- ranges that are disjoint --------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ def identity(name: str) -> bytes:
     return name.encode().ljust(16, b".")
 
 
-def card(name: str, incarnation: int = 1, **changes: object) -> Card:
+def card(name: str = "x", incarnation: int = 1, **changes: object) -> Card:
     made = Card(
         name=name,
         incarnation=incarnation,

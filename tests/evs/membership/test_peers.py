@@ -2,42 +2,15 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from isotone.core.contract import Address
 from isotone.core.ids import DaemonId
 from isotone.core.versions import VersionRange
-from isotone.evs.membership.messages import Card, Contact, ViewName
+from isotone.evs.membership.messages import Card, Contact
 from isotone.evs.membership.peers import CLAIM_US, CLAIMS_MAX, Learned, Peers
 from isotone.evs.membership.settings import KnownDaemon, MembershipSettings
+from tests.evs.membership.solo import card, identity
 
 ME = DaemonId("me", 2)
-NOWHERE = ViewName(0, "", 0)
-
-
-def identity(name: str) -> bytes:
-    return name.encode().ljust(16, b".")
-
-
-def card(name: str = "x", incarnation: int = 1, **changes: object) -> Card:
-    made = Card(
-        name=name,
-        incarnation=incarnation,
-        identity=identity(name),
-        site="s",
-        address=f"{name}.1",
-        low=1,
-        high=1,
-        count=1,
-        epoch=0,
-        attached=None,
-        installed=False,
-        accepted=NOWHERE,
-        progress=0,
-        cut=(),
-        distances=(),
-    )
-    return msgspec.structs.replace(made, **changes)
 
 
 def peers() -> Peers:
@@ -96,7 +69,7 @@ def test_our_own_words_and_those_of_an_earlier_incarnation_are_echoes() -> None:
 
 def test_two_daemons_with_one_identity() -> None:
     table = peers()
-    learn(table, card("x"))
+    learn(table, card())
     learned, reason = table.learn(card("y", 1, identity=identity("x")), Address("y.1"), 5)
     assert learned is Learned.REFUSED and reason == "the identity of y is that of x"
     assert learn(table, card("y", 1, identity=identity("x")), at=CLAIM_US + 1) is Learned.NEWCOMER
@@ -104,7 +77,7 @@ def test_two_daemons_with_one_identity() -> None:
 
 def test_two_daemons_with_one_name() -> None:
     table = peers()
-    learn(table, card("x"))
+    learn(table, card())
     learned, reason = table.learn(card("x", 5, identity=identity("other")), Address("z.1"), 5)
     assert learned is Learned.REFUSED and "taken" in reason
     assert table.by_name["x"].incarnation == 1 and table.by_name["x"].refused == ""
@@ -113,12 +86,12 @@ def test_two_daemons_with_one_name() -> None:
 
 def test_a_copy_of_an_incarnation_is_refused_and_moves_nobody() -> None:
     table = peers()
-    learn(table, card("x"))
+    learn(table, card())
     table.by_name["x"].two_way = True
     learned, reason = table.learn(card("x", count=9, address="z.1"), Address("z.1"), 5)
     assert learned is Learned.REFUSED and reason == "the name and the identity of x are those of a daemon at x.1"
     x = table.by_name["x"]
-    assert x.address == "x.1" and x.two_way and not x.refused and x.card == card("x")
+    assert x.address == "x.1" and x.two_way and not x.refused and x.card == card()
     assert [(where, claim.name, claim.reason) for where, claim in table.recent_claims(6)] == [("z.1", "x", reason)]
     assert table.recent_claims(5 + CLAIM_US) == []
 
@@ -163,7 +136,7 @@ def test_disjoint_versions_are_refused_until_they_meet() -> None:
 
 def test_who_was_removed_stays_out() -> None:
     table = peers()
-    learn(table, card("x"))
+    learn(table, card())
     assert table.remove("x") is not None
     table.unwanted.add("x")
     assert learn(table, card("x", count=2)) is Learned.REFUSED

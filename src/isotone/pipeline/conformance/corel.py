@@ -5,7 +5,7 @@ back; and every promise compares such folds of all servers with the one green or
 batch of messages, not for each at each receiver: these rows are few, and only they come together. Of a run with more
 than a task should hold nothing is judged.
 
-Implements: [DESIGN 4], [COReL 5.4]. Deviations: none.
+Implements: [DESIGN 4], [COReL 5.4]. Deviations: the one check that takes all rows of its kind of a run into a task.
 """
 
 from __future__ import annotations
