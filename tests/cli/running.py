@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -20,6 +21,8 @@ from isotone.cli.main import commands
 from isotone.core.errors import IsotoneError
 
 WITHIN_S = 60.0
+# The ports that the guides name: those that ``isotone up`` gives, for clients and for the administration.
+USUAL = {"d1": (4803, 4810), "d2": (4813, 4820), "d3": (4823, 4830)}
 
 
 def isotone(*arguments: str, stdin: str = "") -> Result:
@@ -106,3 +109,11 @@ class Running:
     def is_together(self) -> bool:
         """Whether all are in one daemon view, as each of them says."""
         return all(self.members(name) == sorted(self.daemons) for name in self.daemons)
+
+    def placed(self, text: str) -> str:
+        """A text of the guides with this cluster's ports; all at once, for one of these may begin as one of theirs."""
+        mine: dict[str, str] = {}
+        for name, (port, admin) in USUAL.items():
+            mine[f"127.0.0.1:{port}"] = self.daemons[name]["address"]
+            mine[f"127.0.0.1:{admin}"] = self.admin(name)
+        return re.sub(r"127\.0\.0\.1:\d+", lambda place: mine.get(place[0], place[0]), text)

@@ -9,30 +9,21 @@ from pathlib import Path
 import pytest
 
 from isotone.daemon.admin.metric_table import METRICS
-from tests.cli.running import Running, isotone, wait_until
+from tests.cli.running import USUAL, Running, isotone, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = (ROOT / "docs" / "guide" / "operating.md").read_text(encoding="utf-8")
-USUAL = {"d1": (4803, 4810), "d2": (4813, 4820), "d3": (4823, 4830)}
 
 
 def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
 
 
-def placed(text: str, cluster: Running) -> str:
-    """With the ports of this cluster instead of those that the page names."""
-    for name, (port, admin) in USUAL.items():
-        text = text.replace(f"127.0.0.1:{admin}", cluster.admin(name))
-        text = text.replace(f"127.0.0.1:{port}", cluster.daemons[name]["address"])
-    return text
-
-
 @pytest.mark.parametrize("number", range(len(blocks("sh"))))
 def test_commands_run(cluster: Running, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ISOTONE_ADMIN", cluster.admin("d1"))
     monkeypatch.setenv("ISOTONE_ADDRESS", cluster.clients)
-    for line in placed(blocks("sh")[number], cluster).splitlines():
+    for line in cluster.placed(blocks("sh")[number]).splitlines():
         words = shlex.split(line)
         assert words[0] == "isotone"
         result = isotone(*words[1:])
@@ -44,7 +35,7 @@ def test_examples_run(cluster: Running) -> None:
     examples = blocks("python")
     assert examples
     for example in examples:
-        exec(compile(placed(example, cluster), "operating.md", "exec"), {})
+        exec(compile(cluster.placed(example), "operating.md", "exec"), {})
 
 
 def test_the_table_of_metrics_is_that_of_the_code() -> None:

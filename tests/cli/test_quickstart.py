@@ -11,21 +11,12 @@ import pytest
 from tests.cli.running import Running, isotone, wait_until
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide"
-PORTS = {"d1": (4803, 4810), "d2": (4813, 4820), "d3": (4823, 4830)}
 
 
 def blocks(name: str) -> list[tuple[str, str]]:
     """Language and text of each."""
     text = (GUIDE / f"{name}.md").read_text(encoding="utf-8")
     return re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-
-
-def placed(text: str, cluster: Running) -> str:
-    """With the ports of this cluster instead of those that the page names."""
-    for name, (port, admin) in PORTS.items():
-        text = text.replace(f"127.0.0.1:{admin}", cluster.admin(name))
-        text = text.replace(f"127.0.0.1:{port}", cluster.daemons[name]["address"])
-    return text
 
 
 def is_cut(cluster: Running) -> bool:
@@ -41,10 +32,10 @@ def test_the_quickstart(cluster: Running, monkeypatch: pytest.MonkeyPatch, capsy
         if kind == "text":
             assert text == "isotone up 3 --sites 2\n", "what the fixture runs"
         elif kind == "python":
-            exec(compile(placed(text, cluster), "quickstart.md", "exec"), {"__name__": "quickstart"})
+            exec(compile(cluster.placed(text), "quickstart.md", "exec"), {"__name__": "quickstart"})
             assert "alice: good-bye" in capsys.readouterr().out
         else:
-            for line in placed(text, cluster).splitlines():
+            for line in cluster.placed(text).splitlines():
                 words = shlex.split(line)
                 result = isotone(*words[1:])
                 expected = 1 if words[1] == "explain" else 0  # the answer is: it is excluded
