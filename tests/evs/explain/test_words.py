@@ -8,9 +8,10 @@ from typing import cast
 import pytest
 
 from isotone.core.services import Service
-from isotone.evs.explain import Wait
+from isotone.evs.explain import Wait, words
 from isotone.evs.explain.views import _recovering
 from isotone.evs.explain.words import listed, span
+from isotone.evs.membership.node import Node
 from isotone.evs.stack import Stack
 from tests.evs.explain.house import House
 
@@ -68,3 +69,16 @@ def test_a_recovery_waits_for_what_has_to_come_or_to_be_sent(
 
 def test_a_list_of_nobody() -> None:
     assert listed([]) == "nobody" and listed(["a", "b"]) == "a, b"
+
+
+@pytest.mark.parametrize(("late_us", "told"), [(0, False), (1, True)])
+def test_probes_are_unanswered_once_their_answer_is_late(
+    late_us: int, told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = SimpleNamespace(answer_within_us=5_000)
+    report = SimpleNamespace(
+        suspected=(), silent_us=90_000, unanswered_us=5_000 + late_us, limits=limits, suspected_in_us=None
+    )
+    monkeypatch.setattr(words, "peer_report", lambda node, name, at: report)
+    text, at = words.silence_of(cast(Node, None), "b", 0)
+    assert (text.startswith("b was heard 90 ms ago"), "unanswered" in text, at) == (True, told, None)

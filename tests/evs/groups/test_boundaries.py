@@ -7,10 +7,15 @@ import pytest
 from isotone.core import boundary as b4
 from isotone.core.ids import NO_DAEMON_VIEW, ClientId, GroupViewId
 from isotone.core.services import Service
+from isotone.core.views import DaemonView
+from isotone.evs.boundary import DeliverDaemonView
 from isotone.evs.groups import Groups, GroupsSettings, Submit
 from isotone.evs.groups import roster as roster_module
 from isotone.evs.groups.roster import Roster
-from tests.evs.groups.bench import A1, A2, A3, B1, B2, D1, D2, D3, started
+from isotone.evs.ordering.large import HEAD_BYTES, PIECE_BYTES_MAX
+from isotone.evs.overlay.topology import LinkLimits, LinkProtocol, Site, Topology, make_link
+from isotone.evs.transport.view import fragment_bytes
+from tests.evs.groups.bench import A1, A2, A3, B1, B2, D1, D2, D3, started, view_id
 
 ID = GroupViewId(NO_DAEMON_VIEW)
 
@@ -96,3 +101,16 @@ def test_a_disconnect_is_told_to_others_only_if_they_can_know_of_the_session() -
     bench.ask(A1, b4.Disconnect())
     (submit,) = [each for each in bench.actions if isinstance(each, Submit)]
     assert [draft.service for draft in submit.drafts] == [Service.AGREED]
+
+
+def test_a_piece_of_a_large_message_fits_into_a_fragment_of_the_overlay_with_its_head() -> None:
+    """The slowest link says how large a fragment may be; without links it is a bundle."""
+    bench = started(A1)
+    assert bench.groups.desk.piece_bytes == PIECE_BYTES_MAX
+    sites = (Site("s", ("d1",), "d1"), Site("t", ("d2",), "d2"))
+    slow = make_link("s", "t", 1, LinkProtocol.HOP, LinkLimits(2_000_000, 10_000))
+    topology = Topology(sites, (slow,))
+    bench.signal(2, D1)
+    view = DaemonView(view_id(2), (D1, D2), (D1,))
+    bench.groups.on_daemon_view(DeliverDaemonView(view, topology, 1, 0), 0)
+    assert bench.groups.desk.piece_bytes + HEAD_BYTES == fragment_bytes(topology) < PIECE_BYTES_MAX

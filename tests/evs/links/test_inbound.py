@@ -95,3 +95,16 @@ def test_many_at_once_are_as_one_by_one(seed: int) -> None:
     assert together.knows() == alone.knows()
     if seed % 3 == 0:
         assert together.packets.through == len(packets) and not together.inbound._unpackers[SENDER].held_bytes
+
+
+def test_a_run_of_somebody_who_is_not_of_the_ring_is_malformed() -> None:
+    """What stands in its packets would be next: only who they come from is wrong."""
+    stranger, size = 7, BODY - 20
+    packets = [
+        LONE_PART.pack(PacketKind.DATA, 0, stranger, RING, number, 0, PART, size, 3 * size, 0, (number - 1) * size)
+        + bytes(size)
+        for number in (1, 2, 3)
+    ]
+    member = Member()
+    member.hear(b"".join(packets), len(packets[0]))
+    assert (member.frames, member.packets.through, member.counters.malformed) == ([], 0, 3)

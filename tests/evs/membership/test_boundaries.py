@@ -34,6 +34,7 @@ from isotone.evs.membership.messages import (
     Join,
     Leave,
     NewMemb,
+    PlannedLink,
     Probe,
     Refer,
     Refuse,
@@ -53,7 +54,7 @@ from isotone.evs.membership.peers import Peer
 from isotone.evs.membership.reach import plan_topology
 from isotone.evs.membership.segment import DECLINED_MAX
 from isotone.evs.membership.settings import InterimViews, LinkPlan
-from isotone.evs.membership.states import Reason
+from isotone.evs.membership.states import Entered, Reason
 from isotone.evs.membership.watch import DETECTOR_TIMER, HEARD_EVERY_US, PENALTY_TIMER
 from isotone.evs.ordering.stamper import Draft
 from isotone.evs.ordering.units import UnitKind
@@ -283,6 +284,31 @@ def test_a_daemon_view_is_followed_only_upwards_and_to_smaller_coordinators() ->
     assert (solo.membership.state, solo.node.reason) == (State.SEG, Reason.STATE_TIMEOUT)
     assert solo.node.culprit == "a, m", "not even our own state came back"
     assert solo.node.failures == 0, "it was not ours"
+
+
+def test_only_a_member_that_does_not_follow_ends_an_attempt() -> None:
+    solo = Solo()
+    solo.meet(card("x"))
+    solo.fire(STATE_TIMER)
+    assert solo.membership.state is State.STATETRANS
+    about = view_name(solo.node.accepted)
+    solo.hear(Refuse(card("y"), about, "why should I"))
+    assert solo.membership.state is State.STATETRANS, "y is not asked to follow"
+    solo.hear(Refuse(card("x"), view_name(DaemonViewId(1, DaemonId("m", 1))), "no"))
+    assert solo.membership.state is State.STATETRANS, "that was about another one"
+    solo.hear(Refuse(card("x"), about, "I do not"))
+    assert solo.membership.state is State.GATHER, "there is nobody else in the site to look for"
+    assert Entered(State.SEG, Reason.REFUSED_BY_MEMBER, "x: I do not") in solo.node.entered
+
+
+@pytest.mark.parametrize("ends", [(0, 2), (2, 0), (2, 2)])
+def test_a_link_of_a_newmemb_ends_at_sites_that_are_in_it(ends: tuple[int, int]) -> None:
+    solo = Solo()
+    members = (Contact("a", 1, "r", "a.1"), Contact("m", 1, "s", "m.1"))
+    view = view_name(DaemonViewId(2, DaemonId("a", 1)))
+    link = PlannedLink(*ends, 1, False, 0, 0)
+    solo.hear(NewMemb(card("a", site="r", epoch=2), view, members, ("a", "m"), (link,), 1))
+    assert (solo.node.peers.malformed, solo.membership.state) == (1, State.OP)
 
 
 def test_a_view_that_forms_is_left_for_a_smaller_coordinators_unless_it_shall_be_delivered_first() -> None:

@@ -141,6 +141,7 @@ def test_how_far_everything_is_delivered() -> None:
     assert clear_through(agreed=7) == 7
     assert clear_through(unit(Service.AGREED, 0, 1, 9), hole={0: 2, 1: None}.get) == 9
     assert clear_through(unit(Service.AGREED, 0, 1, 9), hole={0: 1, 1: None}.get) == 4
+    assert clear_through(agreed=0, committed=0, hole={0: 1, 1: None}.get) == 0, "nothing: what is missing may be first"
 
 
 def test_a_causal_unit_waits_for_an_agreed_past_below_the_hole() -> None:

@@ -191,7 +191,11 @@ def test_what_waits_to_be_stamped_is_bounded_and_more_is_refused() -> None:
         transport.handle(Submitted(0, [draft] * (fits + 1)))
     assert transport.stamper.waiting_bytes == 180_000
     transport.handle(Submitted(0, [draft] * fits))
-    assert transport.stamper.waiting_bytes <= settings.waiting_bytes_bound
+    rest = settings.waiting_bytes_bound - transport.stamper.waiting_bytes
+    transport.handle(Submitted(0, [Draft("s", UnitKind.BUNDLE, Service.AGREED, bytes(rest))]))
+    assert transport.stamper.waiting_bytes == settings.waiting_bytes_bound, "the bound itself may wait"
+    with pytest.raises(LocalProtocolError, match="look at the room first"):
+        transport.handle(Submitted(0, [Draft("s", UnitKind.BUNDLE, Service.AGREED, b"x")]))
 
 
 def test_daemons_that_are_no_gateway_run_ahead_of_its_links_by_two_visits_at_most() -> None:
