@@ -232,6 +232,7 @@ def test_a_program_that_does_not_read_is_slow_and_a_policy_ends_it(caplog: pytes
             async for event in chat:
                 kinds.append(type(event))
                 if isinstance(event, isotone.Reconnected):
+                    assert event.code == "slow" and "bytes" in event.reason
                     break
             assert isotone.Message in kinds
             assert "most of chat" in caplog.text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -10,7 +11,8 @@ import pytest
 
 import isotone
 from isotone.client import ConnectFailed
-from isotone.testing import Cluster, Deadlock, cluster, run
+from isotone.core.errors import LocalProtocolError
+from isotone.testing import Cluster, Deadlock, NotSimulated, cluster, run
 from tests.testing.virtual import pause
 
 T = TypeVar("T")
@@ -166,3 +168,68 @@ def test_a_long_wait_that_ends_is_no_deadlock() -> None:
             assert not c.is_up("d2")
 
     play(main)
+
+
+def test_with_others_named_a_program_is_at_one_of_them_soon_after_a_crash() -> None:
+    """Alone it would look for its own daemon much longer, for with that one nothing would be missed."""
+
+    async def main(c: Cluster) -> None:
+        async with isotone.connect(c.addresses(), name="alice") as me:
+            chat = await me.join("chat")
+            at = me.id.daemon.name
+            c.crash(at)
+            began = c.now
+            again = await hear(chat, isotone.Reconnected)
+            assert me.id.daemon.name != at and 3.0 <= c.now - began < 4.0
+            assert again.code == "unreachable" and "resumed" in again.reason
+
+    play(main)
+
+
+def test_closing_ends_in_time_though_the_daemon_stands_still(caplog: pytest.LogCaptureFixture) -> None:
+    async def main(c: Cluster) -> None:
+        me = await isotone.connect(c.address("d1"), name="alice")
+        chat = await me.join("chat")
+        c.pause("d1")
+        for _ in range(3):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1):
+                    while True:
+                        await chat.post(bytes(1_000))
+        began = c.now
+        await me.close()
+        assert c.now - began == pytest.approx(5.0, abs=0.01)
+
+    play(main)
+    assert "not all that was posted was taken" in caplog.text
+
+
+def test_the_deadline_of_a_call_holds_though_the_daemon_stands_still() -> None:
+    async def main(c: Cluster) -> None:
+        async with isotone.connect(c.address("d1"), name="alice") as me:
+            chat = await me.join("chat")
+            c.pause("d1")
+            began = c.now
+            with pytest.raises(isotone.client.NoAnswer, match="deadline"):
+                await chat.call(b"who is there?", deadline=0.5)
+            assert c.now - began == pytest.approx(0.5, abs=0.01)
+            c.resume("d1")
+
+    play(main)
+
+
+@pytest.mark.parametrize(
+    ("address", "tls", "words"),
+    [
+        ("unix:/nowhere", None, "create_unix_connection"),
+        ("d1:4803", True, "no TLS"),
+        ("d9:4803", None, "no daemon 'd9' in this cluster"),
+    ],
+)
+def test_what_is_not_simulated_is_said_at_once(address: str, tls: bool | None, words: str) -> None:
+    async def main(c: Cluster) -> float:
+        with pytest.raises((NotSimulated, LocalProtocolError), match=words):
+            await isotone.connect(address, name="alice", tls=tls)
+        return c.now
+
+    assert play(main) < 1.0

@@ -49,6 +49,9 @@ class Listener(Protocol):
     def on_refused(self, address: Address, reason: str) -> None:
         """The certificate or TLS of one end is nothing for the other."""
 
+    def on_impossible(self, error: BaseException) -> None:
+        """No stream can ever be opened there."""
+
     def on_broken(self, error: Exception) -> None:
         """A bug of ours: the state can no longer be trusted."""
 
@@ -70,6 +73,7 @@ class Driver:
             writable=self._on_writable,
             closed=self._on_closed,
             refused=self._on_refused,
+            impossible=self._on_impossible,
             gone=self._on_gone,
         )
         self._streams: dict[int, Stream] = {}
@@ -236,6 +240,9 @@ class Driver:
 
     def _on_refused(self, number: int, reason: str) -> None:
         self._listener.on_refused(self._streams[number].address, reason)
+
+    def _on_impossible(self, error: BaseException) -> None:
+        self._listener.on_impossible(error)
 
     def _on_gone(self, number: int) -> None:
         self._streams.pop(number, None)

@@ -252,13 +252,16 @@ class Reconnected(msgspec.Struct, frozen=True):
     """The session ended and there is a new one: what happened in between was missed.
 
     ``unknown`` are messages that we sent to the group and did not hear. For a group its new view follows; without a
-    group, in `Session.events()`, it is about what was sent to groups that we are not in.
+    group, in `Session.events()`, it is about what was sent to groups that we are not in. ``code`` says why it ended:
+    "slow" (too much waited for us to read it), "unreachable", "shutdown" …, and ``reason`` says it in words.
     """
 
     group: str
     old_view: View | None
     new_view: View | None
     unknown: tuple[SentMessage, ...]
+    code: str = ""
+    reason: str = ""
 
 
 GroupEvent = Message | View | Transitional | SelfLeave | Slow | Reconnected

@@ -60,7 +60,7 @@ class Owner(Protocol):
     def on_turn(self) -> None:
         """All of one turn was said."""
 
-    def on_session_over(self, session: ClientSession, reason: str, *, all_taken: bool) -> None:
+    def on_session_over(self, session: ClientSession, code: str, reason: str, *, all_taken: bool) -> None:
         """The session ended; there may be another."""
 
     def on_over(self, error: ClientError) -> None:
@@ -96,6 +96,7 @@ class Link:
         self._refused: dict[Address, str] = {}  # where TLS came to nothing, and why
         self._said = ""  # why the last session ended, as the log has it
         self._parted: asyncio.Future[None] | None = None  # who waits for the parting
+        self.impossible: BaseException | None = None  # why no stream can be opened here
 
     # --- to look at ------------------------------------------------------------------------------------------------
 
@@ -140,6 +141,9 @@ class Link:
 
     def _session_settings(self) -> ClientSettings:
         settings = self._endpoint.settings.session
+        if len(self._endpoint.addresses) > 1:
+            resume_us = int(self._endpoint.settings.resume_within_s * MICROSECONDS)
+            settings = msgspec.structs.replace(settings, resume_within_us=min(settings.resume_within_us, resume_us))
         if self.state is State.OPENING:
             return settings
         left_us = int(max(0.0, self._left_s()) * MICROSECONDS) + 1
@@ -156,11 +160,11 @@ class Link:
 
     # --- the end ---------------------------------------------------------------------------------------------------
 
-    async def part(self) -> None:
+    async def part(self, due: float) -> None:
         """Close the session: wait a little for the daemon to take what was sent before."""
         if self.is_connected and self._parted is None:
             self._parted = self._loop.create_future()
-            timer = self._loop.call_later(self._endpoint.settings.close_within_s, self._end_parting)
+            timer = self._loop.call_at(due, self._end_parting)
             try:
                 self.driver.ask(b4.Disconnect())
                 await self._parted
@@ -180,7 +184,7 @@ class Link:
             self._again.cancel()
         if self._driver is not None and self.session.life is not Life.ENDED:
             self.driver.shut()
-            self._owner.on_session_over(self.session, str(error), all_taken=False)
+            self._owner.on_session_over(self.session, "closed", str(error), all_taken=False)
         self._end_parting()
         self._owner.on_over(error)
 
@@ -228,6 +232,11 @@ class Link:
     def _refusals(self) -> str:
         return "; ".join(f"{address}: {reason}" for address, reason in self._refused.items())
 
+    def on_impossible(self, error: BaseException) -> None:
+        """Trying again would not help."""
+        self.impossible = error
+        self.shut(ConnectFailed("impossible", str(error)))
+
     def on_broken(self, error: Exception) -> None:
         """A bug of ours."""
         logger.error("the session of %s is broken", self._endpoint.name, exc_info=error)
@@ -238,7 +247,7 @@ class Link:
         if before is State.OVER:
             return
         if before is State.OPEN:
-            self._owner.on_session_over(self.session, ended.reason, all_taken=code is EndCode.ASKED)
+            self._owner.on_session_over(self.session, code.value, ended.reason, all_taken=code is EndCode.ASKED)
             self._lost_at = self._loop.time()
         assert self._driver is not None
         self._old = [each for each in (*self._old, self._driver) if each.is_closing]

@@ -8,6 +8,7 @@ Implements: [Spread 3.2], the interface of the client library; [Spread 2.2.1], s
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
@@ -30,6 +31,7 @@ from isotone.core.ids import ClientId, Stamp
 from isotone.core.names import check_group_name, is_private_group
 from isotone.core.services import Service
 
+logger = logging.getLogger("isotone.client")
 WARN_S = 60.0
 """So often, at most, a program that does not read is mentioned in the log."""
 
@@ -267,10 +269,14 @@ class Session:
         try:
             content = numbered(call.number, as_bytes(body))
             parcel = self._parcel((group,), (content,), service, types=(type,), confirm=False, flags=CALL)
-            await self._sending.send_one(parcel, self._due(deadline))
+            due = self._loop.time() + deadline
+            async with asyncio.timeout_at(due):  # what became of the call itself is not waited for any longer
+                await self._sending.send_one(parcel, due)
             await self._sending.wait(done)
         except (NotSent, UnknownFate) as error:
             raise NoAnswer(error.reason, call.collected()) from error
+        except TimeoutError:
+            raise NoAnswer("deadline", call.collected()) from None
         finally:
             timer.cancel()
             self._hearing.calls.end(call)
@@ -313,6 +319,8 @@ class Session:
         except BaseException:
             self._link.shut(Closed("the session was closed"))
             await self._link.gone()
+            if self._link.impossible is not None:
+                raise self._link.impossible from None
             raise
 
     async def close(self) -> None:
@@ -321,10 +329,7 @@ class Session:
             self._closing = self._loop.create_future()
             try:
                 if self._link.state is State.OPEN:
-                    self._pressure.release()
-                    if not self._sending.flush():
-                        await self._sending.room()
-                    await self._link.part()
+                    await self._part()
             finally:
                 self._link.shut(Closed("the session was closed"))
                 for task in list(self._tasks):
@@ -333,6 +338,17 @@ class Session:
         elif not self._closing.done():
             await asyncio.shield(self._closing)
         await self._link.gone()
+
+    async def _part(self) -> None:
+        """Wait for the daemon to take what was sent and posted before, but not for ever."""
+        due = self._loop.time() + self._endpoint.settings.close_within_s
+        self._pressure.release()
+        try:
+            if not self._sending.flush():
+                await self._sending.room(due)
+        except ClientError as error:
+            logger.warning("%s is closed, and not all that was posted was taken: %s", self.name, error)
+        await self._link.part(due)
 
     async def __aenter__(self) -> Session:
         return self

@@ -20,6 +20,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of private messages and notices for a program that never looked at `Session.events()`; the oldest go."""
     reconnect_within_s: float = 300.0
     """How long to look for a daemon for the next session after one ended; 0: never."""
+    resume_within_s: float = 3.0
+    """How long to look for the daemon of a session whose stream broke, when others are named too; then one of them
+    opens another session, and what happened in between is missed. Nothing is missed with the old one."""
     pause_max_s: float = 2.0
     """Between two attempts to open it."""
     close_within_s: float = 5.0
@@ -30,5 +33,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not 0 < self.inbox_bytes_max <= self.overrun_bytes_max:
             raise LocalProtocolError("overrun_bytes_max is at least inbox_bytes_max, which is above 0")
-        if min(self.reconnect_within_s, self.pause_max_s, self.close_within_s, self.private_unread_max) < 0:
+        times = (self.reconnect_within_s, self.resume_within_s, self.pause_max_s, self.close_within_s)
+        if min(*times, self.private_unread_max) < 0:
             raise LocalProtocolError("times and bounds are not negative")

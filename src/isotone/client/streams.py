@@ -34,6 +34,7 @@ class Told:
         writable: Callable[[int], None],
         closed: Callable[[int, str], None],
         refused: Callable[[int, str], None],
+        impossible: Callable[[BaseException], None],
         gone: Callable[[int], None],
     ) -> None:
         self.opened = opened
@@ -42,6 +43,8 @@ class Told:
         self.closed = closed
         self.refused = refused
         """Said before ``closed``: TLS is why, and it would be again."""
+        self.impossible = impossible
+        """Instead of ``closed``: this loop does not open such streams, as that of simulated clusters."""
         self.gone = gone
 
 
@@ -85,8 +88,9 @@ class Stream(asyncio.Protocol):
         return self
 
     def _on_attempted(self, attempt: asyncio.Task[None]) -> None:
-        if not attempt.cancelled():
-            attempt.result()
+        error = None if attempt.cancelled() else attempt.exception()
+        if error is not None:
+            self._told.impossible(error)
         if self._transport is None:
             self._closing = True
             self._told.gone(self.number)

@@ -66,6 +66,10 @@ class _Session:
         """Another address may do; if none does, the session ends with its reason."""
         log.warning("the daemon at %s and this process do not accept each other: %s", address, reason)
 
+    def on_impossible(self, error: BaseException) -> None:
+        """This loop opens no such streams."""
+        self._service.on_broken(error)
+
     def on_broken(self, error: Exception) -> None:
         """A bug of ours."""
         self._service.on_broken(error)
@@ -188,7 +192,7 @@ class SessionService:
                 self.waiting_bytes -= len(request.bundle.payload)
         session.queue.clear()
 
-    def on_broken(self, error: Exception) -> None:
+    def on_broken(self, error: BaseException) -> None:
         """The state of a session can no longer be trusted."""
         if self._port is not None:
             self._port.on_broken(f"a session failed: {error!r}", error)
