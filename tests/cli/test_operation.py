@@ -106,6 +106,11 @@ def test_a_wrong_name_of_a_group_needs_no_daemon_to_be_told(tmp_path: Path) -> N
 def test_a_port_of_clients_is_not_one_of_administration(cluster: Running) -> None:
     result = isotone("status", "--address", cluster.clients)
     assert result.exit_code == 3
+    assert "no administration answers" in result.stderr and "looks like a port for clients" in result.stderr
+    assert result.stderr.isascii() and result.stderr.strip().isprintable()
+    wrong = isotone("group", "recv", "room", "--timeout", "1", "--address", cluster.admin("d1"))
+    assert wrong.exit_code == 3
+    assert "no attempt was made" not in wrong.stderr and cluster.admin("d1") in wrong.stderr
 
 
 def test_explanations(cluster: Running) -> None:

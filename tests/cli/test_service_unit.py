@@ -19,6 +19,14 @@ def value(key: str) -> str:
     return str(found[0])
 
 
+def test_a_command_prints_it_and_the_alerts() -> None:
+    runner = CliRunner()
+    assert runner.invoke(commands, ["daemon", "ops", "unit"]).stdout == UNIT
+    alerts = runner.invoke(commands, ["daemon", "ops", "alerts", "--path"]).stdout.strip()
+    assert Path(alerts) == ROOT / "ops" / "alerts.yml"
+    assert runner.invoke(commands, ["daemon", "ops", "nonsense"]).exit_code == 2
+
+
 def test_readiness_watchdog_reload_and_stop_are_the_daemons_own() -> None:
     assert value("Type") == "notify"
     assert int(value("WatchdogSec")) > 0

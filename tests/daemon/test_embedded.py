@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from pathlib import Path
 
 import pytest
 
 import isotone
 from isotone.core.errors import InputError, MachineError
+from isotone.daemon.composition import Hooks
 from isotone.daemon.embedded import node
 from isotone.daemon.node import Phase
+from isotone.daemon.security.access import Access
 from tests.daemon.local_cluster import DEADLINE_S
 
 
@@ -46,6 +49,27 @@ def test_two_in_one_process_find_each_other_and_keep_their_state(tmp_path: Path)
             assert again.me.incarnation == 2
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("address", "hooks", "told"),
+    [
+        ("127.0.0.1:0", None, []),
+        ("0.0.0.0:0", None, ["daemons talk without keys", "clients connect without saying who they are"]),
+        ("0.0.0.0:0", Hooks(admit=Access(anonymous=False).admit), ["daemons talk without keys"]),
+    ],
+)
+def test_what_is_open_to_a_network_is_warned_of(
+    address: str, hooks: Hooks | None, told: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with node(address=address, hooks=hooks):
+            pass
+
+    with caplog.at_level(logging.WARNING, "isotone.daemon"):
+        asyncio.run(main())
+    warnings = [record.getMessage() for record in caplog.records if " at " in record.getMessage()]
+    assert len(warnings) == len(told) and all(text in line for text, line in zip(told, warnings))
 
 
 def test_what_is_wrong_is_said_at_once(tmp_path: Path) -> None:

@@ -119,7 +119,8 @@ def test_reload_takes_what_it_can_and_names_the_rest(tmp_path: Path) -> None:
             known = (KnownDaemon("d2", "lan", Address("127.0.0.1:9")),)
             membership = msgspec.structs.replace(before.stack.membership, known=known)
             stack = msgspec.structs.replace(before.stack, membership=membership)
-            wanted = msgspec.structs.replace(before, stack=stack, port=9, faults=True)
+            trace = msgspec.structs.replace(before.trace, directory=tmp_path / "elsewhere", age_max_s=7)
+            wanted = msgspec.structs.replace(before, stack=stack, port=9, faults=True, trace=trace)
 
             async def read() -> tuple[NodeSettings, list[str]]:
                 return wanted, ["the access list changed"]
@@ -127,12 +128,18 @@ def test_reload_takes_what_it_can_and_names_the_rest(tmp_path: Path) -> None:
             node.read_settings = read
             said = await node.reload()
             assert "d2" in node.stack.membership.node.peers.by_name
-            assert said[1:] == ["faults: enabled", "port changed: that needs a restart", "the access list changed"]
+            restart = ["port changed: that needs a restart", "trace.directory changed: that needs a restart"]
+            assert said[1:] == ["faults: enabled", *restart, "the access list changed"]
+            assert await node.reload() == [*restart, "the access list changed"], "it still runs as it did"
+            recorded = node.shell.recording.settings
+            assert (recorded.directory, recorded.age_max_s) == (before.trace.directory, 7)
+            assert node.settings.port == before.port
             node.set_fault_rules([{"daemon": "d2", "cut": True}])
             assert node.fault_rules()
             wanted = before
             said = await node.reload()
-            assert "d2 removed" in said[0] and said[1] == "faults: not enabled any more, and healed"
+            assert "d2 removed" in said[0]
+            assert said[1:] == ["faults: not enabled any more, and healed", "the access list changed"]
             assert node.fault_rules() is None
             with pytest.raises(InputError, match="not enabled"):
                 node.set_fault_rules([])

@@ -39,7 +39,7 @@ def run(*arguments: str | Path, cwd: Path = ROOT) -> str:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """From a copy, so that nothing is written beside the source."""
     copy, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
-    listed = run("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "src", "pyproject.toml")
+    listed = run("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "src", "ops", "pyproject.toml")
     for name in filter(None, listed.split("\0")):
         if (ROOT / name).is_file():
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
@@ -53,6 +53,7 @@ def test_the_wheel_has_the_package_and_nothing_else(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert "isotone/py.typed" in names
     assert "isotone/daemon/node.py" in names
+    assert {"isotone/ops/isotone@.service", "isotone/ops/alerts.yml"} <= set(names)
     assert not [name for name in names if not re.match(r"isotone(-[^/]+\.dist-info)?/", name)]
     assert not [name for name in names if "__pycache__" in name]
 
@@ -64,6 +65,8 @@ def test_it_works_in_a_clean_environment(wheel: Path, tmp_path: Path) -> None:
     constraints = ROOT / "constraints.txt"
     pip = [sys.executable, "-m", "pip", "--python", python]
     run(*pip, "install", "--quiet", "--constraint", constraints, wheel, cwd=tmp_path)
+    unit = run(home / "bin" / "isotone", "daemon", "ops", "unit", cwd=tmp_path)
+    assert unit == (ROOT / "ops" / "isotone@.service").read_text(encoding="utf-8")
     assert "uvloop" not in (installed := run(*pip, "list", "--format=freeze")) and "pyarrow" not in installed
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     program = re.findall(r"^```python\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)[0]

@@ -56,8 +56,10 @@ class AdminClient:
         if status in accept:
             return answer
         reason = answer.get("error") or answer.get("reason") or f"status {status}"
-        if status in (401, 403):
+        if status == 401:
             raise InputError(f"{self.address} refuses: {reason}; --credential-file names a file with a credential")
+        if status == 403:
+            raise InputError(f"{self.address} refuses: {reason}")
         raise (InputError if 400 <= status < 500 else MachineError)(f"{self.address}: {reason}")
 
     def _exchange(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
@@ -69,6 +71,13 @@ class AdminClient:
             connection.request(method, path, body or None, dict(headers))
             response = connection.getresponse()
             return response.status, response.read(ANSWER_BYTES_MAX)
+        except (http.client.BadStatusLine, http.client.UnknownProtocol, http.client.LineTooLong) as error:
+            if isinstance(error, OSError):  # it closed the stream, and said nothing
+                raise MachineError(f"{self.address} closed the connection without an answer") from error
+            raise MachineError(
+                f"no administration answers at {self.address}: what does is no HTTP, so this looks like a port for \
+clients; give the administration port (admin_port, usually {DEFAULT_ADDRESS.rpartition(':')[2]})"
+            ) from error
         except (OSError, http.client.HTTPException) as error:
             why = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise MachineError(

@@ -16,12 +16,16 @@ from typing import Any, NoReturn
 
 import click
 
-from isotone.core.errors import InputError, LocalProtocolError, MachineError
+from isotone.core.errors import InputError, IsotoneError, LocalProtocolError, MachineError
 
 EXIT_VIOLATION = 1
 EXIT_INPUT = 2
 EXIT_MACHINE = 3
 EXIT_INTERRUPTED = 130
+
+
+class BadAnswer(IsotoneError):
+    """All went as it should, and the answer is bad: a message was not delivered. Commands end with exit code 1."""
 
 
 class CommandGroup(click.Group):
@@ -62,6 +66,8 @@ class CommandGroup(click.Group):
             sys.exit(EXIT_INPUT)
         except (InputError, LocalProtocolError) as error:
             _end(str(error), EXIT_INPUT)
+        except BadAnswer as error:
+            _end(str(error), EXIT_VIOLATION)
         except MachineError as error:
             _end(str(error), EXIT_MACHINE)
         except BrokenPipeError:  # of help texts; results have their own way to bear it

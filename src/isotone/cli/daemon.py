@@ -16,6 +16,7 @@ from isotone.core.errors import InputError, MachineError
 SETTINGS = "isotone.cli.daemon_settings"
 PR_SET_PDEATHSIG = 1  # of Linux
 LAZY = {name: f"{SETTINGS}:{name}_command" for name in ("check", "show", "convert", "keygen")}
+LAZY |= {"ops": "isotone.cli.daemon_ops:ops_command"}
 
 
 @click.group("daemon", cls=CommandGroup, lazy=LAZY, invoke_without_command=True)

@@ -11,14 +11,20 @@ from typing import Any, TypeVar
 import click
 
 from isotone.cli.admin_client import read_credential
-from isotone.cli.command_group import CommandGroup
+from isotone.cli.command_group import BadAnswer, CommandGroup
 from isotone.cli.group_work import CONNECT_WITHIN_S, Caller, chat, flood, ping, receive, send
 from isotone.cli.output import json_option, print_json, results
-from isotone.core.errors import InputError, MachineError
+from isotone.client.asking import sending_service
+from isotone.client.errors import ClientError, ConnectFailed, Disconnected, NotSent, Refused, Unconfirmed
+from isotone.core.errors import InputError, IsotoneError, MachineError
 from isotone.core.names import check_group_name
 from isotone.core.services import Service
 
 DEFAULT_ADDRESS = "127.0.0.1:4803"
+REFUSALS = ("refused", "certificate", "protocol", "version")
+"""Why there is no session, where trying again makes no sense."""
+UNCERTAIN = ("transitional", "disconnected", "deadline", "left")
+"""Why a message is not confirmed that was permitted."""
 SERVICES = [service.name.lower() for service in Service]
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -80,7 +86,9 @@ def service_option(command: Command) -> Command:
 @group_commands.command("send")
 @click.argument("group", callback=_named)
 @click.argument("texts", nargs=-1)
-@service_option
+@click.option(
+    "--service", type=click.Choice(SERVICES), help="Which promises it gets (default: agreed, confirmed safe)."
+)
 @click.option("--confirm", is_flag=True, help="Wait until it is safe everywhere; only that is an acknowledgement.")
 @click.option("--type", "kind", type=click.IntRange(0, 65_535), default=0, show_default=True)
 @click.option("--timeout", type=click.FloatRange(0.01), default=30.0, show_default=True, metavar="SECONDS")
@@ -90,7 +98,7 @@ def send_command(
     *,
     group: str,
     texts: tuple[str, ...],
-    service: str,
+    service: str | None,
     confirm: bool,
     kind: int,
     timeout: float,
@@ -102,11 +110,13 @@ def send_command(
     \b
     Examples:
       isotone group send room hello
-      date | isotone group send room --service safe --confirm --json
+      date | isotone group send room --confirm --json
+
+    Exit codes: 0 fine, 1 not taken or not confirmed, 2 wrong usage or refused, 3 no daemon answers.
     """
+    chosen = sending_service(None if service is None else Service[service.upper()], confirm=confirm)
     bodies = [text.encode() for text in texts] or [line.rstrip("\n").encode() for line in sys.stdin]
-    work = send(_caller(who, timeout / 2), group, bodies, Service[service.upper()], confirm=confirm, kind=kind)
-    report = _run(work, timeout)
+    report = _run(send(_caller(who, timeout / 2), group, bodies, chosen, confirm=confirm, kind=kind), timeout)
     if as_json:
         print_json(report)
     else:
@@ -223,7 +233,6 @@ def _caller(who: dict[str, Any], within_s: float = CONNECT_WITHIN_S) -> Caller:
 
 def _run(work: Awaitable[_T], timeout: float | None) -> _T:
     """Do it, with the errors of a client as commands tell them."""
-    from isotone.client.errors import ClientError, ConnectFailed
 
     async def within() -> _T:
         async with asyncio.timeout(timeout):
@@ -231,11 +240,19 @@ def _run(work: Awaitable[_T], timeout: float | None) -> _T:
 
     try:
         return asyncio.run(within())
-    except ConnectFailed as error:
-        code = getattr(error.code, "value", error.code)
-        kind = InputError if code in ("refused", "certificate", "protocol", "version") else MachineError
-        raise kind(str(error)) from error
-    except TimeoutError as error:
-        raise MachineError(f"not done within {timeout:g} seconds") from error
+    except TimeoutError as error:  # with a session: to open one it has less time
+        raise BadAnswer(f"not done within {timeout:g} seconds") from error
     except ClientError as error:
-        raise MachineError(str(error)) from error
+        raise _told_as(error)(str(error)) from error
+
+
+def _told_as(error: ClientError) -> type[IsotoneError]:
+    """What was refused, what was not delivered, and what is wrong with the daemon have different exit codes."""
+    match error:
+        case Refused() | NotSent():
+            return InputError
+        case Unconfirmed():
+            return BadAnswer if error.reason in UNCERTAIN else InputError
+        case ConnectFailed() | Disconnected():
+            return InputError if getattr(error.code, "value", error.code) in REFUSALS else MachineError
+    return MachineError

@@ -38,7 +38,9 @@ class Caller(msgspec.Struct, frozen=True):
 
     def session(self) -> Connecting:
         """A session, to be entered."""
-        within = ClientSettings(connect_within_us=int(self.connect_within_s * 1_000_000))
+        within_us = int(self.connect_within_s * 1_000_000)
+        attempt_us = min(ClientSettings().attempt_us, within_us // (len(self.addresses) + 1))  # so each is tried once
+        within = ClientSettings(connect_within_us=within_us, attempt_us=attempt_us)
         return connect(
             list(self.addresses),
             name=self.name or None,
@@ -91,7 +93,6 @@ async def send(
     async with caller.session() as me:
         if confirm:  # only members hear what they send, and so when it is safe
             await me.join(group)
-            service = Service.SAFE
         for body in bodies:
             stamp = await me.send(group, body, service=service, type=kind, confirm=confirm)
     told = f" up to {stamp}" if stamp is not None else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -78,9 +79,21 @@ def _tell_and_wait(cluster: LocalCluster, as_json: bool) -> bool:
         _introduce(results(), cluster)
     if not as_json and results().is_terminal:
         _show_live(cluster)
-    while any(daemon.ended is None for daemon in cluster.daemons):
+    ended: dict[str, int] = {}
+    while len(ended) < len(cluster.daemons):
+        for line in _news(cluster, ended):
+            click.echo(line, err=True)  # standard output is for the description
         time.sleep(LOOK_EVERY_S)
     return True
+
+
+def _news(cluster: LocalCluster, ended: dict[str, int]) -> Iterator[str]:
+    """Of daemons that ended since the last look; ``ended`` keeps them."""
+    for daemon in cluster.daemons:
+        name, code = daemon.place.name, daemon.ended
+        if code is not None and name not in ended:
+            ended[name] = code
+            yield f"isotone: daemon {name} ended with {code}; its log: {daemon.log}; {_again(daemon)}"
 
 
 def description(cluster: LocalCluster) -> dict[str, object]:
@@ -125,11 +138,15 @@ def _show_live(cluster: LocalCluster) -> None:
 
 def _row(daemon: LocalDaemon) -> tuple[str, dict[str, object] | None, str]:
     if daemon.ended is not None:
-        return daemon.place.name, None, f"ended with {daemon.ended}; again: {' '.join(daemon.command[1:])}"
+        return daemon.place.name, None, f"ended with {daemon.ended}; {_again(daemon)}"
     try:
         return daemon.place.name, daemon.admin.get("/status"), ""
     except IsotoneError:
         return daemon.place.name, None, ""
+
+
+def _again(daemon: LocalDaemon) -> str:
+    return f"again: {' '.join(daemon.command[1:])}"
 
 
 def _note(text: str, as_json: bool) -> None:

@@ -6,22 +6,28 @@ application that wants no other process to look after then needs none.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+import logging
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
 
 from isotone.core.contract import Address
-from isotone.daemon.addresses import split_address
+from isotone.daemon.addresses import UNIX, split_address
 from isotone.daemon.composition import Hooks
 from isotone.daemon.node import Node
 from isotone.daemon.node_settings import NodeSettings, TraceSettings
+from isotone.daemon.settings.addresses import is_loopback
+from isotone.daemon.settings.security_rules import CLIENTS_ARE_OPEN, DAEMONS_ARE_OPEN
 from isotone.evs.membership import KnownDaemon
+from isotone.evs.sessions.admission import admit_all
 from isotone.evs.stack import StackSettings
 from isotone.trace.writer import Level
 
 SITE = "lan"
+
+log = logging.getLogger("isotone.daemon")
 
 
 @asynccontextmanager
@@ -39,15 +45,29 @@ async def node(
 
     Without arguments: one machine, loopback, a port that the kernel chooses, nothing kept on disk. ``peers`` are the
     names and addresses of others; ``state`` makes it the same daemon at the next start; ``trace`` records everything.
-    Full settings take the place of all of these.
+    Full settings take the place of all of these. At another address than loopback it is as open as the ``hooks`` leave
+    it, and warns of that.
     """
     daemon = Node(settings or _settings(name, address, peers, state, trace), hooks)
     await daemon.start()
+    for warning in _open_doors(daemon):
+        log.warning("daemon %s at %s: %s", daemon.name, daemon.address, warning)
     try:
         await daemon.ready()
         yield daemon
     finally:
         await daemon.stop("the program is done with it")
+
+
+def _open_doors(daemon: Node) -> Iterator[str]:
+    """What a settings file is warned of too."""
+    places = [daemon.settings.host, *(split_address(each)[0] for each in daemon.addresses if not each.startswith(UNIX))]
+    if all(is_loopback(place) for place in places):
+        return
+    if daemon.hooks.guard is None:
+        yield DAEMONS_ARE_OPEN
+    if daemon.hooks.admit is admit_all:
+        yield CLIENTS_ARE_OPEN
 
 
 def _settings(

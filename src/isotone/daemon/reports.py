@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("isotone.daemon")
 
-_LIVE = ("stack", "trace", "faults")  # fields of the settings of which something can change at run time
-
 
 class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A daemon at a glance, the shell around its stack too."""
@@ -197,7 +195,7 @@ class Reports:
     # --- settings --------------------------------------------------------------------------------------------------
 
     def apply(self, settings: NodeSettings) -> list[str]:
-        """Take what can change at run time, and say what changed and what needs a restart."""
+        """Take what can change at run time, and say what changed and what needs a restart: that stays as it runs."""
         before, said = self.settings, []
         old = {each.name: each for each in before.stack.membership.known}
         new = {each.name: each for each in settings.stack.membership.known}
@@ -216,30 +214,34 @@ class Reports:
         if settings.faults is not before.faults:
             self.shell.enable_faults(settings.faults)
             said.append(f"faults: {'enabled' if settings.faults else 'not enabled any more, and healed'}")
-        self.shell.recording.settings = msgspec.structs.replace(
-            before.trace, bytes_max=settings.trace.bytes_max, age_max_s=settings.trace.age_max_s
-        )
-        said += [f"{field} changed: that needs a restart" for field in _fixed_differences(before, settings)]
-        self.settings = settings
-        for line in said:
-            log.info("daemon %s: reload: %s", self.me, line)
-        return said
+        self.settings = running = _taken_over(before, settings)
+        self.shell.recording.settings = running.trace
+        return said + [f"{field} changed: that needs a restart" for field in _fixed_differences(running, settings)]
 
 
-def _fixed_differences(before: NodeSettings, after: NodeSettings) -> list[str]:
-    changed = [
-        field
-        for field in NodeSettings.__struct_fields__
-        if field not in _LIVE and getattr(before, field) != getattr(after, field)
-    ]
-    if _without_known(before) != _without_known(after):
-        changed.append("timeouts or limits of the stack")
+def _taken_over(before: NodeSettings, after: NodeSettings) -> NodeSettings:
+    """What runs once the rest of the change was left for a restart."""
+    replace, wanted, trace = msgspec.structs.replace, after.stack.membership, after.trace
+    membership = replace(before.stack.membership, known=wanted.known, seeds=wanted.seeds)
+    return replace(
+        before,
+        stack=replace(before.stack, membership=membership),
+        trace=replace(before.trace, level=trace.level, bytes_max=trace.bytes_max, age_max_s=trace.age_max_s),
+        faults=after.faults,
+    )
+
+
+def _fixed_differences(running: NodeSettings, wanted: NodeSettings) -> list[str]:
+    changed = []
+    for field in NodeSettings.__struct_fields__:
+        old, new = getattr(running, field), getattr(wanted, field)
+        if old == new:
+            continue
+        if field == "trace":
+            changed += [f"trace.{key}" for key in old.__struct_fields__ if getattr(old, key) != getattr(new, key)]
+        else:
+            changed.append("timeouts or limits of the stack" if field == "stack" else field)
     return changed
-
-
-def _without_known(settings: NodeSettings) -> object:
-    membership = msgspec.structs.replace(settings.stack.membership, known=(), seeds=())
-    return msgspec.structs.replace(settings.stack, membership=membership)
 
 
 def _numbers(counters: object) -> dict[str, int]:

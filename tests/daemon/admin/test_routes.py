@@ -143,7 +143,8 @@ def test_bodies_that_make_no_sense_change_nothing(node: FakeNode, body: object) 
 def test_faults_only_where_the_settings_enable_them(node: FakeNode) -> None:
     rules = [{"kind": "cut", "daemon": "b"}]
     port = Port(node)
-    assert asked(port, "POST", "/faults", {"rules": rules})[0] == 403
+    refused, answer = asked(port, "POST", "/faults", {"rules": rules})
+    assert refused == 403 and "[faults]" in answer["error"] and "reload" in answer["error"]
     assert port.audit.acts == [("anybody", "faults", "begun"), ("anybody", "faults", "refused")]
     node.rules = []
     assert ask(node, "POST", "/faults", {"rules": rules}) == (200, {"enabled": True, "rules": rules})

@@ -19,6 +19,7 @@ from isotone.daemon.node import Node
 from isotone.daemon.security.credentials import add_credential
 from isotone.daemon.security.keys import generate_key
 from isotone.daemon.settings import DaemonSettings, load, read
+from isotone.evs.sessions.admission import Admitted, Denied
 
 ADMIN = """
 [security]
@@ -123,6 +124,52 @@ def test_a_reload_says_what_was_taken_over(tmp_path: Path) -> None:
             path.write_text(path.read_text() + '[[security.access]]\nallow = ["connect"]\n')
             assert await node.reload() == ["security.access changed"]
             assert await node.reload() == []
+
+    asyncio.run(scenario())
+
+
+def test_a_reload_compares_with_what_runs_and_says_each_change_once(tmp_path: Path) -> None:
+    path = settings_file(tmp_path, places_of(1, 1, None))
+    started = path.read_text()
+    port = load(path).daemon[0].port
+    text = started.replace(f"port = {port}", "port = 9").replace(
+        f'directory = "{tmp_path / "trace"}"', "directory = '/x'"
+    )
+    more = '[security]\naudit_file = "/x"\nrevoked = ["d7"]\n[admin]\nmetrics_open = true\n'
+    text = text.replace("share_port = true", 'share_port = true\noversize = "disconnect"').replace(
+        "[faults]", more + "[faults]"
+    )
+    restart = ["daemon d1: port", "security.audit_file", "trace.directory", "spread.oversize", "admin.metrics_open"]
+
+    async def scenario() -> None:
+        async with served(path) as (node, service):
+            path.write_text(text)
+            first, second = await node.reload(), await node.reload()
+            assert first.count("security.revoked changed") == 1
+            first.remove("security.revoked changed")
+            assert first == second == [f"{key} changed: that needs a restart" for key in restart]
+            assert node.settings.port == service.settings.daemon[0].port == port
+            assert node.trace_status().directory == node.directories()["trace"] == str(tmp_path / "trace")
+            path.write_text(started)
+            assert await node.reload() == ["security.revoked changed"]
+            assert await node.reload() == []
+
+    asyncio.run(scenario())
+
+
+def test_a_reload_takes_another_file_with_credentials(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    add_credential(old, "ada")
+    bea = add_credential(new, "ada")
+    path = settings_file(tmp_path, places_of(1, 1, None), ADMIN.format(credentials=old))
+
+    async def scenario() -> None:
+        async with served(path) as (node, service):
+            access = service.assembly.access
+            assert isinstance(access.judge_admin(bea.encode(), "look"), Denied)
+            path.write_text(path.read_text().replace(f'"{old}"', f'"{new}"'))
+            assert await node.reload() == ["security.credentials_file changed"]
+            assert isinstance(access.judge_admin(bea.encode(), "look"), Admitted)
 
     asyncio.run(scenario())
 

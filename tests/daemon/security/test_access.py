@@ -149,6 +149,29 @@ def test_what_no_rule_allows_is_refused() -> None:
     assert len(access.notes()) == 3
 
 
+def test_private_messages_need_a_pattern_for_private_names() -> None:
+    access = Access(
+        [
+            AccessRule(principals=["alice"], groups=["chat*", "#*"]),
+            AccessRule(principals=["bob"], groups=["#alice#*"]),
+            AccessRule(principals=["carol"], groups=["chat*", "*#d1"]),
+            AccessRule(principals=["dave"], groups=["*"]),
+        ]
+    )
+    sends = {
+        who: [not access.permit(who, send(name)) for name in ("#bob#d1", "#alice#d2", "#alice2#d2")]
+        for who in ("alice", "bob", "carol", "dave", "erin")
+    }
+    assert sends == {
+        "alice": [True, True, True],
+        "bob": [False, True, False],
+        "carol": [True, False, False],
+        "dave": [True, True, True],
+        "erin": [False, False, False],
+    }
+    assert access.permit("alice", Join("#bob#d1")) == "a private group cannot be joined"
+
+
 def test_who_may_not_connect_is_refused() -> None:
     access = Access([AccessRule(principals=["operator"], allow=["connect"])])
     assert isinstance(access.admit("bob", b"", PEER), Denied)

@@ -11,6 +11,7 @@ from types import CodeType
 import pytest
 from click.testing import CliRunner
 
+import isotone
 from isotone.cli.main import commands
 from isotone.client.errors import ClientError
 from isotone.core.contract import Address
@@ -22,6 +23,7 @@ from isotone.daemon.security.credentials import read_credentials
 from isotone.daemon.security.keys import Roster, parse_authority, parse_certificate, read_key
 from isotone.daemon.security.tls import server_context
 from isotone.daemon.settings import read
+from isotone.evs.sessions.admission import Admitted
 from tests.daemon.security.test_tls import Issuer
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "guide" / "security.md"
@@ -68,6 +70,37 @@ def test_all_settings_are_accepted(index: int) -> None:
     loaded = read(blocks("toml")[index])
     assert len(blocks("toml")) == 2
     assert loaded.settings.security.private_key_file or loaded.settings.security.access
+
+
+def test_with_its_access_list_members_call_and_answer_and_others_are_refused() -> None:
+    rules = read(blocks("toml")[1]).settings.security.access
+    access = Access([AccessRule(principals=each.principals, groups=each.groups, allow=each.allow) for each in rules])
+    everybody_is_alice = Hooks(admit=lambda name, credential, peer: Admitted("alice"), permit=access.permit)
+
+    async def serve(room: isotone.Group) -> None:
+        async for event in room:
+            if isinstance(event, isotone.Message) and event.is_call:
+                await event.reply(b"pong")
+
+    async def main() -> None:
+        async with (
+            asyncio.timeout(60),
+            isotone.node(hooks=everybody_is_alice) as daemon,
+            isotone.connect(daemon.address) as asking,
+            isotone.connect(daemon.address) as serving,
+        ):
+            working = asyncio.create_task(serve(await serving.join("chat")))
+            room = await asking.join("chat")
+            (answer,) = await room.call(b"ping", answers=1, deadline=30)
+            assert answer.body == b"pong"
+            working.cancel()
+            with pytest.raises(isotone.ClientError, match="may not join news"):
+                await asking.join("news")
+            with pytest.raises(isotone.ClientError, match="may not send to news"):
+                await asking.send("news", b"no")
+
+    asyncio.run(main())
+    assert access.refused == {"forbidden join": 1, "forbidden send": 1}
 
 
 def compiled(text: str) -> CodeType:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from isotone.core.contract import Address
 from isotone.daemon.settings import DaemonSettings, read
-from isotone.daemon.settings.comparison import LIVE, differences, mismatch
+from isotone.daemon.settings.comparison import LIVE, differences, mismatch, taken_over
 from isotone.evs.membership import KnownDaemon
 
 TWO = """
@@ -57,7 +57,7 @@ def test_a_changed_key_says_whether_it_needs_a_restart() -> None:
 def test_other_daemons_change_at_run_time_and_ones_own_place_does_not() -> None:
     old, new = settings(), read(TWO.replace("5000", "5005").replace('"d1"', '"d1"\nport = 7')).settings
     found = {each.key: each.needs_restart for each in differences(old, new, "d1")}
-    assert found == {"daemon d1": True, "daemon d2": False}
+    assert found == {"daemon d1: port": True, "daemon d2": False}
     (gone,) = differences(old, read('[[daemon]]\nname = "d1"\n').settings, "d1")
     assert (gone.key, gone.after, gone.needs_restart) == ("daemon d2", None, False)
     assert "becomes nothing" in str(gone)
@@ -71,6 +71,17 @@ def test_a_new_link_needs_a_restart() -> None:
 
 def test_the_same_is_no_difference() -> None:
     assert differences(settings(), settings(), "d1") == []
+
+
+def test_only_what_needs_no_restart_is_taken_over() -> None:
+    changed = TWO.replace("5000", "5005").replace('"d1"', '"d1"\nport = 7') + '[[daemon]]\nname = "d3"\nport = 9\n'
+    more = '[trace]\nlevel = "full"\ndirectory = "/else"\n[spread]\noversize = "disconnect"\n[cluster]\nname = "x"\n'
+    old, new = settings(), read(changed + "admin_port = 10\n" + more).settings
+    running = taken_over(old, new, "d1")
+    assert {each.key for each in differences(old, running, "d1")} == {"daemon d2", "daemon d3", "trace.level"}
+    left = differences(running, new, "d1")
+    assert [each.key for each in left] == ["cluster.name", "daemon d1: port", "trace.directory", "spread.oversize"]
+    assert all(each.needs_restart for each in left)
 
 
 def test_every_live_key_is_there() -> None:

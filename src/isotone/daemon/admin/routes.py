@@ -42,6 +42,7 @@ Act = Callable[[Request, str], Awaitable[tuple[str, Response]]]
 FREE = ("/health", "/ready")
 REFUSALS_MAX = 1_024
 DETAIL_MAX = 1_000
+NO_FAULTS = "faults are not enabled: write enabled = true below [faults] in the settings, and reload the daemon"
 
 
 class TraceAsked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -199,7 +200,7 @@ class Routes:
         del principal
         asked = decoded(request, FaultsAsked)
         if self._node.fault_rules() is None:
-            return "faults are not enabled", plain(403, "the settings do not enable faults: [faults] enabled = true")
+            return "faults are not enabled", plain(403, NO_FAULTS)
         self._node.set_fault_rules(asked.rules)
         return msgspec.json.encode(asked.rules).decode(), self._faults(request)
 

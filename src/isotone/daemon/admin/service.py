@@ -24,8 +24,8 @@ from isotone.daemon.node import Node
 from isotone.daemon.node_settings import NodeSettings
 from isotone.daemon.running import run
 from isotone.daemon.security import RosterChanged
-from isotone.daemon.settings import DaemonSettings, dev_notice, dev_settings, load_in_full
-from isotone.daemon.settings.comparison import differences, mismatch
+from isotone.daemon.settings import DaemonSettings, chosen_daemon, dev_notice, dev_settings, files_of, load_in_full
+from isotone.daemon.settings.comparison import differences, mismatch, taken_over
 from isotone.daemon.settings.composition import node_settings, roster_of
 from isotone.daemon.settings.discovery import Discovery, keep_looking, system_resolver
 from isotone.daemon.settings.tables import ADMIN_PORT, DEFAULT_PORT
@@ -33,8 +33,8 @@ from isotone.daemon.settings.whereabouts import listeners_of
 from isotone.evs.membership import KnownDaemon, PeersChanged
 
 NOTES_EVERY_US = 1_000_000
-OURS = ("security.", "admin.", "cluster.resolve")
-"""Keys that are taken over here; of others the node itself says what became of them."""
+OF_THE_NODE = ("daemon ", "cluster.seeds", "trace.level", "faults.enabled")
+"""Keys of which, when they are taken over, the node itself says what became of them."""
 
 log = logging.getLogger("isotone.service")
 
@@ -91,7 +91,7 @@ class Service:
 
     def __init__(self, assembly: Assembly, read: Read | None = None) -> None:
         self.assembly = assembly
-        self.settings = assembly.settings
+        self.settings = assembly.settings  # what runs; a reload takes over what can change
         self.admin: AdminServer | None = None
         self._read = read
         self._looking: asyncio.Task[None] | None = None
@@ -135,15 +135,18 @@ class Service:
         await keep_looking(discovery, tell, now=node.now, resolver=system_resolver, interval_ms=interval_ms)
 
     async def _read_again(self, node: Node) -> tuple[NodeSettings, list[str]]:
-        """The settings as they are in the file now; access list, keys and level of the log are taken at once."""
+        """What can be taken over of the file as it is now; access list, keys and level of the log are taken at once.
+
+        What needs a restart stays as it runs, and is told at every reload until the file agrees or the daemon ended.
+        """
         assert self._read is not None
-        settings, warnings = await asyncio.to_thread(self._read)
+        wanted, warnings = await asyncio.to_thread(self._read)
         warn(warnings)
-        name = self.assembly.daemon.name
-        parts = access_parts(settings, self.assembly.files)
+        name = chosen_daemon(wanted, self.assembly.daemon.name).name
+        found, settings = differences(self.settings, wanted, name), taken_over(self.settings, wanted, name)
+        parts = access_parts(settings, files_of(settings, self.assembly.daemon))
         fresh, roster = node_settings(settings, name), roster_of(settings)
         self.assembly.renew_certificate()
-        found = differences(self.settings, settings, name)
         for difference in found:
             log.info("reload", extra={"fields": {"change": str(difference)}})
         self.assembly.access.replace(*parts)
@@ -152,8 +155,8 @@ class Service:
         set_level(settings.admin.log_level)
         self.settings = settings
         self._look_up_anew(node)
-        taken = [each.key for each in found if not each.needs_restart and each.key.startswith(OURS)]
-        return fresh, [f"{key} changed" for key in taken]
+        told = [each for each in found if each.needs_restart or not each.key.startswith(OF_THE_NODE)]
+        return fresh, [f"{each.key} changed{': that needs a restart' if each.needs_restart else ''}" for each in told]
 
     def _look_up_anew(self, node: Node) -> None:
         """Other names may stand in the file now; and what a reload tells the daemon has only those without look-up."""

@@ -144,7 +144,8 @@ class Access:
         if self._is_open:
             return Admitted(entry.principal if entry is not None else ANONYMOUS)
         if entry is None:
-            return self._denied(Address("admin"), "wrong credential", "administration needs a credential")
+            text = "the credential is not known here" if credential else "administration needs a credential"
+            return self._denied(Address("admin"), "wrong credential", text)
         if not self._may(entry.principal, "admin", ""):
             denied = self._denied(Address("admin"), "forbidden admin", f"{entry.principal} may not {act}")
             return msgspec.structs.replace(denied, principal=entry.principal)

@@ -29,6 +29,8 @@ LIVE = (
     "admin.log_level",
 )
 """Keys that a running daemon takes over; all others need a restart, and so does what is its own in [[daemon]]."""
+OTHERS = "daemon"
+"""The one of them that is a table of its own."""
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,6 +91,18 @@ def differences(before: DaemonSettings, after: DaemonSettings, name: str) -> lis
     return found
 
 
+def taken_over(running: DaemonSettings, wanted: DaemonSettings, name: str) -> DaemonSettings:
+    """What the daemon of this name runs with once it took over what it can; the rest is as it was at its start."""
+    tables: dict[str, object] = {}
+    for key in LIVE:
+        table, _, field = key.partition(".")
+        if table != OTHERS:
+            taken = {field: getattr(getattr(wanted, table), field)}
+            tables[table] = msgspec.structs.replace(tables.get(table, getattr(running, table)), **taken)  # type: ignore[type-var]
+    daemons = tuple(running.daemon_named(name) or each if each.name == name else each for each in wanted.daemon)
+    return msgspec.structs.replace(running, daemon=daemons, **tables)
+
+
 def _difference(key: str, old: object, new: object) -> list[Difference]:
     if old == new:
         return []
@@ -96,14 +110,16 @@ def _difference(key: str, old: object, new: object) -> list[Difference]:
 
 
 def _daemons(before: DaemonSettings, after: DaemonSettings, name: str) -> list[Difference]:
-    """Others may come, go and move at run time; what is one's own needs a restart, but for keys."""
+    """Others may come, go and move at run time; what is one's own needs a restart, each key of it."""
     names = dict.fromkeys(each.name for each in (*before.daemon, *after.daemon))
     found = []
     for each in names:
         old, new = before.daemon_named(each), after.daemon_named(each)
-        if old != new:
-            own = each == name
-            found.append(Difference(key=f"daemon {each}", before=old, after=new, needs_restart=own))
+        if each == name and old is not None and new is not None:
+            for key in old.__struct_fields__:
+                found += _difference(f"daemon {each}: {key}", getattr(old, key), getattr(new, key))
+        elif old != new:
+            found.append(Difference(key=f"daemon {each}", before=old, after=new, needs_restart=each == name))
     return found
 
 

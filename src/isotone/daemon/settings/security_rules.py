@@ -15,7 +15,10 @@ PUBLIC_KEY = re.compile(r"x25519:[A-Za-z0-9+/]{43}=")
 AUTHORITY = re.compile(r"ed25519:[A-Za-z0-9+/]{43}=")
 CERTIFICATE = re.compile(r"isotone-cert:[A-Za-z0-9+/]{86}==")
 PATTERN = re.compile(r"[!$-~]+")
+PRIVATE = re.compile(r"\**#[!$-~]+#[!$-~]+|\**#[!$-~]*\*[!$-~]*|\*[!$-~]*#[!$-~]+")  # fits some #name#daemon
 KEYGEN = "make one with: isotone daemon keygen"
+DAEMONS_ARE_OPEN = "daemons talk without keys: everybody on their network can read, forge and take part"
+CLIENTS_ARE_OPEN = "clients connect without saying who they are"
 
 
 def is_on_one_machine(settings: DaemonSettings) -> bool:
@@ -105,9 +108,19 @@ def _access(settings: DaemonSettings) -> Iterator[Finding]:
         for key in ("principals", "groups", "allow"):
             if not getattr(rule, key):
                 yield Finding((*path, key), "an empty list fits nobody", "name some, or remove the rule")
-        for key in ("principals", "groups"):
-            for number, pattern in enumerate(getattr(rule, key)):
-                yield from _pattern(pattern, (*path, key, number))
+        for number, pattern in enumerate(rule.principals):
+            yield from _pattern(pattern, (*path, "principals", number))
+        for number, pattern in enumerate(rule.groups):
+            yield from _group(pattern, (*path, "groups", number))
+
+
+def _group(pattern: str, path: Path) -> Iterator[Finding]:
+    """Of the access list: private messages are sends to #name#daemon."""
+    if "#" not in pattern:
+        yield from _pattern(pattern, path)
+    elif not PRIVATE.fullmatch(pattern):
+        remedy = 'a private name is #name#daemon: use "#*" for all, or a pattern as in "#alice#*"'
+        yield Finding(path, f'"{pattern}" fits no name', remedy)
 
 
 def _spread(settings: DaemonSettings) -> Iterator[Finding]:
@@ -161,11 +174,10 @@ def warnings(settings: DaemonSettings) -> list[Finding]:
 def _open_doors(settings: DaemonSettings) -> Iterator[Finding]:
     security, on_one_machine = settings.security, is_on_one_machine(settings)
     if security.mode == "open" and not on_one_machine:
-        what = "daemons talk without keys: everybody on their network can read, forge and take part"
-        yield Finding(("security", "mode"), what, 'set it to "keys" when you can')
+        yield Finding(("security", "mode"), DAEMONS_ARE_OPEN, 'set it to "keys" when you can')
     if not on_one_machine and security.anonymous:
-        what = "clients connect without saying who they are"
-        yield Finding(("security", "anonymous"), what, "set it to false and add credentials_file when you can")
+        remedy = "set it to false and add credentials_file when you can"
+        yield Finding(("security", "anonymous"), CLIENTS_ARE_OPEN, remedy)
     if not on_one_machine and security.credentials_file and not security.tls_certificate_file:
         what = "credentials cross the network in clear"
         yield Finding(("security", "credentials_file"), what, "add tls_certificate_file and tls_key_file")
