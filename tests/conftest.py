@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Generator
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -16,6 +17,7 @@ settings.register_profile("explore", max_examples=2000, deadline=None, print_blo
 settings.load_profile("ci")
 
 NEEDS_ROOT = "needs root"
+PIPELINE, PIPELINE_BUDGET_S = "tests/pipeline", 240
 
 # A shell starts what runs in the background with SIGINT ignored, and children inherit that: no test could interrupt
 # one of its own.
@@ -30,6 +32,34 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=False,
         help="rewrite the expected part of scenario files with what happened; review the diff afterwards",
     )
+
+
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With ``--dist loadscope``: every test is a unit of work, but the pipeline is one and has one Spark session."""
+    if config.getvalue("dist") != "loadscope":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Together(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return PIPELINE if nodeid.startswith(f"{PIPELINE}/") else nodeid
+
+    return Together(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The pipeline first: the longest unit must not be the last to begin."""
+    items.sort(key=lambda item: not item.nodeid.startswith(f"{PIPELINE}/"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What the tests of the pipeline took, beside what they may take; a busy machine needs longer."""
+    reports = [report for found in terminalreporter.stats.values() for report in found]
+    mine = [report for report in reports if getattr(report, "nodeid", "").startswith(PIPELINE)]
+    seconds = sum(getattr(report, "duration", 0.0) for report in mine)
+    if seconds >= 1:
+        terminalreporter.write_line(f"{PIPELINE}: {seconds:.0f} s; the budget is {PIPELINE_BUDGET_S} s on two cores")
 
 
 @pytest.fixture(scope="session")

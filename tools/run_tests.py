@@ -56,7 +56,7 @@ def all_parts(pytest_arguments: list[str]) -> list[Part]:
         Part("format", [python, "-m", "ruff", "format", "--check", "."]),
         Part("types", [python, "-m", "mypy", "src", "tools"]),  # strict, by pyproject.toml
         Part("docs", [python, "tools/check_docs.py"]),
-        Part("tests", [python, "-m", "pytest", "-n", str(PROCESSES), "--dist", "worksteal", *pytest_arguments]),
+        Part("tests", [python, "-m", "pytest", "-n", str(PROCESSES), "--dist", "loadscope", *pytest_arguments]),
     ]
 
 

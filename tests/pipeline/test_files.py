@@ -10,13 +10,18 @@ from pyspark.sql import SparkSession
 from isotone.core.errors import InputError
 from isotone.pipeline.bronze import Problem, problems, read_bronze
 from isotone.pipeline.checking import Checked, check_with
+from isotone.pipeline.conformance import corel
+from isotone.pipeline.conformance.registry import COREL_CHECKED
+from isotone.pipeline.schema import STAMP
 from isotone.pipeline.silver import silver
 from isotone.spec.check import check
+from isotone.trace.corel import Reddened
 from isotone.trace.events import Connected, Gap, Recovered, Row, Truncated
 from isotone.trace.jsonl import read_jsonl, write_jsonl
 from isotone.trace.parquet import write_parquet
 from isotone.trace.reader import read
 from isotone.trace.writer import Level, TraceWriter
+from tests.pipeline.test_reading import SPOILT, spoilt
 
 TRACES = Path(__file__).parents[1] / "traces"
 Place = tuple[str, int, int, str]
@@ -78,6 +83,36 @@ def test_what_cannot_be_read_is_named_and_left_out(spark: SparkSession, tmp_path
 def test_an_empty_directory_is_the_caller_s_mistake(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no trace found"):
         check_with(spark, [tmp_path])
+
+
+def test_no_file_ends_the_job(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows of another program that no checker could bear, a record without rows, a message that has no name."""
+    for case in ("no view", "unknown service"):
+        spoilt(tmp_path, case, *SPOILT[case])
+    write_jsonl(tmp_path / "empty.jsonl", "empty", [])
+    rows = [Row("a", 1, 0, 0, Recovered("a#1")), Row("a", 1, 1, 0, Reddened("a", ("nameless",)))]
+    write_parquet(tmp_path / "nameless.parquet", "nameless", rows)
+    checked = check_with(spark, [tmp_path])
+    assert [Path(each.path).name for each in checked.problems] == ["no-view.parquet", "unknown-service.parquet"]
+    assert (checked.summary.runs, checked.summary.violations, checked.exit_code) == (4, 0, 2)
+    assert checked.summary.properties["EVS-2.5"]["not_exercised"] == 4
+    assert checked.summary.properties[COREL_CHECKED[0]]["not_judged"] == 1
+
+
+def test_replicas_with_too_many_rows_are_named(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corel, "ROWS_MAX", 1)
+    form = "run string, node string, incarnation bigint, index bigint, kind string, extra string, "
+    form += f"servers array<string>, digests array<bigint>, stamp {STAMP}"
+    rows = [("large", "a", 1, index, "white", "{}", None, None, None) for index in range(2)]
+    runs = spark.createDataFrame([("large", False, None, None)], _ABOUT)
+    with pytest.warns(UserWarning, match="'large' has 2 rows"):
+        found = corel.judge_replicas(spark.createDataFrame(rows, form), runs, 0)
+    assert found is not None
+    assert {row["state"] for row in found.collect()} == {"not_judged"}
+    assert corel.judge_replicas(spark.createDataFrame([], form), runs, 0) is None
+
+
+_ABOUT = "run string, is_lossy boolean, quiet boolean, components array<array<string>>"
 
 
 def test_the_summary_is_that_of_the_plain_engine(spark: SparkSession, tmp_path: Path) -> None:

@@ -15,9 +15,10 @@ from pyspark.sql import SparkSession
 
 from isotone.core.errors import InputError
 from isotone.pipeline.sweep_spec import Simulation, read_spec, simulations
-from isotone.pipeline.sweep_task import job_of, play_batches
+from isotone.pipeline.sweep_task import JOB, job_of, play_batches
 from isotone.pipeline.sweeping import sweep
 from isotone.sim.plan import Size
+from isotone.sim.replay import read_plan
 from isotone.sim.system import Setting
 from isotone.trace.parquet import require_pyarrow
 from isotone.trace.reader import read_runs
@@ -66,6 +67,10 @@ def test_a_sweep_is_every_combination_at_every_seed(tmp_path: Path) -> None:
         ("seeds = '9..1'", "upwards"),
         ("seeds =", "spec.toml"),
         ("stack = ['oracle']", "seeds"),
+        ("seeds = 1\nsites = ['many']", "sites"),
+        ("seeds = 1\nsends = [0]", "sends"),
+        ("seeds = 1\nsystem = ['corel']\nsites = [2]", "draws its own sites"),
+        ("seeds = 1\nlimit_s = 0", "limit_s"),
     ],
 )
 def test_a_spec_that_makes_no_sense_is_refused(tmp_path: Path, text: str, told: str) -> None:
@@ -73,18 +78,57 @@ def test_a_spec_that_makes_no_sense_is_refused(tmp_path: Path, text: str, told: 
         list(simulations(read_spec(_spec(tmp_path, text))))
 
 
+def _row_of(place: Path, simulation: Simulation) -> dict[str, Any]:
+    columns = [each.split(" ")[0] for each in JOB.split(", ")]
+    jobs = require_pyarrow().RecordBatch.from_pylist([dict(zip(columns, job_of(simulation), strict=True))])
+    [row] = next(iter(play_batches(str(place), "batch", [jobs]))).to_pylist()
+    return dict(row)
+
+
 def test_a_simulator_that_breaks_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("planted")
 
-    monkeypatch.setattr("isotone.pipeline.sweep_task.replay_seed", broken)
-    simulation = Simulation(Setting(size=Size.SMALL), 7)
-    columns = ("key", "seed", "system", "stack", "size", "faults", "nodes")
-    jobs = require_pyarrow().RecordBatch.from_pylist([dict(zip(columns, job_of(simulation), strict=True))])
-    [row] = next(iter(play_batches(str(tmp_path), "batch", [jobs]))).to_pylist()
+    monkeypatch.setattr("isotone.pipeline.sweep_task.replay", broken)
+    row = _row_of(tmp_path, Simulation(Setting(size=Size.SMALL), 7))
     assert row["state"] == "failed"
     assert "planted" in row["violations"][0]["explanation"]
     assert row["replay"] == "isotone sim replay 7 --size small"
+
+
+def test_topology_and_parameters_are_axes_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = 'seeds = 3\nsize = ["small"]\nsites = [1, "2..3"]\nsends = [20, 40]\nfault_count = [2]\nlimit_s = 77\n'
+    found = list(simulations(read_spec(_spec(tmp_path, text))))
+    assert [each.key.partition(" sites")[2] for each in found] == [
+        "=1 sends=20 fault_count=2",
+        "=1 sends=40 fault_count=2",
+        "=2..3 sends=20 fault_count=2",
+        "=2..3 sends=40 fault_count=2",
+    ]
+    rows = [_row_of(tmp_path, each) for each in (found[0], found[1])]
+    assert [row["state"] for row in rows] == ["passed", "passed"]
+    assert 20 <= rows[0]["sends"] < 40 <= rows[1]["sends"] < 200
+
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setattr("isotone.pipeline.sweep_task.replay", broken)
+    row = _row_of(tmp_path, found[0])
+    program = shlex.split(row["replay"])
+    assert program[:3] == ["isotone", "sim", "replay"]
+    plan = read_plan(Path(program[3]))  # no option says how many sites there are: the file does
+    assert {node.site for node in plan.topology.nodes} == {"s1"}
+
+
+def test_a_simulation_that_never_ends_is_broken_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def hangs(*_: object, **__: object) -> None:
+        while True:
+            pass
+
+    monkeypatch.setattr("isotone.pipeline.sweep_task.replay", hangs)
+    row = _row_of(tmp_path, Simulation(Setting(size=Size.SMALL), 7, limit_s=1))
+    assert row["state"] == "failed"
+    assert "more than 1 s of a processor" in row["violations"][0]["explanation"]
 
 
 def test_nothing_is_run_twice(spark: SparkSession, tmp_path: Path) -> None:

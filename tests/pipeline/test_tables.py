@@ -35,6 +35,23 @@ def test_one_run_is_read_alone(spark: SparkSession, tmp_path: Path) -> None:
     assert [row["value"] for row in read_table(spark, tmp_path, ["b"]).collect()] == [2]
 
 
+def test_runs_of_two_versions_are_read_together(spark: SparkSession, tmp_path: Path) -> None:
+    write_runs(tmp_path, _rows(spark, ("a", 1)))
+    later = spark.createDataFrame([("b", 2, "x")], "run string, value int, more string")
+    write_runs(tmp_path, later)
+    found = read_table(spark, tmp_path).orderBy("run").collect()
+    assert [row.asDict() for row in found] == [
+        {"run": "a", "value": 1, "more": None},
+        {"run": "b", "value": 2, "more": "x"},
+    ]
+
+
+def test_rows_of_runs_that_were_not_asked_for_are_left_out(spark: SparkSession, tmp_path: Path) -> None:
+    write_runs(tmp_path, _rows(spark, ("a", 1), ("b", 2), ("c", 3)))
+    write_runs(tmp_path, _rows(spark, ("a", 4), ("b", 5)), inputs={"a": ("x",), "c": ()})
+    assert _content(spark, tmp_path) == [("a", 4), ("b", 2)]
+
+
 @pytest.mark.parametrize("step", ["_commit", "_write_manifest"])
 def test_a_job_that_dies_leaves_what_was_there(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str

@@ -90,7 +90,7 @@ def show_with_report(directory: Path, verdicts: Verdicts) -> int:
         print_text(f"no report: {error}")
         return 0
     print_summary(results(), spark)
-    differing = compared(verdicts.whole, spark)
+    differing = compared((verdicts.whole, verdicts.settled), spark)
     same = f"the plain checkers judge the same in all {len(spark.properties)} properties"
     print_text(f"the plain checkers judge otherwise: {', '.join(differing)}" if differing else same)
     print_text(f"report: {directory / REPORT}")

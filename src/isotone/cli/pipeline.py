@@ -65,7 +65,7 @@ def run_command(*, traces: tuple[Path, ...], out: Path, master: str | None, repo
     spark = checking.session_for(traces, master)
     with progress_bar("pipeline", total=stages.STEPS + 1) as advance:
         done = stages.refresh(spark, traces, out, advance=advance)
-        summary = checking.summary_of(spark, out, traces)
+        summary = checking.summary_of(spark, out, traces, done.present)
         if report and summary.runs:
             _pipeline("report.page").write_report(spark, out, out / _REPORT)
         advance("told")
@@ -100,7 +100,7 @@ def metrics_command(*, traces: tuple[Path, ...], out: Path, master: str | None, 
     spark = _pipeline("checking").session_for(traces, master)
     with progress_bar("pipeline", total=stages.STEPS) as advance:
         done = stages.refresh(spark, traces, out, judging=False, advance=advance)
-        rows = _pipeline("gold").metric_rows(spark, out)
+        rows = _pipeline("gold").metric_rows(spark, out, done.present)
     _name_problems(done.problems)
     if as_json:
         print_json({"metrics": rows})

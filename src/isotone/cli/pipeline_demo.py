@@ -6,11 +6,13 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 
+from isotone.cli.demo_record import SETTLED
 from isotone.cli.output import print_text
 from isotone.core.errors import InputError, MachineError
 from isotone.sim.summary import Summary
@@ -26,12 +28,13 @@ class NoReportError(Exception):
 
 
 def judge_on_spark(directory: Path, say: Callable[[str], object] = print_text) -> Summary:
-    """Judge and measure the demo's trace on Spark and write the report; each step is told when it is done."""
+    """Judge and measure all that the demo recorded on Spark and write the report; each step is told when it is done."""
     try:
         checking, stages, page = (import_module(f"isotone.pipeline.{name}") for name in _MODULES)
     except ImportError as error:
         raise NoReportError(f"{error.name} is not installed ({INSTALL})") from None
-    tables, traces = directory / "tables", [directory / "trace"]
+    tables = directory / "tables"
+    traces = [each for each in (directory / "trace", directory / f"{SETTLED}.jsonl") if each.exists()]
     shutil.rmtree(tables, ignore_errors=True)
     tell = _clock(say)
     try:
@@ -39,8 +42,8 @@ def judge_on_spark(directory: Path, say: Callable[[str], object] = print_text) -
         with _errors_to(directory / LOG):
             spark = checking.session_for(traces, None)
         tell(f"Spark {spark.version} runs")
-        stages.refresh(spark, traces, tables, advance=tell)
-        found: Summary = checking.summary_of(spark, tables, traces)
+        done = stages.refresh(spark, traces, tables, advance=tell)
+        found: Summary = checking.summary_of(spark, tables, traces, done.present)
         page.write_report(spark, tables, directory / REPORT)
         tell(f"{REPORT} is written")
     except (InputError, MachineError) as error:
@@ -48,9 +51,13 @@ def judge_on_spark(directory: Path, say: Callable[[str], object] = print_text) -
     return found
 
 
-def compared(plain: Summary, spark: Summary) -> tuple[str, ...]:
-    """The properties that the two engines judge differently."""
-    return tuple(label for label, counts in spark.properties.items() if plain.properties.get(label) != counts)
+def compared(plain: Iterable[Summary], spark: Summary) -> tuple[str, ...]:
+    """The properties that the two engines judge differently; the plain one judged one record after the other."""
+    counted: dict[str, Counter[str]] = defaultdict(Counter)
+    for summary in plain:
+        for label, counts in summary.properties.items():
+            counted[label].update(counts)
+    return tuple(label for label, counts in spark.properties.items() if counted[label] != counts)
 
 
 def _clock(say: Callable[[str], object]) -> Callable[[str], None]:

@@ -17,7 +17,7 @@ from isotone.pipeline.bronze import Problem, found_files, kept, problems, read_b
 from isotone.pipeline.conformance.verdicts import judge
 from isotone.pipeline.gold import verdict_rows
 from isotone.pipeline.session import is_small, session
-from isotone.pipeline.silver import silver, whole_spans
+from isotone.pipeline.silver import silver, sources
 from isotone.sim.run import Violation
 from isotone.sim.summary import Failure, Summary, count_verdicts, failure_of
 from isotone.spec.corel_properties import COREL_PROPERTIES
@@ -54,19 +54,20 @@ def session_for(traces: Sequence[Path], master: str | None) -> SparkSession:
 
 def check_with(spark: SparkSession, traces: Sequence[Path]) -> Checked:
     """The same with a session that is there."""
-    bronze = kept(read_bronze(spark, traces), rows_too=True)
+    bronze = kept(read_bronze(spark, traces), rows_too=False)
     found = problems(bronze)
-    if whole_spans(bronze.notes).isEmpty():
+    if sources(bronze.notes).isEmpty():
         if not found:
             raise InputError(f"no trace found in {', '.join(map(str, traces))}")
         return Checked(NOTHING, found)
     command = shlex.join(["isotone", "check", "--engine", "spark", *map(str, traces)])
-    return Checked(summarise(judge(silver(bronze.rows, bronze.notes)), command), found)
+    rows = silver(bronze.rows, bronze.notes).localCheckpoint(eager=True)
+    return Checked(summarise(judge(rows), command), found)
 
 
-def summary_of(spark: SparkSession, out: Path, traces: Sequence[Path]) -> Summary:
-    """The same of the runs that a directory of tables holds."""
-    rows = verdict_rows(spark, out)
+def summary_of(spark: SparkSession, out: Path, traces: Sequence[Path], runs: Sequence[str]) -> Summary:
+    """The same of these runs, which are those of the traces, from a directory of tables."""
+    rows = verdict_rows(spark, out, runs) if runs else []
     return _summed(rows, shlex.join(["isotone", "check", *map(str, traces)])) if rows else NOTHING
 
 

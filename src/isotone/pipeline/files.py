@@ -9,23 +9,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import isotone.trace.corel  # noqa: F401  a worker knows the kinds of rows that it has loaded
 from isotone.core.errors import InputError
-from isotone.pipeline.schema import PART, PROBLEM
+from isotone.pipeline.file_checks import good_rows
+from isotone.pipeline.schema import PART, PROBLEM, RUN
 from isotone.pipeline.spans import Spans
 from isotone.trace.columns import COLUMNS, columns_of
 from isotone.trace.events import TRACE_VERSION, Row
 from isotone.trace.jsonl import read_jsonl
-from isotone.trace.layout import JSONL_SUFFIX, PARQUET_SUFFIX, PartHeader, Tail
+from isotone.trace.layout import JSONL_SUFFIX, PARQUET_SUFFIX, PartHeader, Tail, header_of_path, parts_of
 from isotone.trace.parquet import BATCH_ROWS, ParquetFile, require_pyarrow, schema
 from isotone.trace.process import has_died
-from isotone.trace.spool import SpoolPart
-from isotone.trace.vocabulary import check_version, type_of_kind
+from isotone.trace.spool import SpoolPart, rotated_path
 
 _MISREAD = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError, OSError)
 
@@ -56,6 +55,8 @@ def _read(path: Path, first: int, last: int) -> Iterator[Any]:
             is_part = batch["is_part"][0].as_py()
             spans.add(batch)
         yield batch
+    if not is_part and spans.are_doubled():
+        yield _note(path, PROBLEM, reason=f"{path}: a second row of one index")
     columns = spans.columns()
     if columns["run"]:
         yield _notes(path, columns, is_part=is_part)
@@ -65,27 +66,53 @@ def _rows(path: Path, first: int, last: int) -> Iterator[Any]:
     """Batches of rows and of notes."""
     try:
         if path.suffix == PARQUET_SUFFIX:
-            yield from _read_parquet(path, first, last)
+            yield from _read_parquet(path, path, first, last)
         elif path.suffix == JSONL_SUFFIX:
             lines = read_jsonl(path)
+            yield _note(path, RUN, run=lines.run)
             yield from _batches(path, lines.run, lines.rows(), is_part=False)
         else:
-            part = SpoolPart(path)
-            yield from _batches(path, part.header.run, part.rows(), is_part=True)
-            yield _told(path, part.header, part.tail, is_spool=True)
+            yield from _read_spool(path)
     except InputError as error:
         yield _note(path, PROBLEM, reason=str(error))
     except _MISREAD as error:
         yield _note(path, PROBLEM, reason=f"{path}: {type(error).__name__}: {error}")
 
 
+def _read_spool(path: Path) -> Iterator[Any]:
+    try:
+        part = SpoolPart(path)
+        about = _about(path, part.header)  # before its rows are read: if its writer is dead, all of them are there
+        try:
+            yield from _batches(path, part.header.run, part.rows(), is_part=True)
+        except InputError:
+            yield _told(path, part.header, about, part.tail, is_spool=True)
+            raise
+        yield _told(path, part.header, about, part.tail, is_spool=True)
+    except FileNotFoundError:  # a live writer has rotated it since it was listed
+        if not rotated_path(path).exists():
+            raise InputError(f"{path}: no such file") from None
+        yield from _read_parquet(rotated_path(path), path, 0, None)
+
+
 def _batches(path: Path, run: str, rows: Iterator[Row], *, is_part: bool) -> Iterator[Any]:
-    while some := list(islice(rows, BATCH_ROWS)):
+    """Up to where the rows cannot be read, if so."""
+    failure: Exception | None = None
+    while failure is None:
+        some: list[Row] = []
+        try:
+            some.extend(islice(rows, BATCH_ROWS))
+        except (InputError, *_MISREAD) as error:
+            failure = error
+        if not some:
+            break
         filled = [columns_of(row.entry) for row in some]
         columns: dict[str, list[Any]] = {name: [each.get(name) for each in filled] for name in COLUMNS}
         columns |= {name: [getattr(row, name) for row in some] for name in ("node", "incarnation", "index", "at")}
         columns |= {"run": [run] * len(some), "version": [TRACE_VERSION] * len(some)}
         yield _bronze(path, columns, is_part=is_part)
+    if failure is not None:
+        raise failure
 
 
 def _bronze(path: Path, columns: dict[str, list[Any]], *, is_part: bool) -> Any:
@@ -110,8 +137,10 @@ def _signed(digests: Any) -> Any:
     return arrow.ListArray.from_arrays(digests.offsets, values, mask=digests.is_null())
 
 
-def _note(path: Path, kind: str, *, header: PartHeader | None = None, reason: str = "", extra: str = "") -> Any:
-    columns: dict[str, list[Any]] = {"run": [""], "node": [""], "incarnation": [0], "index": [-1], "at": [0]}
+def _note(
+    path: Path, kind: str, *, run: str = "", header: PartHeader | None = None, reason: str = "", extra: str = ""
+) -> Any:
+    columns: dict[str, list[Any]] = {"run": [run], "node": [""], "incarnation": [0], "index": [-1], "at": [0]}
     columns |= {"kind": [kind], "reason": [reason], "extra": [extra]}
     if header is not None:
         columns |= {"run": [header.run], "node": [header.node], "incarnation": [header.incarnation]}
@@ -125,56 +154,48 @@ def _notes(path: Path, columns: dict[str, list[Any]], *, is_part: bool) -> Any:
     return _bronze(path, blank | columns | {"version": [TRACE_VERSION] * count}, is_part=is_part)
 
 
-def _told(path: Path, header: PartHeader, tail: Tail, *, is_spool: bool) -> Any:
-    about = {
+def _about(path: Path, header: PartHeader) -> dict[str, Any]:
+    """What is known of a part before it is read: its place, its promise, and what else there is of the record."""
+    named = header_of_path(path)
+    there = map(header_of_path, parts_of(path.parent.parent, header.run, header.node, header.incarnation))
+    return {
         "part": header.part,
         "level": header.level,
         "boot": header.boot,
         "died": has_died(header),
-        "closed": tail.closed,
-        "problem": tail.problem,
-        "spool": is_spool,
+        "number": named.part if named is not None else None,
+        "there": sorted({each.part for each in there if each is not None}),
     }
-    return _note(path, PART, header=header, extra=json.dumps(about))
+
+
+def _told(path: Path, header: PartHeader, about: dict[str, Any], tail: Tail, *, is_spool: bool) -> Any:
+    ended = {"closed": tail.closed, "problem": tail.problem, "spool": is_spool}
+    return _note(path, PART, header=header, extra=json.dumps(about | ended))
 
 
 # --- Parquet -------------------------------------------------------------------------------------------------------
 
 
-def _read_parquet(path: Path, first: int, last: int) -> Iterator[Any]:
+def _read_parquet(path: Path, listed: Path, first: int, last: int | None) -> Iterator[Any]:
+    """Row groups from ``first`` up to ``last``, or all; ``listed`` is the name under which it was found."""
     arrow = require_pyarrow()
     opened = ParquetFile(path)  # checks version and columns
-    if first == 0 and opened.header is not None:
-        yield _told(path, opened.header, opened.tail, is_spool=False)
+    header = opened.header
+    if first == 0 and header is not None:
+        yield _told(listed, header, _about(path, header), opened.tail, is_spool=False)
     with arrow.parquet.ParquetFile(path) as file:
-        groups = range(first, min(last, file.num_row_groups))
+        groups = range(first, file.num_row_groups if last is None else min(last, file.num_row_groups))
         named = (file.metadata.metadata or {}).get(b"isotone_run")
+        if first == 0 and named is not None:
+            yield _note(listed, RUN, run=named.decode())
+        index = -1
         try:
             for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=list(COLUMNS)):
-                _check(path, batch, named)
-                arrays = {name: batch.column(name) for name in batch.schema.names}
-                yield _finished(path, arrays, batch.num_rows, is_part=opened.header is not None)
+                good, problem = good_rows(path, batch, named, header, index)
+                arrays = {name: good.column(name) for name in good.schema.names}
+                yield _finished(listed, arrays, good.num_rows, is_part=header is not None)
+                if problem:
+                    raise InputError(problem)
+                index = good.column("index")[-1].as_py() if good.num_rows else index
         except arrow.ArrowException as error:
             raise InputError(f"{path}: damaged: {error}") from None
-
-
-def _check(path: Path, batch: Any, named: bytes | None) -> None:
-    """What the plain reader checks row by row, as far as columns tell."""
-    compute = import_module("pyarrow.compute")
-    for name in ("run", "version", "node", "incarnation", "index", "at", "kind"):
-        if batch.column(name).null_count:
-            raise InputError(f"{path}: a row without {name}")
-    for name in ("incarnation", "index", "at"):
-        if batch.num_rows and compute.min(batch.column(name)).as_py() < 0:
-            raise InputError(f"{path}: {name} is a number from 0")
-    for version in compute.unique(batch.column("version")).to_pylist():
-        check_version(version, str(path))
-    for kind in compute.unique(batch.column("kind")).to_pylist():
-        type_of_kind(kind)
-    runs = compute.unique(batch.column("run")).to_pylist()
-    if named is not None and runs not in ([], [named.decode()]):
-        raise InputError(f"{path}: rows of the runs {runs!r}, in a file of {named.decode()!r}")
-    sizes = [compute.list_value_length(batch.column(name)) for name in ("lengths", "digests")]
-    unequal = compute.any(compute.not_equal(*sizes)).as_py()
-    if unequal:
-        raise InputError(f"{path}: lengths and digests do not pair")

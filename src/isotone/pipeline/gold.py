@@ -5,6 +5,7 @@ Implements: [DESIGN 5]. Deviations: none.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,23 +17,23 @@ from isotone.pipeline.tables import manifests, read_table
 Rows = list[dict[str, Any]]
 
 
-def metric_rows(spark: SparkSession, out: Path) -> Rows:
-    """The metrics of all runs, in order."""
-    return _rows(spark, out / METRICS, "run", "metric", "dimension", "place", "key")
+def metric_rows(spark: SparkSession, out: Path, runs: Sequence[str] | None = None) -> Rows:
+    """The metrics of these runs, or of all, in order."""
+    return _rows(spark, out / METRICS, "run", "metric", "dimension", "place", "key", runs=runs)
 
 
-def verdict_rows(spark: SparkSession, out: Path) -> Rows:
-    """The verdicts of all runs, in the order of the properties."""
-    return _rows(spark, out / VERDICTS, "run", "place")
+def verdict_rows(spark: SparkSession, out: Path, runs: Sequence[str] | None = None) -> Rows:
+    """The verdicts of these runs, or of all, in the order of the properties."""
+    return _rows(spark, out / VERDICTS, "run", "place", runs=runs)
 
 
-def timeline_rows(spark: SparkSession, out: Path, runs: list[str] | None = None) -> Rows:
+def timeline_rows(spark: SparkSession, out: Path, runs: Sequence[str] | None = None) -> Rows:
     """What happened to nodes in these runs, in order of time."""
     return _rows(spark, out / TIMELINE, "run", "at", "node", "incarnation", "index", runs=runs)
 
 
-def _rows(spark: SparkSession, table: Path, *order: str, runs: list[str] | None = None) -> Rows:
-    if not manifests(table):
+def _rows(spark: SparkSession, table: Path, *order: str, runs: Sequence[str] | None = None) -> Rows:
+    if not manifests(table) or (runs is not None and not runs):
         return []
     found = [row.asDict(recursive=True) for row in read_table(spark, table, runs).collect()]
     return sorted(found, key=lambda row: tuple(_sortable(row[name]) for name in order))

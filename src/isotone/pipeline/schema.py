@@ -25,10 +25,13 @@ BRONZE = (
     "members array<string>, transitional array<string>, cause string, subject string, network string, "
     "servers array<string>, reason string, extra string, file string, is_part boolean"
 )
+RECORD = ("run", "node", "incarnation")
 PROBLEM = "_problem"
 """The kind of a bronze row that tells why its file, or the rest of it, was not read."""
 PART = "_part"
 """The kind of a bronze row that tells which part of a record its file is, and how it ended."""
+RUN = "_run"
+"""The kind of a bronze row that tells of which run its file is, and of a silver row of a run that has no other."""
 SPAN = "_span"
 """The kind of a bronze row that tells which indices of a record its file has (`isotone.pipeline.spans`)."""
 
@@ -39,4 +42,4 @@ SILVER = (
     "transitional array<string>, network string, servers array<string>, lost bigint, reason string, "
     "components array<array<string>>, quiet boolean, extra string"
 )
-VERDICTS = f"run string, label string, state string, witness {WITNESS}"
+VERDICTS = f"run string, label string, state string, witness {WITNESS}, place int"

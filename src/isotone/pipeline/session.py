@@ -119,7 +119,7 @@ def is_small(paths: Iterable[Path], master: str | None) -> bool:
     """Whether these files are so small that starting costs more than computing, on a machine of our own."""
     if not (master or LOCAL).startswith("local") or (master is None and _SUBMITTED in os.environ):
         return False
-    return sum(path.stat().st_size for path in paths) <= SMALL_BYTES_MAX
+    return sum(path.stat().st_size for path in paths if path.exists()) <= SMALL_BYTES_MAX
 
 
 def _first_line(error: Exception) -> str:

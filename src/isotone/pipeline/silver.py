@@ -9,29 +9,49 @@ Implements: [DESIGN 5]. Deviations: none.
 
 from __future__ import annotations
 
+from functools import reduce
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from isotone.pipeline import schema
 from isotone.pipeline.bronze import is_note, together
+from isotone.pipeline.records import ends_of, records_of
+from isotone.pipeline.schema import RECORD
 from isotone.spec.check.corel.checker import ENTRIES
-from isotone.trace.record import NOT_CLOSED
 from isotone.trace.vocabulary import kind_of
-from isotone.trace.writer import Level
 
-RECORD = ("run", "node", "incarnation")
+_FROM = ("file", "is_part")
 _SERVICES = ["UNRELIABLE", "RELIABLE", "FIFO", "CAUSAL", "AGREED", "SAFE"]
-_ABOUT = "part int, level string, boot string, died boolean, closed boolean, problem string, spool boolean"
 _EXTRA = "lost bigint, quiet boolean, components array<array<string>>"
 
 
 def silver(bronze: DataFrame, notes: DataFrame | None = None) -> DataFrame:
     """Everything a checker needs of the runs in these bronze rows; ``notes`` are those among them, if known."""
     notes = together(bronze.where(is_note())) if notes is None else notes
-    rows, spans = _once(_typed(whole(bronze.where(~is_note()), notes)), _spans(notes))
-    ends = _padded(_ends(spans, _records(notes)), rows)
-    added = ends.unionByName(_padded(_gaps(spans), rows)).localCheckpoint(eager=True)
+    told = _spans(notes)
+    rows, spans = _once(_typed(whole(bronze.where(~is_note()), notes)), told)
+    ends = ends_of(told, records_of(notes, told)).localCheckpoint(eager=True)
+    behind = ends.select(*RECORD, "index", (F.col("index") + 1).alias("next"), "at")
+    gaps = _gaps(spans.select(*behind.columns).unionByName(behind))
+    few = [ends, gaps, _empty(notes, spans, ends)]
+    added = reduce(DataFrame.unionByName, (_padded(each, rows) for each in few)).localCheckpoint(eager=True)
     return rows if added.isEmpty() else rows.unionByName(added)
+
+
+def sources(notes: DataFrame) -> DataFrame:
+    """Which file tells of which run: run and file."""
+    kinds = (schema.RUN, schema.PART, schema.SPAN)
+    return notes.where(F.col("kind").isin(*kinds)).select("run", "file").distinct()
+
+
+def _empty(notes: DataFrame, spans: DataFrame, ends: DataFrame) -> DataFrame:
+    """A row for each run that has files, and nothing in them."""
+    known = spans.select("run").union(ends.select("run"))
+    runs = sources(notes).select("run").distinct().join(known, on="run", how="left_anti")
+    blank = {"node": F.lit(""), "incarnation": F.lit(0), "index": F.lit(0), "at": F.lit(0)}
+    longs = {name: value.cast("bigint") for name, value in blank.items() if name != "node"}
+    return runs.withColumns({**blank, **longs, "kind": F.lit(schema.RUN)})
 
 
 def whole(some: DataFrame, notes: DataFrame) -> DataFrame:
@@ -114,31 +134,30 @@ def _typed(rows: DataFrame) -> DataFrame:
         extra["components"].alias("components"),
         extra["quiet"].alias("quiet"),
         F.when(_is_of_replica(), F.col("extra")).alias("extra"),
+        "file",
+        "is_part",
     )
 
 
 # --- records -------------------------------------------------------------------------------------------------------
 
 
-def whole_spans(notes: DataFrame) -> DataFrame:
-    """The notes of which rows there are that count."""
-    return whole(notes.where(F.col("kind") == schema.SPAN), notes)
-
-
 def _spans(notes: DataFrame) -> DataFrame:
     """Which indices of each record are there, in ranges."""
-    return whole_spans(notes).select(
+    return whole(notes.where(F.col("kind") == schema.SPAN), notes).select(
         *RECORD,
         "index",
         F.col("first_sequence").alias("next"),
         "at",
         F.col("lamport").alias("last_at"),
         F.col("reason").alias("last_kind"),
+        "file",
+        "is_part",
     )
 
 
 def _once(rows: DataFrame, spans: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """Of rows of one place any, but always the same; and the spans of what is left.
+    """Of rows of one place the one that the plain reader takes; and the spans of what is left.
 
     Only records in which spans overlap are looked at row by row, and most runs have none.
     """
@@ -146,15 +165,21 @@ def _once(rows: DataFrame, spans: DataFrame) -> tuple[DataFrame, DataFrame]:
     doubled = spans.withColumn("_before", F.max("next").over(earlier)).where("index < _before")
     records = doubled.select(*RECORD).distinct().localCheckpoint(eager=True)
     if records.isEmpty():
-        return rows, spans
-    order = Window.partitionBy(*RECORD, "index").orderBy("kind", "at", "content")
+        return rows.drop(*_FROM), spans
+    order = Window.partitionBy(*RECORD, "index").orderBy("is_part", "file", F.xxhash64(*rows.columns))
     numbered = _of(rows, records, "left_semi").withColumn("_place", F.row_number().over(order))
     single = numbered.where("_place = 1").drop("_place")
     marks = single.select(
-        *RECORD, "index", _after().alias("next"), "at", F.col("at").alias("last_at"), F.col("kind").alias("last_kind")
+        *RECORD,
+        "index",
+        _after().alias("next"),
+        "at",
+        F.col("at").alias("last_at"),
+        F.col("kind").alias("last_kind"),
+        *_FROM,
     )
     return (
-        _of(rows, records, "left_anti").unionByName(single),
+        _of(rows, records, "left_anti").unionByName(single).drop(*_FROM),
         _of(spans, records, "left_anti").unionByName(marks),
     )
 
@@ -172,7 +197,7 @@ def _after() -> Column:
 def _gaps(spans: DataFrame) -> DataFrame:
     order = Window.partitionBy(*RECORD).orderBy("index")
     before = F.coalesce(F.lag("next").over(order), F.lit(0))
-    holes = spans.withColumn("_from", before).where("index > _from AND node != ''")
+    holes = spans.withColumn("_from", before).where("index > _from")
     return holes.select(
         *RECORD,
         F.col("_from").alias("index"),
@@ -186,46 +211,4 @@ def _padded(few: DataFrame, like: DataFrame) -> DataFrame:
     types = {field.name: field.dataType for field in like.schema.fields}
     return few.select(
         *(F.col(name) if name in few.columns else F.lit(None).cast(types[name]).alias(name) for name in types)
-    )
-
-
-def _records(notes: DataFrame) -> DataFrame:
-    """One row per record that was written in parts: its last tail, its weakest level, and the next one's boot."""
-    parts = notes.where(F.col("kind") == schema.PART).withColumn("about", F.from_json("extra", _ABOUT))
-    bad = notes.where(F.col("kind") == schema.PROBLEM).groupBy("file").agg(F.min("reason").alias("damage"))
-    parts = parts.join(F.broadcast(bad), on="file", how="left")
-    order = F.struct("about.part", "about.spool")
-    weak = F.min(F.when(F.col("about.level") == Level.FULL.value, 1).otherwise(0))
-    records = parts.groupBy(*RECORD).agg(
-        F.max_by(F.col("about.closed") & F.col("damage").isNull(), order).alias("closed"),
-        F.max_by(F.coalesce("damage", "about.problem"), order).alias("problem"),
-        F.min("about.boot").alias("boot"),
-        F.min("about.died").alias("gone"),
-        weak.alias("full"),
-    )
-    later = Window.partitionBy("run", "node").orderBy("incarnation")
-    return records.withColumn("later", F.lead("boot").over(later))
-
-
-def _ends(spans: DataFrame, records: DataFrame) -> DataFrame:
-    """What stands at the end of a record that nobody closed: a crash where nothing else can be, else truncated."""
-    last = spans.groupBy(*RECORD).agg(
-        F.max_by("last_kind", "index").alias("last_kind"),
-        F.max_by("next", "index").alias("index"),
-        F.max_by("last_at", "index").alias("at"),
-    )
-    unfinished = records.join(last, on=list(RECORD), how="left").where(
-        "NOT closed AND coalesce(last_kind, '') NOT IN ('crash', 'truncated')"
-    )
-    alone = F.coalesce(F.col("later") == F.col("boot"), F.col("gone")) & (F.col("boot") != "")
-    died = alone & (F.col("full") == 1) & (F.col("problem") == "")
-    reason = F.when(F.col("problem") == "", NOT_CLOSED).otherwise(F.concat(F.lit(f"{NOT_CLOSED}: "), "problem"))
-    home = F.concat("node", F.lit("#"), F.col("incarnation").cast("string"))
-    return unfinished.select(
-        *RECORD,
-        F.coalesce("index", F.lit(0)).alias("index"),
-        F.coalesce("at", F.lit(0)).alias("at"),
-        F.when(F.coalesce(died, F.lit(False)), "crash").otherwise("truncated").alias("kind"),
-        F.array(home).alias("clients"),
-        reason.alias("reason"),
     )

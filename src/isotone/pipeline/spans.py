@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from importlib import import_module
+from itertools import pairwise
 from typing import Any
 
 from isotone.pipeline.schema import SPAN
@@ -40,6 +41,11 @@ class Spans:
                 first, _, began, _, _ = known.pop()
                 span = (first, span[1], began, *span[3:])
             known.append(span)
+
+    def are_doubled(self) -> bool:
+        """Whether an index of a record is there twice; where a gap may say more than was lost, nobody can tell."""
+        pairs = [pair for spans in self._found.values() for pair in pairwise(sorted(spans))]
+        return any(later[0] < before[1] for before, later in pairs if before[4] != "gap")
 
     def columns(self) -> dict[str, list[Any]]:
         """All of them as columns of bronze: the times as ``at`` and ``lamport``, the kind as ``reason``."""

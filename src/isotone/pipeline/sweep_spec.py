@@ -6,20 +6,36 @@ Implements: [DESIGN 5], sweep. Deviations: none.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import product
 from pathlib import Path
+from typing import Annotated, Any
 
 import msgspec
 
 from isotone.core.errors import InputError
-from isotone.sim.plan import Size
+from isotone.sim.plan import SCALES, Scale, Size
 from isotone.sim.registry import system_named
 from isotone.sim.swarm import parse_seeds
 from isotone.sim.system import Setting, check_setting, chosen_families
+from isotone.sim.transport_system import TRANSPORT
 
 SIMULATIONS_MAX = 1_000_000
+SHAPE_MAX = 10_000_000
+LIMIT_S = 900
 Numbers = int | str
+Shape = tuple[str, ...]
+"""What differs from the size of a simulation, each as ``axis=value``."""
+SHAPE: Mapping[str, tuple[str, int]] = {
+    "sites": ("sites", 0),
+    "clients": ("clients_per_node", 0),
+    "groups": ("groups", 0),
+    "sends": ("sends_min", 1),
+    "fault_count": ("faults_min", 1),
+    "fault_seconds": ("faults_end_us", 1_000_000),
+}
+"""The axes of topology and of parameters: what of a size each changes, and its unit there; 0: a range of numbers."""
+_PLACES = ("sites", "clients", "groups")
 
 
 class SweepSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,16 +47,28 @@ class SweepSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     size: tuple[Size, ...] = (Size.STANDARD,)
     faults: tuple[str, ...] = ("all",)
     nodes: tuple[Numbers, ...] = ()
+    sites: tuple[Numbers, ...] = ()
+    clients: tuple[Numbers, ...] = ()
+    groups: tuple[Numbers, ...] = ()
+    sends: tuple[int, ...] = ()
+    fault_count: tuple[int, ...] = ()
+    fault_seconds: tuple[int, ...] = ()
+    limit_s: Annotated[int, msgspec.Meta(ge=1)] = LIMIT_S
+    """No axis: so much time of a processor a simulation may take."""
 
-    def settings(self) -> list[Setting]:
+    def settings(self) -> list[tuple[Setting, Shape]]:
         """Every combination but that of the seeds."""
         nodes = tuple(map(str, self.nodes)) or (None,)
-        axes = product(self.system, self.stack, self.size, self.faults, nodes)
-        found = [Setting(*each) for each in axes]
-        for setting in found:
+        settings = [Setting(*each) for each in product(self.system, self.stack, self.size, self.faults, nodes)]
+        axes = [tuple(f"{name}={value}" for value in getattr(self, name)) or ("",) for name in SHAPE]
+        shapes = [tuple(filter(None, each)) for each in product(*axes)]
+        for setting in settings:
             system = system_named(setting.system)
             check_setting(system, setting)
             chosen_families(system, setting)
+        found = list(product(settings, shapes))
+        for setting, shape in found:
+            scale_of(setting, shape)
         return found
 
     def all_seeds(self) -> list[int]:
@@ -54,11 +82,34 @@ class Simulation(msgspec.Struct, frozen=True):
 
     setting: Setting
     seed: int
+    shape: Shape = ()
+    limit_s: int = LIMIT_S
 
     @property
     def key(self) -> str:
-        """What tells it apart in all sweeps: the options of its command."""
-        return f"{self.seed}{self.setting.arguments()}"
+        """What tells it apart in all sweeps: the options of its command, and what no option says."""
+        return " ".join((f"{self.seed}{self.setting.arguments()}", *self.shape))
+
+
+def scale_of(setting: Setting, shape: Shape) -> Scale:
+    """What the size means in this shape; an `InputError` for what makes no sense."""
+    changes: dict[str, Any] = {}
+    for name, _, text in (each.partition("=") for each in shape):
+        if name in _PLACES and (setting.system != "evs" or setting.stack == TRANSPORT):
+            raise InputError(f"{setting.system} on {setting.stack} draws its own {name}")
+        field, factor = SHAPE[name]
+        changes[field] = _range(name, text) if factor == 0 else factor * _range(name, text)[0]
+    return msgspec.structs.replace(SCALES[setting.size], **changes)
+
+
+def _range(name: str, text: str) -> tuple[int, int]:
+    least, dots, most = text.partition("..")
+    if not (least.isdecimal() and (most.isdecimal() or not dots)):
+        raise InputError(f"{name} is N or N..M, not {text!r}")
+    between = int(least), int(most or least)
+    if not 1 <= between[0] <= between[1] <= SHAPE_MAX:
+        raise InputError(f"{name} is from 1 to {SHAPE_MAX}, not {text}")
+    return between
 
 
 def read_spec(path: Path) -> SweepSpec:
@@ -79,5 +130,5 @@ def simulations(spec: SweepSpec) -> Iterator[Simulation]:
     if len(settings) * len(seeds) > SIMULATIONS_MAX:
         raise InputError(f"at most {SIMULATIONS_MAX} simulations at once, not {len(settings) * len(seeds)}")
     for seed in seeds:
-        for setting in settings:
-            yield Simulation(setting, seed)
+        for setting, shape in settings:
+            yield Simulation(setting, seed, shape, spec.limit_s)

@@ -14,7 +14,9 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterable, Mapping
+from functools import reduce
 from pathlib import Path
+from types import MappingProxyType
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -25,7 +27,8 @@ from pyspark.sql.types import StructType
 from isotone.core.errors import InputError, MachineError
 from isotone.trace.layout import sync_directory
 
-FORMAT = 1
+FORMAT = 2
+"""2: silver has the column ``extra``. Tables of an earlier format are read, and made anew where their files are."""
 _ASIDE = ".aside-"
 _MANIFESTS = "manifests"
 _DATA = "data"
@@ -41,23 +44,36 @@ class Manifest(msgspec.Struct, frozen=True):
     rows: int
     schema: str
     inputs: tuple[str, ...] = ()
-    format: int = FORMAT
+    format: int = 1  # of tables that do not say
+    problems: tuple[tuple[str, str], ...] = ()
+    """Which of the inputs could not be read to their end, and why."""
 
 
-def write_runs(table: Path, rows: DataFrame, *, inputs: Mapping[str, tuple[str, ...]] | None = None) -> list[Manifest]:
+def write_runs(
+    table: Path,
+    rows: DataFrame,
+    *,
+    inputs: Mapping[str, tuple[str, ...]] | None = None,
+    problems: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType({}),
+) -> list[Manifest]:
     """Replace the runs that these rows are of; each becomes visible as a whole. ``rows`` has a column ``run``.
 
     ``inputs`` says by run what the rows were made from; it is kept in the manifest. A run that it names and that has no
-    row is an empty one.
+    row is an empty one, and rows of other runs are left out.
     """
     made_from = inputs or {}
+    if inputs is not None:
+        rows = rows.where(F.col("run").isin(*inputs))
     aside = table / _DATA / f"{_ASIDE}{uuid.uuid4().hex}"
     try:
         _write(rows, aside, made_from)
         counts = rows.sparkSession.read.schema(rows.schema).parquet(str(aside)).groupBy("run").count().collect()
         form = rows.schema.json()
         found = {**dict.fromkeys(made_from, 0), **{row["run"]: row["count"] for row in counts}}
-        plans = [Manifest(run, _new_name(run), found[run], form, made_from.get(run, ())) for run in sorted(found)]
+        plans = [
+            Manifest(run, _new_name(run), found[run], form, made_from.get(run, ()), FORMAT, problems.get(run, ()))
+            for run in sorted(found)
+        ]
         for manifest in plans:
             _commit(table, aside, manifest)
     except OSError as error:
@@ -77,7 +93,7 @@ def _write(rows: DataFrame, aside: Path, runs: Iterable[str]) -> None:
     match list(runs):
         case [run] if run:  # no directory can have an empty name
             place = aside / f"_run={quote(run, safe='')}"
-            rows.where(F.col("run") == run).write.parquet(str(place))
+            rows.write.parquet(str(place))
         case _:
             rows.withColumn("_run", F.col("run")).write.partitionBy("_run").parquet(str(aside))
 
@@ -132,9 +148,16 @@ def read_table(spark: SparkSession, table: Path, runs: Iterable[str] | None = No
     wanted = [known[run] for run in (known if runs is None else runs)]
     if not wanted:
         raise InputError(f"{table}: no runs")
-    form = StructType.fromJson(json.loads(wanted[0].schema))
-    places = [str(table / _DATA / each.directory) for each in wanted if each.rows]
-    return spark.read.schema(form).parquet(*places) if places else spark.createDataFrame([], form)
+    forms = {each.schema: None for each in sorted(wanted, key=lambda each: -each.format)}
+    alike = [_read(spark, table, form, [each for each in wanted if each.schema == form]) for form in forms]
+    return reduce(lambda some, more: some.unionByName(more, allowMissingColumns=True), alike)
+
+
+def _read(spark: SparkSession, table: Path, form: str, runs: Iterable[Manifest]) -> DataFrame:
+    """Runs that were written with the same columns."""
+    columns = StructType.fromJson(json.loads(form))
+    places = [str(table / _DATA / each.directory) for each in runs if each.rows]
+    return spark.read.schema(columns).parquet(*places) if places else spark.createDataFrame([], columns)
 
 
 def sweep(table: Path) -> None:

@@ -2,8 +2,9 @@
 
 The causal past of a send is a vector over all senders, closed over chains of messages as long as the run, and the
 witness needs its heights; joins and windows reach it only round by round. The survey proves the property by stamps:
-they grow along causality, so nothing is wrong where no node delivers anything below a causal message. The runs that are
-left are read in order of time. A task holds what the checkers hold, not the run.
+they grow along causality, so nothing is wrong where no node delivers anything below a causal message, or below what the
+sender of one knew (`isotone.pipeline.conformance.survey.past`). The runs that are left are read in order of time. A
+task holds what the checkers hold, not the run.
 
 Implements: [Spread 2.12.2]. Deviations: none.
 """

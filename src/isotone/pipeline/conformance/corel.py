@@ -2,14 +2,15 @@
 
 What a server had at a moment is a fold over its whole record, for red messages are reordered and yellow ones taken
 back; and every promise compares such folds of all servers with the one green order. But a replica writes a row for a
-batch of messages, not for each at each receiver: these rows are few, and only they come together. Of a run with more
-than a task should hold nothing is judged.
+batch of messages, not for each at each receiver: these rows are few, and only they come together. They are counted
+first; a run with more than a task should hold is named, and not judged.
 
 Implements: [DESIGN 4], [COReL 5.4]. Deviations: the one check that takes all rows of its kind of a run into a task.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -41,16 +42,29 @@ def judge_replicas(silver: DataFrame, runs: DataFrame, place: int) -> DataFrame 
     rows = silver.where("extra IS NOT NULL").select(
         "run", "node", "incarnation", "index", "kind", "extra", "servers", "digests", F.col("stamp.lamport")
     )
+    counts = {row["run"]: row["count"] for row in rows.groupBy("run").count().collect()}
+    if not counts:
+        return None
+    large = sorted(run for run, count in counts.items() if count > ROWS_MAX)
+    for run in large:
+        told = f"the run {run!r} has {counts[run]} rows of replicas: COReL's promises are judged up to {ROWS_MAX}"
+        warnings.warn(told, stacklevel=2)
     about = F.broadcast(runs.select("run", "is_lossy", "quiet", "components"))
-    found = rows.join(about, on="run", how="inner").groupBy("run").applyInArrow(_judge, _VERDICTS)
+    small = rows.where(~F.col("run").isin(*large)).join(about, on="run", how="inner")
+    unjudged = [each for run in large for each in _told(run, _unjudged())]
+    found = small.groupBy("run").applyInArrow(_judge, _VERDICTS)
+    found = found.unionByName(silver.sparkSession.createDataFrame(unjudged, _VERDICTS)) if unjudged else found
     return found.withColumn("place", F.col("place") + place)
 
 
 def _judge(table: Any) -> Any:
     """In a task: the rows of one run."""
-    run = table.column("run")[0].as_py()
-    verdicts = _verdicts(table) if table.num_rows <= ROWS_MAX else _unjudged()
-    told = [
+    told = _told(table.column("run")[0].as_py(), _verdicts(table))
+    return require_pyarrow().Table.from_pylist(told, schema=_form())
+
+
+def _told(run: str, verdicts: Mapping[str, Verdict]) -> list[dict[str, Any]]:
+    return [
         {
             "run": run,
             "label": label,
@@ -60,20 +74,19 @@ def _judge(table: Any) -> Any:
         }
         for place, (label, verdict) in enumerate(verdicts.items())
     ]
-    return require_pyarrow().Table.from_pylist(told, schema=_form())
 
 
 def _verdicts(table: Any) -> dict[str, Verdict]:
     first = table.slice(0, 1).to_pylist()[0]
+    components = tuple(map(tuple, first["components"] or ()))
     checker = CorelChecker()
     try:
         for batch in table.to_batches():
             for row in batch.drop_columns(["run", "is_lossy", "quiet", "components"]).to_pylist():
                 checker.feed(_row(row))
-    except InputError:  # a row that no version of ours wrote
+        return checker.finish(lossy=first["is_lossy"], liveness=_liveness(first), components=components)
+    except (InputError, ValueError, TypeError, LookupError, ArithmeticError):  # rows that no version of ours wrote
         return _unjudged()
-    components = tuple(map(tuple, first["components"] or ()))
-    return checker.finish(lossy=first["is_lossy"], liveness=_liveness(first), components=components)
 
 
 def _liveness(run: Mapping[str, Any]) -> State | None:

@@ -18,6 +18,7 @@ from isotone.pipeline.conformance.corel import judge_replicas
 from isotone.pipeline.conformance.normal import Normal
 from isotone.pipeline.conformance.registry import CHECKS, Check
 from isotone.pipeline.conformance.survey.judging import EVERYTHING, RUN
+from isotone.pipeline.conformance.survey.past import clear_causal
 from isotone.pipeline.conformance.survey.table import survey, suspects
 from isotone.pipeline.conformance.terms import CLIENTS, DAEMONS, NETWORK
 from isotone.pipeline.schema import WITNESS
@@ -35,7 +36,7 @@ _FOUND = ("run", "boundary", "id", "is_exercised", "is_unknown", "witness")
 
 def judge(silver: DataFrame) -> DataFrame:
     """All verdicts of all runs: run, label, state, witness, place."""
-    surveyed = survey(silver)
+    surveyed = clear_causal(silver, survey(silver))
     found = surveyed.found
     doubts = found.where("is_doubtful").select("run", "boundary", "id", "is_exercised")
     ids = {id for row in doubts.agg(F.collect_set("id").alias("ids")).collect() for id in row["ids"]}
