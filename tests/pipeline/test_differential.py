@@ -1,10 +1,14 @@
 """Both engines on the same traces, property by property: the same state, and the same events as witness.
 
 One job over all runs: the hand-made traces, with a row lost in some; synthetic and simulated runs, and spoilt ones.
+``ISOTONE_TRACES=500 pytest -s tests/pipeline/test_differential.py`` records more of the simulated ones, and says how
+many verdicts were compared.
 """
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -35,6 +39,7 @@ from tests.spec.mutation.runner import corruption
 from tests.spec.mutation.runs import recorded
 
 TRACES = Path(__file__).parents[1] / "traces"
+SIMULATED = int(os.environ.get("ISOTONE_TRACES", "20"))
 SHAPE = {
     "bundles": 30,
     "nodes": 3,
@@ -95,12 +100,13 @@ def _end(*, quiet: bool) -> list[Row]:
 
 
 def _swarm() -> Iterator[tuple[str, list[Row]]]:
-    """Twenty recorded traces of swarms, on every stack."""
-    for seed in range(1, 13):
+    """Recorded traces of swarms, on every stack."""
+    on_a_stack = SIMULATED // 5
+    for seed in range(1, SIMULATED - 2 * on_a_stack + 1):
         yield f"oracle/{seed}", recorded(seed)
     system = system_named("evs")
     for stack in ("transport", "full"):
-        for seed in range(1, 5):
+        for seed in range(1, on_a_stack + 1):
             rows: list[Row] = []
             play_plan(system, draw_plan(system, Setting(size=Size.SMALL, stack=stack), seed), rows.append)
             yield f"{stack}/{seed}", rows
@@ -146,6 +152,8 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
 
 
 def test_all_runs_are_judged(judged: dict[str, Outcome]) -> None:
+    states = Counter(state for outcome in judged.values() for state, _ in outcome.values())
+    print(f"{len(judged)} traces, {SIMULATED} of them of swarms; verdicts: {dict(sorted(states.items()))}")
     assert set(judged) == set(_expected())
     assert all(list(outcome) == LABELS + (COREL if run.startswith("corel/") else []) for run, outcome in judged.items())
 

@@ -76,6 +76,56 @@ def test_head_has_no_body() -> None:
     assert statuses(answer) == [200] and answer.endswith(b"\r\n\r\n")
 
 
+def test_who_has_asked_is_answered_before_the_server_is_gone() -> None:
+    """As whoever asks the daemon to stop."""
+
+    async def main() -> tuple[bytes, bytes]:
+        asked, may_answer = asyncio.Event(), asyncio.Event()
+
+        async def slow(request: Request) -> Response:
+            asked.set()
+            await may_answer.wait()
+            return Response(202, b"{}")
+
+        server = HttpServer(slow, LIMITS)
+        host, port = await server.start("127.0.0.1", 0)
+        idle, idle_writer = await asyncio.open_connection(host, port)
+        reader, writer = await asyncio.open_connection(host, port)
+        writer.write(b"POST /stop HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n")
+        await asked.wait()
+        stopping = asyncio.create_task(server.stop())
+        said = await asyncio.wait_for(idle.read(), 10)
+        may_answer.set()
+        answer = await asyncio.wait_for(reader.read(), 10)
+        await asyncio.wait_for(stopping, 10)
+        for each in (writer, idle_writer):
+            each.close()
+        return said, answer
+
+    said, answer = asyncio.run(main())
+    assert said == b"" and statuses(answer) == [202]
+
+
+def test_nobody_is_waited_for_longer_than_a_stop_may_take() -> None:
+    async def main() -> bytes:
+        async def never(request: Request) -> Response:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        server = HttpServer(never, msgspec.structs.replace(LIMITS, last_answer_within_s=0.01))
+        host, port = await server.start("127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection(host, port)
+        writer.write(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+        while not server._connections or server._reading:
+            await asyncio.sleep(0)
+        await asyncio.wait_for(server.stop(), 10)
+        answer = await asyncio.wait_for(reader.read(), 10)
+        writer.close()
+        return answer
+
+    assert asyncio.run(main()) == b""
+
+
 def test_connections_have_a_bound() -> None:
     async def scenario() -> tuple[bytes, int]:
         server = HttpServer(echo, LIMITS)

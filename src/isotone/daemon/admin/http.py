@@ -32,6 +32,8 @@ class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
     request_within_s: float = 10.0
     """From the first wait for a request to its last byte, so also how long a connection may be idle."""
     answer_within_s: float = 30.0
+    last_answer_within_s: float = 5.0
+    """How long a stop waits for answers to what was asked before it."""
     connections_max: int = 64
 
 
@@ -73,6 +75,7 @@ class HttpServer:
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self._reading: dict[asyncio.Task[Any], None] = {}  # that wait for a request, whoever waits longest first
+        self._stopping = False
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listen; returns host and port."""
@@ -81,10 +84,15 @@ class HttpServer:
         return str(name[0]), int(name[1])
 
     async def stop(self) -> None:
-        """Close the listener and every connection."""
+        """Close the listener and every connection; who has asked something is answered first, who asked to stop too."""
+        self._stopping = True
         if self._server is not None:
             self._server.close()
+        for task in list(self._reading):
+            task.cancel()
         connections = list(self._connections)
+        if connections:
+            await asyncio.wait(connections, timeout=self.limits.last_answer_within_s)
         for task in connections:
             task.cancel()
         await asyncio.gather(*connections, return_exceptions=True)
@@ -112,7 +120,7 @@ class HttpServer:
         while True:
             response, is_head = await self._exchange(connection, reader, writer)
             await self._answer(connection, writer, response, b"" if is_head else response.body)
-            if connection.our_state is not h11.DONE or connection.their_state is not h11.DONE:
+            if self._stopping or connection.our_state is not h11.DONE or connection.their_state is not h11.DONE:
                 return
             connection.start_next_cycle()
 
