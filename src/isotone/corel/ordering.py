@@ -28,10 +28,6 @@ class Acknowledgements:
         """Order Rule 1: up to here a message may be green."""
         return min(self.places.values())
 
-    def by_any(self) -> int:
-        """Nobody acknowledged more."""
-        return max(self.places.values())
-
 
 @dataclass
 class Greens:

@@ -1,8 +1,7 @@
 """Regular messages: sending, receiving, acknowledging, and what becomes green and white by it.
 
-In a primary component messages go in rounds: a write, and when it is durable one message with its acknowledgement and
-all appends that came meanwhile. The next write waits until the last is green, so that it holds all of the round and
-nothing green stands behind it; and for own messages that are on their way already, which come with the same round.
+Appends that come while a write is under way travel together behind it, with the acknowledgement of what was written.
+A write waits for own messages that are on their way already: they come with the same round, and it holds them too.
 
 Implements: [COReL 5.5], [COReL 5.2, Order Rule 1]. Deviations: D-cumulative, D-again; D-quiet acknowledgements are sent
 in primary components only, for nobody counts them elsewhere.
@@ -118,27 +117,16 @@ class RegularFlow:
         return [telling.initiated(self.settings.server, message), self._regular(message)]
 
     def go_on(self) -> list[Action]:
-        """Unless a write is under way: acknowledge what is durable, else write what gathered, else send what waits."""
+        """Unless a write is under way: write what gathered, and behind it send what waits, or acknowledge."""
         if self.journal.under_way or not self.sending:
             return []
-        if self.is_primary and self._written_yellow > self.acknowledged:
-            return self._send_waiting() or [self._acknowledge()]
-        if self._is_open:
-            return []
+        actions: list[Action] = []
         if self.journal.is_urgent and self._own >= self._awaited:
-            return self.write_all()
-        return self._send_waiting()
-
-    @property
-    def _is_open(self) -> bool:
-        """Whether the last write waits for acknowledgements and nobody is ahead of it: the next then goes with all.
-
-        Behind a reconfiguration that cannot become green here nothing is waited for.
-        """
-        if self.acknowledgements is None or self.cap is not None:
-            return False
-        written = self._written_yellow
-        return self.journal.ledger.queue.green < written >= self.acknowledgements.by_any()
+            actions += self.write_all()
+        sent = self._send_waiting()
+        if self.is_primary and not sent and self._written_yellow > self.acknowledged:
+            sent = [self._acknowledge()]
+        return actions + sent
 
     @property
     def _own(self) -> int:
@@ -186,7 +174,7 @@ class RegularFlow:
             raise RemoteProtocolError(f"{server} sent {message} after {message.origin}:{known}")
         actions = self.on_acknowledged(server, wire)
         if message.counter <= known:
-            return [*actions, *self.go_on()]
+            return actions
         yellow = self.is_primary
         if not self.journal.is_urgent:
             self._awaited = self.outbox.initiated

@@ -126,7 +126,7 @@ class Views:
             case Regular():
                 return [*self.flow.on_regular(server, message), *self.proposals.propose_soon()]
             case Acknowledged():
-                return [*self.flow.on_acknowledged(server, message), *self.flow.go_on()] if self.flow.sending else []
+                return self.flow.on_acknowledged(server, message) if self.flow.sending else []
             case State() if self.round is not None and self.standing is not Standing.WAITING:
                 return self._on_state(server, message)
             case Priority() if self.standing is Standing.PRIORITY:
