@@ -77,7 +77,6 @@ class Group:
         self._entered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._left: list[asyncio.Future[None]] = []  # who waits until we are out
         self._unknown: list[SentMessage] = []
-        self._over = ("", "")  # why the session ended in which we were last
 
     @property
     def members(self) -> tuple[ClientId, ...]:
@@ -185,7 +184,7 @@ class Group:
         size = MEMBER_BYTES * len(view.members)
         if self._membership is Membership.LOST:
             self._membership = Membership.MEMBER
-            self._put(Reconnected(self.name, old, view, tuple(self._unknown), *self._over), size)
+            self._put(Reconnected(self.name, old, view, tuple(self._unknown), *self.session._hearing.over), size)
             self._unknown = []
         elif self._membership is Membership.JOINING and me in view.members:
             self._membership = Membership.MEMBER
@@ -208,9 +207,9 @@ class Group:
     def _put(self, event: object, size: int = 0) -> None:
         self._inbox.put(event, size)
 
-    def _on_session_over(self, unknown: list[SentMessage], code: str, reason: str) -> bool:
+    def _on_session_over(self, unknown: list[SentMessage]) -> bool:
         """The session is over; whether to join again in the next."""
-        self._asked, self._in_transition, self._over = False, False, (code, reason)
+        self._asked, self._in_transition = False, False
         if self._membership is Membership.LEAVING:
             return False
         if self._membership is Membership.MEMBER:

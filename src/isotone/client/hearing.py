@@ -49,10 +49,10 @@ class Hearing:
         self.dropped_private = 0
         self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.private_name = ""
+        self.over = ("", "")  # why the last session ended, as a code and in words
         self._session = session
         self._private_unread_max = private_unread_max
         self._unknown: list[SentMessage] = []  # of what was sent to groups that we are not in
-        self._over = ("", "")  # why the last session ended, as a code and in words
         self._link: Link
         self._sending: Sending
         self._pressure: Pressure
@@ -196,7 +196,7 @@ class Hearing:
             if not self.opened.done():
                 self.opened.set_result(None)
         else:
-            self._put_private(Reconnected("", None, None, tuple(self._unknown), *self._over))
+            self._put_private(Reconnected("", None, None, tuple(self._unknown), *self.over))
             self._unknown = []
         for group in self.groups.values():
             self.ask_join(group)
@@ -210,7 +210,7 @@ class Hearing:
 
     def on_session_over(self, session: ClientSession, code: str, reason: str, *, all_taken: bool) -> None:
         """The session ended; there may be another."""
-        self._over = (code, reason)
+        self.over = (code, reason)
         if all_taken:
             self._sending.ledger.settled(session.submitted)
         sent = self._sending.ledger.end(session.unwritten, reason)
@@ -218,7 +218,7 @@ class Hearing:
         self._unknown += [each for each in unknown if self.groups.keys().isdisjoint(each.groups)]
         self.calls.fail_all("disconnected")
         for name, group in list(self.groups.items()):
-            if not group._on_session_over([each for each in unknown if name in each.groups], code, reason):
+            if not group._on_session_over([each for each in unknown if name in each.groups]):
                 del self.groups[name]
                 group._end(told=True)
 

@@ -17,7 +17,7 @@ from isotone.core.errors import InputError
 from isotone.sim.plan import SCALES, Scale, Size
 from isotone.sim.registry import system_named
 from isotone.sim.swarm import parse_seeds
-from isotone.sim.system import Setting, check_setting, chosen_families
+from isotone.sim.system import Setting, check_setting, chosen_families, numbers_between
 from isotone.sim.transport_system import TRANSPORT
 
 SIMULATIONS_MAX = 1_000_000
@@ -98,18 +98,9 @@ def scale_of(setting: Setting, shape: Shape) -> Scale:
         if name in _PLACES and (setting.system != "evs" or setting.stack == TRANSPORT):
             raise InputError(f"{setting.system} on {setting.stack} draws its own {name}")
         field, factor = SHAPE[name]
-        changes[field] = _range(name, text) if factor == 0 else factor * _range(name, text)[0]
+        between = numbers_between(name, text, SHAPE_MAX)
+        changes[field] = between if factor == 0 else factor * between[0]
     return msgspec.structs.replace(SCALES[setting.size], **changes)
-
-
-def _range(name: str, text: str) -> tuple[int, int]:
-    least, dots, most = text.partition("..")
-    if not (least.isdecimal() and (most.isdecimal() or not dots)):
-        raise InputError(f"{name} is N or N..M, not {text!r}")
-    between = int(least), int(most or least)
-    if not 1 <= between[0] <= between[1] <= SHAPE_MAX:
-        raise InputError(f"{name} is from 1 to {SHAPE_MAX}, not {text}")
-    return between
 
 
 def read_spec(path: Path) -> SweepSpec:

@@ -143,14 +143,17 @@ def check_setting(system: System, setting: Setting) -> None:
 
 def nodes_between(setting: Setting) -> tuple[int, int] | None:
     """The least and the most nodes that ``--nodes`` names; an `InputError` for what is no range of them."""
-    if setting.nodes is None:
-        return None
-    least, dots, most = setting.nodes.partition("..")
-    if not (least.isdecimal() and (most.isdecimal() or not dots)):
-        raise InputError(f"nodes are given as N or N..M, not {setting.nodes!r}")
-    between = int(least), int(most or least)
-    if not 1 <= between[0] <= between[1] <= NODES_MAX:
-        raise InputError(f"a run has 1 to {NODES_MAX} nodes, not {setting.nodes}")
+    return None if setting.nodes is None else numbers_between("nodes", setting.nodes, NODES_MAX)
+
+
+def numbers_between(what: str, text: str, most: int) -> tuple[int, int]:
+    """The least and the most that ``N`` or ``N..M`` names; an `InputError` for what is no range from 1 to ``most``."""
+    first, dots, last = text.partition("..")
+    if not (first.isdecimal() and (last.isdecimal() or not dots)):
+        raise InputError(f"{what}: N or N..M, not {text!r}")
+    between = int(first), int(last or first)
+    if not 1 <= between[0] <= between[1] <= most:
+        raise InputError(f"{what}: from 1 to {most}, not {text}")
     return between
 
 
