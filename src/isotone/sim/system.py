@@ -153,7 +153,7 @@ def numbers_between(what: str, text: str, most: int) -> tuple[int, int]:
         raise InputError(f"{what}: N or N..M, not {text!r}")
     between = int(first), int(last or first)
     if not 1 <= between[0] <= between[1] <= most:
-        raise InputError(f"{what}: from 1 to {most}, not {text}")
+        raise InputError(f"there are 1 to {most} {what}, not {text}")
     return between
 
 
