@@ -473,6 +473,35 @@ def test_a_peer_that_talks_is_probed_only_to_measure() -> None:
     assert network.count(SendProbe, start) <= 31
 
 
+def test_what_a_starting_peer_cost_is_soon_forgotten() -> None:
+    """It answers slowly once, then quickly: a refused port is soon confirmed with the usual wait."""
+    network = Network(Detector(SETTINGS), answer=lambda probe, at: 80_000 if probe.nonce == 1 else 500)
+    network.feed(PeerAdded(0, "b"))
+    for at in range(10_000, 3 * SECOND // 2, 10_000):
+        network.feed(Heard(at, "b"))
+    assert network.detector.report("b", network.now).limits.confirm.us < 80_000
+    assert network.count(SendProbe) == SETTINGS.learn_samples
+
+
+def test_a_peer_whose_round_trips_vary_is_measured_at_the_keep_alive_interval_until_they_do_not() -> None:
+    network = watching("b")
+    network.answer = lambda probe, at: 500 if probe.nonce % 2 else 60_000
+    start = network.now
+    for at in range(start, start + 30 * SECOND, 10_000):
+        network.feed(Heard(at, "b"))
+    assert network.detector.report("b", network.now).variation_us > SETTINGS.granularity_us
+    network.answer = answer_after(500)
+    slow = network.now
+    for at in range(slow, slow + 10 * SECOND, 10_000):
+        network.feed(Heard(at, "b"))
+    assert network.detector.report("b", network.now).variation_us <= SETTINGS.granularity_us
+    calm = network.now
+    assert 20 <= network.count(SendProbe, slow) <= 10 * SECOND / SETTINGS.keep_alive_us
+    for at in range(calm, calm + 10 * SECOND, 10_000):
+        network.feed(Heard(at, "b"))
+    assert network.count(SendProbe, calm) <= 6
+
+
 def test_many_peers_lengthen_the_keep_alive_interval() -> None:
     detector = Detector(SETTINGS)
     for number in range(50):

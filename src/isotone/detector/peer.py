@@ -15,6 +15,8 @@ from isotone.detector.settings import DetectorSettings
 from isotone.detector.timeouts import Limits, Measured, Timeout, limits_for, measured
 
 OUTSTANDING_MAX = 64
+LEARN_SHARE = 5
+"""Of the keep-alive interval: so much sooner are the first round trips measured."""
 NEVER = 2**62
 
 
@@ -71,10 +73,22 @@ class WatchedPeer:
         if self.probes:
             wait = max(limits.answer_within_us, self.settings.fast_probe_us)
             silent_at = max(silent_at, self.probed_at + (wait if self.probes == 1 else self.settings.fast_probe_us))
-        measure_at = self.probed_at + keep_alive_us
-        if self.unanswered_at is None:  # else one follows the other, so that a lost one is not taken for deafness
-            measure_at = max(measure_at, self.answered_at + self.settings.measure_us)
-        return min(silent_at, measure_at)
+        return min(silent_at, self._measure_at(keep_alive_us))
+
+    def _measure_at(self, keep_alive_us: int) -> int:
+        """When a peer that talks is asked for a round trip: soon while little is known or round trips vary a lot.
+
+        Timeouts grow with the variation; asked every two seconds, a peer that was slow once, as at its start, would
+        get long ones for half a minute.
+        """
+        next_at = self.probed_at + keep_alive_us
+        if self.unanswered_at is not None:  # one follows the other, so that a lost one is not taken for deafness
+            return next_at
+        if self.trips.samples < self.settings.learn_samples:
+            return self.answered_at + keep_alive_us // LEARN_SHARE
+        if self.trips.variation_us > self.settings.granularity_us:
+            return next_at
+        return max(next_at, self.answered_at + self.settings.measure_us)
 
     def verdict(self, limits: Limits) -> Verdict:
         """What will be concluded, and when, if nothing more is heard."""

@@ -23,6 +23,8 @@ class DetectorSettings(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Interval of probes to a peer that is already suspected, to notice that it came back."""
     measure_us: int = 2_000_000
     """A peer that talks but gave no round trip for so long is probed too, to measure and to notice one-way links."""
+    learn_samples: int = 24
+    """Until so many round trips were measured the next follows soon: the first are those of processes that start."""
 
     silence_floor_us: int = 400_000
     silence_ceiling_us: int = 10_000_000

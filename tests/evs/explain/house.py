@@ -96,11 +96,11 @@ class House:
     def run(self, milliseconds: float) -> None:
         self.world.run_for(int(milliseconds * MILLISECOND))
 
-    def until(self, reached: Callable[[], bool], limit_ms: int = 20_000) -> None:
-        for _ in range(limit_ms // 2):
+    def until(self, reached: Callable[[], bool], limit_ms: int = 20_000, step_ms: float = 2) -> None:
+        for _ in range(int(limit_ms / step_ms)):
             if reached():
                 return
-            self.run(2)
+            self.run(step_ms)
         raise AssertionError("\n".join(self.view(name).text for name in self.home if self.world.is_up(name)))
 
     # --- looking ---------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ def test_a_view_that_works_waits_for_nobody() -> None:
 def test_after_a_loss_seg_says_who_was_lost_and_when_it_ends() -> None:
     house = House("ab c").start()
     house.world.crash("c")
-    house.until(lambda: state_of(house, "a") is State.SEG)
+    house.until(lambda: state_of(house, "a") is State.SEG, step_ms=0.2)
     answer = house.view("a")
     assert not answer.is_working
     assert answer.culprit in ("b", "c", "ab~c")
@@ -39,7 +39,7 @@ def test_after_a_loss_seg_says_who_was_lost_and_when_it_ends() -> None:
 def test_rep_names_its_representative() -> None:
     house = House("ab c").start()
     house.world.crash("c")
-    house.until(lambda: state_of(house, "b") is State.REP)
+    house.until(lambda: state_of(house, "b") is State.REP, step_ms=0.2)
     answer = house.view("b")
     assert [each.daemons for each in answer.waiting_for] == [("a",)]
     assert answer.next_at is not None and answer.next_at <= house.now("b") + MembershipSettings().represented_us
