@@ -39,7 +39,7 @@ def search(sites: str, *faults: str, first: tuple[str, ...] = (), departures: in
 
 
 SEARCHES = [
-    ("ab", (), ("crash a",), 2, (3_735, 5_476)),
+    ("ab", (), ("crash a",), 2, (3_749, 5_493)),
     ("a b", (), ("crash b",), 2, (2_053, 2_875)),
     ("a b", (), ("crash a", "restart a"), 0, (511, 518)),
     ("ab", (), ("cut a b", "heal"), 0, (1_539, 1_582)),

@@ -21,7 +21,7 @@ from isotone.core.errors import LocalProtocolError
 from isotone.core.ids import DaemonId
 from isotone.evs.groups import Reason as GroupReason
 from isotone.evs.groups import State as GroupState
-from isotone.evs.membership import KnownDaemon, LinkPlan, Reason, State
+from isotone.evs.membership import KnownDaemon, LinkPlan, MembershipSettings, Reason, State
 from isotone.evs.membership.messages import MARK, Datagram, Leave, NewMemb, Refer, Refuse
 from isotone.evs.overlay.topology import LinkProtocol
 from isotone.evs.stack import Stack, StackSettings
@@ -41,6 +41,10 @@ K = TypeVar("K")
 Spy = Callable[[Stack, Event, Sequence[Action]], None]
 
 
+PLAYED = StackSettings(pruning=False, membership=MembershipSettings(count_us=0))
+"""Without pruning, so that units are recorded at B3; how many packets that took is no part of the story."""
+
+
 class FullCluster(Cluster):
     """As `Cluster`, with a daemon in every node."""
 
@@ -56,7 +60,7 @@ class FullCluster(Cluster):
         spy: Spy | None = None,
     ) -> None:
         """``streams`` are pairs of sites that are linked by tcp; all others are by hop."""
-        self._settings = settings or StackSettings(pruning=False)  # so that units are recorded at B3
+        self._settings = settings or PLAYED
         self._streams = streams
         self._spy = spy
         super().__init__(*nodes, seed=seed, service=None, sites=sites, network=network, disk=disk)

@@ -197,6 +197,27 @@ class LinkFailed(Entry, frozen=True, gc=False, tag="linkfailed"):
     reason: str
 
 
+class LinkCounted(Entry, frozen=True, gc=False, tag="linkcount"):
+    """What a link of the network has counted at a daemon since that began: recorded now and then, and at its end.
+
+    ``to`` names the daemons at its other ends. *Resent* are packets sent once more because they were lost or late;
+    ``requests_sent`` are requests for such; ``duplicates`` came more than once.
+    """
+
+    daemon: str
+    network: str
+    link: str
+    protocol: str
+    to: tuple[str, ...]
+    packets_sent: int
+    packets_received: int
+    packets_resent: int
+    bytes_sent: int
+    bytes_received: int
+    requests_sent: int
+    duplicates: int
+
+
 # --- about the run and the record itself ---------------------------------------------------------------------------
 
 

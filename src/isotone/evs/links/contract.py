@@ -61,7 +61,11 @@ class DeclareFailed(Action, frozen=True, gc=False):
 
 
 class LinkCounters(msgspec.Struct):
-    """What a link counts for metrics; all grow only, but for the last two."""
+    """What a link counts for metrics; all grow only, but for the last two.
+
+    A packet is what is handed to the network once: of one that goes to several members by unicast each copy counts, a
+    multicast counts once, and what is sent again counts as sent too. Bytes are those of packets, headers included.
+    """
 
     packets_sent: int = 0
     packets_received: int = 0

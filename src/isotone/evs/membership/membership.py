@@ -288,6 +288,8 @@ class Membership:
         match event.key:
             case key if key in (DETECTOR_TIMER, PENALTY_TIMER):
                 node.watch.on_timer(event)
+                if node.network is not None:
+                    node.out += node.network.counts(event.at)
             case key if key == LOOKUP_TIMER:
                 self.operating.on_lookup()
             case key if key == REPORT_TIMER:

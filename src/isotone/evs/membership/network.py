@@ -30,6 +30,7 @@ from isotone.core.contract import (
 from isotone.core.errors import RemoteProtocolError
 from isotone.core.ids import DaemonId, DaemonViewId
 from isotone.evs.links.contract import DeclareFailed
+from isotone.evs.membership.counting import Counting
 from isotone.evs.membership.settings import MembershipSettings
 from isotone.evs.ordering.units import Unit
 from isotone.evs.transport.events import DeliverUnits
@@ -71,6 +72,7 @@ class Network:
             first_stream=first_stream,
             under_membership=True,
         )
+        self._counting = Counting(me.name, view, self.transport, settings.count_us if settings.record else 0)
         self._timers: dict[TimerKey, None] = {}
         self._streams: dict[int, None] = {}
 
@@ -86,6 +88,7 @@ class Network:
 
     def start(self, at: int) -> Outcome:
         """Begin."""
+        self._counting.begin(at)
         return self.handle(Started(at))
 
     def handle(self, event: Event) -> Outcome:
@@ -115,10 +118,15 @@ class Network:
         second = self.handle(received)
         return Outcome([*first.actions, *second.actions], [*first.units, *second.units], first.failed or second.failed)
 
+    def counts(self, at: int) -> list[Action]:
+        """What its links counted, for the record, if that is due."""
+        return self._counting.tell(at)
+
     def close(self) -> list[Action]:
         """Nothing of it moves any more."""
         self.transport.freeze()
-        actions: list[Action] = [CancelTimer(key) for key in self._timers]
+        actions = self._counting.tell_last()
+        actions += [CancelTimer(key) for key in self._timers]
         actions += [CloseStream(stream) for stream in self._streams]
         self._timers.clear()
         self._streams.clear()

@@ -67,6 +67,8 @@ class MembershipSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Record what crosses B3."""
     record_units: bool = True
     """Units too; not where content is pruned, because daemons that need none then deliver places only."""
+    count_us: int = 1_000_000
+    """And what links counted: at most so often while packets flow, and when a daemon view ends; 0: never."""
 
     first_wait_us: int = 0
     """Before a first view of one's own, look for others so long; 0 installs it at once [Spread Figure 6.2]."""

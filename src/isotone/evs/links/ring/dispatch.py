@@ -32,6 +32,11 @@ class Dispatch:
         self._ring, self._site, self._me, self._multicast = ring, site, me, multicast
         self._addresses, self._others, self._counters = addresses, others, counters
 
+    @property
+    def copies(self) -> int:
+        """How many packets go out for one that is for all: one for each other member, or one for the whole LAN."""
+        return min(len(self._others), 1) if self._multicast else len(self._others)
+
     def header(self, kind: PacketKind, number: int, flags: int = 0) -> bytes:
         """What every packet begins with."""
         return PACKET.pack(kind, flags, self._me, self._ring, number)
@@ -46,14 +51,21 @@ class Dispatch:
 
     def word_to_all(self, kind: PacketKind, number: int, flags: int = 0) -> list[Action]:
         """A packet that is nothing but its header."""
+        self._count(self.copies, PACKET.size)
         return self.to_all([[self.header(kind, number, flags)]])
 
     def word_to(self, member: int, kind: PacketKind, number: int) -> Action:
         """The same to one member."""
+        self._count(1, PACKET.size)
         return SendDatagrams(self._addresses[member], [[self.header(kind, number)]])
 
     def token_to(self, member: int, token: Token) -> Action:
         """The token."""
-        self._counters.packets_sent += 1
         packet = [self.header(PacketKind.TOKEN, token.visit), encode_token(token)]
+        self._count(1, sum(map(len, packet)))
         return SendDatagrams(self._addresses[member], [packet])
+
+    def _count(self, packets: int, size: int) -> None:
+        """Packets of this size each."""
+        self._counters.packets_sent += packets
+        self._counters.bytes_sent += packets * size

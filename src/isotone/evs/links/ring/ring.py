@@ -202,7 +202,11 @@ class Ring:
     def _resend(self, missing: Sequence[int]) -> list[int]:
         """What was asked for and is here."""
         found = [sequence for sequence in missing if self._packets.has(sequence)]
-        self.counters.packets_resent += len(found)
+        if found:
+            copies, counters = self._dispatch.copies, self.counters
+            counters.packets_resent += len(found) * copies
+            counters.packets_sent += len(found) * copies
+            counters.bytes_sent += sum(sum(map(len, self._packets.held(each))) for each in found) * copies
         return found
 
     def _allowance(self, came: Token) -> int:
@@ -234,8 +238,9 @@ class Ring:
             add(sequence, datagram)
             fresh.append(datagram)
             sent_bytes += size
-        self.counters.bytes_sent += sent_bytes
-        self.counters.packets_sent += len(fresh)
+        copies = self._dispatch.copies
+        self.counters.bytes_sent += (sent_bytes + len(fresh) * PACKET.size) * copies
+        self.counters.packets_sent += len(fresh) * copies
         return fresh
 
     def _claim(self, came: Token) -> list[Action]:
