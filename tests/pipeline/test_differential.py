@@ -1,6 +1,7 @@
 """Both engines on the same traces, property by property: the same state, and the same events as witness.
 
-One job over all runs: the hand-made traces, with a row lost in some; synthetic and simulated runs, and spoilt ones.
+One job over all runs: the hand-made traces, with a row lost in some; synthetic and simulated runs, and spoilt ones;
+some of all these with records that break off.
 ``ISOTONE_TRACES=500 pytest -s tests/pipeline/test_differential.py`` records more of the simulated ones, and says how
 many verdicts were compared.
 """
@@ -28,7 +29,7 @@ from isotone.sim.system import Setting, draw_plan
 from isotone.spec.check import Report, check
 from isotone.spec.check.synthetic import Shape, Synthetic
 from isotone.spec.properties import BY_ID, PROPERTIES, Boundary, Form
-from isotone.trace.events import Ended, Gap, Row, Stabilised, Truncated
+from isotone.trace.events import Crashed, Ended, Gap, LinkCounted, Row, Stabilised, Truncated
 from isotone.trace.jsonl import read_jsonl
 from isotone.trace.parquet import write_parquet
 from tests.corel import test_checks as corel
@@ -51,6 +52,7 @@ SHAPE = {
     "lag_max": 8,
     "daemons": True,
 }
+COUNTED = Row("a", 1, 0, 0, LinkCounted("a#1", "n", "l", "ring", ("b#1",), 9, 8, 1, 900, 800, 1, 0))
 Outcome = dict[str, tuple[str, tuple[tuple[str, int, int], ...]]]
 LABELS = [
     each.label(boundary)
@@ -68,16 +70,24 @@ def _runs() -> Iterator[tuple[str, list[Row]]]:
         yield f"{path.parent.name}/{path.stem}", rows
         if place % 4 == 0:
             yield f"lost/{path.parent.name}/{path.stem}", _with_loss(rows, choice)
+        if place % 4 == 2:
+            yield f"cut/{path.parent.name}/{path.stem}", _cut(rows, choice, 2)
     for place, kind in enumerate(CORRUPTIONS):
         shape = Shape(seed=1 + place % 3, **SHAPE)  # type: ignore[arg-type]
         spoilt = corrupt(list(Synthetic(shape)), kind, Choice(f"{kind}/{place}"))
         if spoilt is not None:
             yield f"synthetic/{kind}", spoilt
     yield from _swarm()
+    yield "counted", renumbered([*recorded(1), COUNTED])
+    for seed in range(1, 5):
+        yield f"cut/{seed}", _cut(recorded(seed), choice, 40)
     for place, kind in enumerate(KINDS):
         found = corruption(kind, 1, 0)
         if found is not None:
-            yield f"spoilt/{kind}", as_daemons(found.rows, "g1") if place % 2 else found.rows
+            rows = as_daemons(found.rows, "g1") if place % 2 else found.rows
+            yield f"spoilt/{kind}", rows
+            if place % 5 == 0:
+                yield f"cut/spoilt/{kind}", _cut(rows, choice, 40)
     yield from _replicas(choice)
 
 
@@ -87,6 +97,7 @@ def _replicas(choice: Choice) -> Iterator[tuple[str, list[Row]]]:
     yield "corel/good", whole
     yield "corel/not quiet", [*corel.rows(**corel.good()), *_end(quiet=False)]
     yield "corel/lost", _with_loss(whole, choice)
+    yield "corel/counted", renumbered([*whole, COUNTED])
     for label, rows in corel.BROKEN.items():
         yield f"corel/{label}", rows
     system = system_named("corel")
@@ -121,6 +132,20 @@ def _with_loss(rows: list[Row], choice: Choice) -> list[Row]:
         return renumbered([*rows[:place], gap, *rows[place + 1 :]])
     rest = [row for row in rows[place + 1 :] if (row.node, row.incarnation) != record]
     return renumbered([*rows[:place], Row(*record, 0, 0, Truncated("torn")), *rest])
+
+
+def _cut(rows: list[Row], choice: Choice, most: int) -> list[Row]:
+    """As if the run went on: of every record the last rows are not there yet, or it was killed."""
+    lengths = Counter((row.node, row.incarnation) for row in rows if row.node)
+    ends = {record: length - choice.below(min(length, most + 1)) for record, length in lengths.items()}
+    found = []
+    for row in rows:
+        end = ends.get((row.node, row.incarnation), len(rows))
+        if row.index < end:
+            found.append(row)
+        if row.index == end - 1 and row.node and not isinstance(row.entry, Crashed):
+            found.append(Row(row.node, row.incarnation, end, row.at, Truncated("torn")))
+    return found
 
 
 def _plain(report: Report) -> Outcome:

@@ -20,16 +20,19 @@ from pyspark.sql import functions as F
 from isotone.core.errors import InputError
 from isotone.pipeline.schema import WITNESS
 from isotone.spec.check.corel import CorelChecker
+from isotone.spec.check.corel.checker import ENTRIES
 from isotone.spec.corel_properties import corel_labels
 from isotone.spec.verdicts import State, Verdict
 from isotone.trace.columns import entry_of
 from isotone.trace.events import Row
 from isotone.trace.parquet import require_pyarrow
+from isotone.trace.vocabulary import kind_of
 
 ROWS_MAX = 2_000_000
 """Of one run that are judged in a task."""
 _VERDICTS = f"run string, label string, state string, witness {WITNESS}, place int"
 _BITS = (1 << 64) - 1
+_KINDS = tuple(kind_of(entry) for entry in ENTRIES)
 
 
 def judge_replicas(silver: DataFrame, runs: DataFrame, place: int) -> DataFrame | None:
@@ -39,7 +42,7 @@ def judge_replicas(silver: DataFrame, runs: DataFrame, place: int) -> DataFrame 
     """
     if "extra" not in silver.columns:  # a table that an earlier version made
         return None
-    rows = silver.where("extra IS NOT NULL").select(
+    rows = silver.where(F.col("kind").isin(*_KINDS) & F.col("extra").isNotNull()).select(
         "run", "node", "incarnation", "index", "kind", "extra", "servers", "digests", F.col("stamp.lamport")
     )
     counts = {row["run"]: row["count"] for row in rows.groupBy("run").count().collect()}

@@ -50,8 +50,8 @@ def judge(silver: DataFrame) -> DataFrame:
         clear = clear.unionByName(_only(exact, doubts))
     found = _verdicts(runs, clear)
     replicas = judge_replicas(silver, runs, LABELS_MAX)
-    both = found if replicas is None else found.unionByName(replicas).orderBy("run", "place")
-    return both.localCheckpoint(eager=True)
+    both = found if replicas is None else found.unionByName(replicas)
+    return both.orderBy("run", "place").localCheckpoint(eager=True)
 
 
 def _only(exact: DataFrame, doubts: DataFrame) -> DataFrame:
@@ -110,9 +110,7 @@ def _verdicts(runs: DataFrame, found: DataFrame) -> DataFrame:
     judged = wanted.join(found, on=["run", "id", "boundary"], how="left")
     state = _state()
     witness = F.when(state == State.VIOLATED.value, F.col("witness"))
-    return judged.select("run", "label", state.alias("state"), witness.alias("witness"), "place").orderBy(
-        "run", "place"
-    )
+    return judged.select("run", "label", state.alias("state"), witness.alias("witness"), "place")
 
 
 def _labels(spark: SparkSession) -> DataFrame:

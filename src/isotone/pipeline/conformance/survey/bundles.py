@@ -28,9 +28,11 @@ def bundles(told: DataFrame) -> DataFrame:
         .agg(
             F.count(F.when(is_send, 1)).alias("sends"),
             F.count(F.when(delivered, 1)).alias("rows"),
+            F.min("form").alias("form"),
             (F.min("form") != F.max("form")).alias("is_misfit"),
             F.coalesce(F.min("content") != F.max("content"), F.lit(False)).alias("is_altered"),
             F.max("service").alias("service"),
+            F.max("count").alias("count"),
             F.min(F.when(delivered, F.col("lamport"))).alias("lamport"),
             F.max(F.when(delivered, F.col("lamport"))).alias("high"),
             F.min(F.when(delivered, stamper)).alias("stamper"),
@@ -46,18 +48,19 @@ def bundles(told: DataFrame) -> DataFrame:
         )
     )
     return summed.select(
-        *_KEY, "service", "lamport", "stamper", "floor", "size", "rows", "is_counting",
+        *_KEY, "form", "count", "service", "lamport", "stamper", "floor", "size", "rows", "is_counting",
+        (F.col("sends") + F.col("rows")).alias("told"),
         (F.col("sent_view") != 0).alias("is_inside"), _is_wrong().alias("is_wrong"), "is_altered",
         (_is_plain() & ~_is_wrong() & ~F.col("is_altered")).alias("is_plain"),
     )  # fmt: skip
 
 
 def _is_wrong() -> Column:
-    """Not as it was sent, not sent once, of several stamps, or not above what its node had delivered."""
+    """Not as it was sent, sent twice, of several stamps, or not above what its node had delivered."""
     several = (F.col("lamport") != F.col("high")) | (F.col("stamper") != F.col("high_stamper"))
     late = F.coalesce(F.col("floor") >= F.col("lamport"), F.lit(False))
     return (
-        (F.col("sends") != 1) | F.col("is_misfit") | late
+        (F.col("sends") > 1) | F.col("is_misfit") | late
         | ((F.col("service") >= RELIABLE) & F.coalesce(several, F.lit(False)))
     )  # fmt: skip
 
@@ -73,19 +76,25 @@ def notes(bundle: DataFrame) -> DataFrame:
     """Per run and boundary in a few rows: what is wrong, and what the plain bundles exercised."""
     sender = Window.partitionBy("run", "boundary", "sender").orderBy("first")
     heard = bundle.where("rows > 0")
-    earlier = {"before": "lamport", "early": "first", "other": "stamper"}
+    earlier = {
+        "before": "lamport", "early": "first", "early_count": "count", "early_form": "form", "other": "stamper",
+    }  # fmt: skip
     before = heard.withColumns({name: F.lag(column).over(sender) for name, column in earlier.items()})
     falling = F.coalesce((F.col("before") >= F.col("lamport")) & (F.col("early") != F.col("first")), F.lit(False))
-    torn = (F.col("before") != F.col("lamport")) | (F.col("other") != F.col("stamper"))
-    is_torn = F.coalesce((F.col("early") == F.col("first")) & (F.col("service") >= RELIABLE) & torn, F.lit(False))
+    stamped = (F.col("before") != F.col("lamport")) | (F.col("other") != F.col("stamper"))
+    torn = (F.col("early_form") != F.col("form")) | ((F.col("service") >= RELIABLE) & stamped)
+    is_torn = F.coalesce((F.col("early") == F.col("first")) & torn, F.lit(False))
+    into = (F.col("early") != F.col("first")) & (F.col("early") + F.col("early_count") > F.col("first"))
+    is_overlapping = F.coalesce(into, F.lit(False))
     strong = F.col("is_plain") & (F.col("service") >= F.when(F.col("boundary") == DAEMONS, RELIABLE).otherwise(AGREED))
     counting = strong & F.col("is_inside") & F.col("is_counting")
     summed = before.groupBy("run", "boundary", "sender").agg(
-        F.max(falling | is_torn).alias("is_wrong"),  # torn: of another stamp in another of its groups
+        F.max(falling | is_torn | is_overlapping).alias("is_wrong"),  # torn: another one in another of its groups
         F.min("lamport").alias("lamport"),
         F.max(strong & (F.col("size") > 1)).alias("is_shared"),
         F.max(counting).alias("is_placed"),
         F.max(strong & (F.col("service") == SAFE) & (F.col("size") > 1)).alias("is_safe"),
+        F.min(F.when(F.col("told") == F.col("rows"), F.col("first"))).alias("unsent"),
     )
     broken = bundle.where("is_wrong OR is_altered").select("run", "boundary", "is_wrong", "is_altered").distinct()
     return summed.unionByName(_twice(heard), allowMissingColumns=True).unionByName(broken, allowMissingColumns=True)
@@ -112,3 +121,9 @@ def keys(bundle: DataFrame, heights: DataFrame) -> DataFrame:
 def loose(told: DataFrame, bundle: DataFrame) -> DataFrame:
     """The rows of bundles that are not plain."""
     return told.where("facts IS NULL").join(bundle.where("NOT is_plain").select(*_KEY), on=list(_KEY), how="left_semi")
+
+
+def crowded(bundle: DataFrame, most: int) -> DataFrame:
+    """Runs with more rows of loose bundles than that."""
+    counts = bundle.where("NOT is_plain").groupBy("run").agg(F.sum("told").alias("_told"))
+    return counts.where(F.col("_told") > most).select("run")

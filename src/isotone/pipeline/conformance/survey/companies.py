@@ -9,10 +9,10 @@ Implements: [Spread 2.7], [Spread 2.8.2], [Spread 2.9.1], [Spread 2.13.3], [Spre
 from __future__ import annotations
 
 from isotone.pipeline.conformance.survey.cohorts import AGREED, RELIABLE
-from isotone.pipeline.conformance.survey.facts import INSTALLED, Stay, ViewId
+from isotone.pipeline.conformance.survey.facts import INSTALLED, LOST, Stay, ViewId
 from isotone.pipeline.conformance.survey.found import Found
 from isotone.pipeline.conformance.survey.people import CLIENTS, DAEMONS
-from isotone.pipeline.conformance.survey.run import Boundary, Home, Loose
+from isotone.pipeline.conformance.survey.run import Boundary, Home, Loose, ViewKey
 
 
 def strong_from(b: Boundary) -> int:
@@ -103,7 +103,7 @@ def _judge_holes(b: Boundary, each: Loose, found: Found, *, is_settled: bool) ->
             held = had.get((home, stay.process))
             if held is not None and (held.stay is stay or not stay.left or held.row < stay.left_at):
                 continue
-            if stay.high is not None and each.stamp < stay.high and (stay.left or is_settled):
+            if stay.high is not None and each.stamp < stay.high and _is_known(stay, is_settled=is_settled):
                 found.doubt_below(b.number, "2.13.3", stay.high)
             late = stay.high_late
             if late is not None and each.stamp < late and stay.left == INSTALLED:
@@ -111,45 +111,55 @@ def _judge_holes(b: Boundary, each: Loose, found: Found, *, is_settled: bool) ->
                     found.doubt_below(b.number, "2.13.4", late)
 
 
+def _is_known(stay: Stay, *, is_settled: bool) -> bool:
+    """Whether all that the process did in the view is known."""
+    return stay.left != LOST if stay.left else is_settled
+
+
 def _exercise_holes(b: Boundary, found: Found, *, is_settled: bool) -> None:
+    is_unsure = False
     for view, stays in b.in_view.items():
         lows = sorted((stay.low, stay.process) for _, stay in stays if stay.low is not None)[:2]
         for _, stay in stays:
-            if stay.high is not None and (stay.left or is_settled):
+            if stay.high is not None and _is_known(stay, is_settled=is_settled):
                 if any(process != stay.process and low < stay.high for low, process in lows):
                     found.exercise(b.number, "2.13.3")
-        late = [(home, stay) for home, stay in stays if stay.high_late is not None and stay.left == INSTALLED]
-        if late:
-            _exercise_late(b, view, late, found)
+        is_unsure |= _exercise_late(b, view, stays, found)
+    if is_unsure:
+        found.doubt_exercise(b.number, "2.13.4")
 
 
-def _exercise_late(b: Boundary, view: tuple[str, int], late: list[tuple[Home, Stay]], found: Found) -> None:
-    """2.13.4, as far as other nodes say; what only neighbours at the same node could say is left to an exact look."""
-    unsure = False
-    for home, side in b.sides:
-        for group, hash, senders in side.heard:
-            if (group, hash) != view:
-                continue
-            for mine, stay in late:
-                assert stay.high_late is not None
-                lows = [senders.get(sender) for sender in stay.next_transitional]
-                if any(low is not None and low < stay.high_late for low in lows):
-                    if home != mine:
-                        found.exercise(b.number, "2.13.4")
-                    unsure = True
-    if unsure and (b.number, "2.13.4") not in found.exercised:
-        found.doubt_fully(b.number, "2.13.4")
+def _exercise_late(b: Boundary, view: ViewKey, stays: list[tuple[Home, Stay]], found: Found) -> bool:
+    """2.13.4, as far as other nodes say; whether neighbours at the same node could say more."""
+    if (b.number, "2.13.4") in found.exercised:
+        return False
+    late = [(home, stay) for home, stay in stays if stay.high_late is not None and stay.left == INSTALLED]
+    is_unsure = False
+    for home, senders in b.heard.get(view, ()) if late else ():
+        for mine, stay in late:
+            assert stay.high_late is not None
+            lows = [senders.get(sender) for sender in stay.next_transitional]
+            if any(low is not None and low < stay.high_late for low in lows):
+                if home != mine:
+                    found.exercise(b.number, "2.13.4")
+                    return False
+                is_unsure = True
+    return is_unsure
 
 
 def _judge_termination(b: Boundary, each: Loose, found: Found) -> None:
     """2.17: what was sent in a sender's last view has reached all members of that view."""
     if each.sent is None or not each.sent[2]:
         return
-    stay = b.stay_at(each.sender, each.group, each.sent[1])
-    if stay is None or stay.left or stay.last_send <= b.asked.get((each.sender, each.group), -1):
+    stay, asked = b.stay_at(each.sender, each.group, each.sent[1]), b.asked.get((each.sender, each.group), -1)
+    if stay is None or stay.left or stay.last_send <= asked:
         return
-    if not {held.process for held in each.held}.issuperset(b.views[(stay.group, stay.hash)].members):
+    if {held.process for held in each.held}.issuperset(b.views[(stay.group, stay.hash)].members):
+        return
+    if each.sent[1] > asked:
         found.doubt(b.number, "2.17")
+    else:
+        found.doubt_fully(b.number, "2.17")  # it is owed because of a later send, which may be in a plain bundle
 
 
 def bare(id: ViewId) -> bool:

@@ -2,7 +2,7 @@
 
 Small beside the record: it grows with the changes of views, not with the messages.
 
-Implements: the terms of [Spread 2.2.1], for runs without losses. Deviations: none.
+Implements: the terms of [Spread 2.2.1], for records of which at most the end is lost. Deviations: none.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ Stamp = tuple[int, str, int]
 ViewId = tuple[int, str, int, int, str, int, int, str, int]
 """Daemon view, next daemon view and stamp, flat; compares as the ids do."""
 
-INSTALLED, LEFT, ENDED = "I", "V", "E"
-"""How a stay was left; the empty text: it was not."""
+INSTALLED, LEFT, ENDED, LOST = "I", "V", "E", "X"
+"""How a stay was left, as far as is known: lost are the rows that could say so; the empty text: it was not."""
 
 
 class View(msgspec.Struct, array_like=True):
@@ -87,6 +87,10 @@ class Side(msgspec.Struct, array_like=True):
     """Who waited to join which group at the end."""
     asked: tuple[tuple[str, str, int], ...] = ()
     """By process and group: the last row by which it asked to leave, or left."""
+    is_unsure: bool = False
+    """Whether a causal message came that others may precede, but none that this record knows of."""
+    sent: dict[str, int] = {}
+    """By process, of a record that lost rows: the last sequence that it sent."""
 
 
 class Facts(msgspec.Struct, array_like=True):
@@ -99,6 +103,7 @@ class Facts(msgspec.Struct, array_like=True):
     has_crashed: bool = False
     has_network: bool = False
     is_lossy: bool = False
+    """Whether rows were lost; if it is not odd, those at its end."""
     high: Stamp | None = None
     """The highest stamp delivered at all."""
     stable_at: int = -1

@@ -6,9 +6,10 @@ from isotone.pipeline.conformance.survey.facts import Stamp
 
 
 class Found:
-    """By boundary and id of the property."""
+    """By boundary and id of the property; ``is_lossy``: of the run rows were lost, so that nothing *holds*."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_lossy: bool = False) -> None:
+        self.is_lossy = is_lossy
         self.exercised: dict[tuple[int, str], None] = {}
         self.doubts: dict[tuple[int, str], None] = {}
         self.full: dict[tuple[int, str], None] = {}
@@ -36,6 +37,17 @@ class Found:
         """The same, and the bundle of this stamp is needed besides the loose ones."""
         self.doubt(boundary, id)
         self.heights[(boundary, stamp)] = None
+
+    def doubt_exercise(self, boundary: int, id: str) -> None:
+        """It is not broken; whether its premise was true cannot be said from here. Of a lossy run nobody asks."""
+        if not self.is_lossy and (boundary, id) not in self.exercised:
+            self.doubt_fully(boundary, id)
+
+    def clear(self, boundary: int, *ids: str) -> None:
+        """Nobody asks for these."""
+        for id in ids:
+            self.doubts.pop((boundary, id), None)
+            self.full.pop((boundary, id), None)
 
     def doubt_all(self, reason: str) -> None:
         """Nothing can be said from here."""

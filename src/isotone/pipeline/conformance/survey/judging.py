@@ -1,7 +1,6 @@
 """In a task: one run, from the rows that its records and bundles told to one row per property.
 
-Only what is small comes here: the facts of records, the sums of bundles, the loose bundles; of these no more than a
-task should hold.
+Only what is small comes here: the facts of records, the sums of bundles, the loose bundles if they are few.
 """
 
 from __future__ import annotations
@@ -15,8 +14,6 @@ from isotone.pipeline.conformance.survey.run import Held, Home, Loose, Note, is_
 from isotone.pipeline.conformance.survey.weigh import weigh
 from isotone.trace.parquet import require_pyarrow
 
-LOOSE_MAX = 500_000
-"""Rows of loose bundles of one run that are looked at here."""
 RUN = "run"
 """The id of the row that tells about the run itself."""
 HEIGHTS = "heights"
@@ -37,11 +34,12 @@ def judge_run(table: Any) -> Any:
     facts = [decode(data) for data in table.filter(compute.is_valid(table.column("facts"))).column("facts").to_pylist()]
     notes = [_note(row) for row in _some(table, "is_wrong", _NOTE)]
     rows = table.filter(compute.is_valid(table.column("is_send")))
-    loose = _loose(facts, rows.to_pylist()) if rows.num_rows <= LOOSE_MAX else None
+    is_crowded = compute.any(table.column("is_crowded")).as_py()
+    loose = None if is_crowded else _loose(facts, rows.to_pylist())
     return _told(run, facts, weigh(facts, notes, loose))
 
 
-_NOTE = ("boundary", "sender", "is_wrong", "lamport", "is_shared", "is_placed", "is_safe", "is_altered")
+_NOTE = ("boundary", "sender", "is_wrong", "lamport", "is_shared", "is_placed", "is_safe", "is_altered", "unsent")
 
 
 def _some(table: Any, column: str, names: tuple[str, ...]) -> list[dict[str, Any]]:
@@ -51,8 +49,8 @@ def _some(table: Any, column: str, names: tuple[str, ...]) -> list[dict[str, Any
 
 
 def _note(row: dict[str, Any]) -> Note:
-    flags = (bool(row[name]) for name in ("is_shared", "is_placed", "is_safe", "is_altered"))
-    return Note(row["boundary"], row["sender"], bool(row["is_wrong"]), row["lamport"], *flags)
+    flags = {name: bool(row[name]) for name in ("is_wrong", "is_shared", "is_placed", "is_safe", "is_altered")}
+    return Note(row["boundary"], row["sender"], lamport=row["lamport"], unsent=row["unsent"], **flags)
 
 
 def _loose(records: list[Facts], rows: list[dict[str, Any]]) -> dict[int, list[Loose]]:

@@ -19,8 +19,6 @@ from isotone.pipeline.conformance.terms import CAUSAL, CLIENTS, DAEMONS, RELIABL
 ID = "2.12.2"
 _SIDE = ("run", "boundary")
 _BUNDLE = (*_SIDE, "sender", "first")
-_UNKNOWN = (1 << 63) - 1
-"""The floor of what nobody sent."""
 
 
 def clear_causal(silver: DataFrame, surveyed: Survey) -> Survey:
@@ -48,6 +46,6 @@ def _below(silver: DataFrame, bundles: DataFrame, sides: DataFrame) -> DataFrame
     )  # fmt: skip
     placed = delivered.join(few, on=list(_SIDE), how="left_semi").join(floors, on=list(_BUNDLE), how="left")
     order = Window.partitionBy(*_SIDE, "node", "incarnation").orderBy("index")
-    causal = F.when(F.col("service") >= CAUSAL, F.coalesce("floor", F.lit(_UNKNOWN)))
+    causal = F.when(F.col("service") >= CAUSAL, F.col("floor"))  # none: its send is among rows that were lost
     highest = F.max(causal).over(order.rowsBetween(Window.unboundedPreceding, -1))
     return placed.withColumn("_highest", highest).where("lamport <= _highest").select(*_SIDE).distinct()

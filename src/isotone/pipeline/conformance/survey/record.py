@@ -31,6 +31,7 @@ MESSAGES = ("send", "deliver", "ssend", "sdeliver")
 _BULK_MAX = 3
 _NAMES = {code: kind for kind, code in CODES.items()} | {OTHER: ""}
 _OF_DAEMONS = {"sview", "stranssig", "recover"}
+_LOSSES = ("gap", "truncated")
 _NETWORK_FROM = CODES["ninit"]
 _NO_STAMP: Stamp = (-1, "", 0)
 
@@ -52,6 +53,7 @@ class Record:
         self.entries = Entries()
         self.sides = tuple(Gathered(boundary, node, incarnation, self.entries) for boundary in (CLIENTS, DAEMONS))
         self._floor = _NO_STAMP  # the highest stamp delivered so far
+        self._over = ""  # behind what no more rows are expected
 
     def feed(self, columns: Any, start: int, stop: int) -> Told:
         """Take the rows from ``start`` up to ``stop`` of these columns; what is told on, in order."""
@@ -66,8 +68,8 @@ class Record:
                 code = codes[place]
                 if code > _BULK_MAX:
                     self._turn(columns, place, _NAMES[code])
-                elif self.facts.has_crashed:
-                    raise Odd("rows behind the crash")
+                elif self._over:
+                    raise Odd(self._over)
                 elif code & 1:
                     self._deliver(columns, place, self.sides[code >> 1], told)
                 else:
@@ -81,7 +83,7 @@ class Record:
         """Of a record that needs an exact look: only what is said about the run."""
         for place in range(start, stop):
             kind = _NAMES[columns.code[place]]
-            if kind in ("gap", "truncated"):
+            if kind in _LOSSES:
                 self.facts.is_lossy = True
             elif kind in ("stable", "end"):
                 self._turn(columns, place, kind)
@@ -146,23 +148,32 @@ class Record:
             return
         if CODES[kind] >= _NETWORK_FROM:
             facts.has_network = True
-        elif kind in ("gap", "truncated"):
-            facts.is_lossy = True
-            raise Odd("rows are missing")
+        elif kind in _LOSSES:
+            self._lose(index)
         elif kind == "stable":
             if not facts.node:
                 facts.stable_at, facts.components = index, columns.turn(place).components
         elif kind == "end":
             if not facts.node:
                 facts.end_at, facts.quiet = index, columns.turn(place).quiet
-        elif facts.has_crashed:
-            raise Odd("rows behind the crash")
+        elif self._over:
+            raise Odd(self._over)
         elif kind == "crash":
-            facts.has_crashed = True
+            facts.has_crashed, self._over = True, "rows behind the crash"
             for side in self.sides:
                 side.end_all(index)
         else:
             self._side_turn(columns, place, kind, index)
+
+    def _lose(self, index: int) -> None:
+        """Rows are missing here; rows behind them would be odd, for who was where is not known then."""
+        self.facts.is_lossy = True
+        if self.facts.has_crashed:
+            raise Odd(self._over)
+        if not self._over:
+            self._over = "rows behind those that are missing"
+            for side in self.sides:
+                side.lose(index)
 
     def _side_turn(self, columns: Any, place: int, kind: str, index: int) -> None:
         side = self.sides[DAEMONS if kind in _OF_DAEMONS else CLIENTS]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from isotone.pipeline.conformance.survey.facts import Facts, Side, Stamp, Stay, View, ViewId
-from isotone.pipeline.conformance.survey.people import lasting_name
+from isotone.pipeline.conformance.survey.people import home, lasting_name
 
 ViewKey = tuple[str, int]
 """Group, and the hash of id and members."""
 Home = tuple[str, int]
+NEVER = 1 << 62
+"""A row behind all others."""
 
 
 class Held(NamedTuple):
@@ -47,6 +50,8 @@ class Note(NamedTuple):
     is_placed: bool
     is_safe: bool
     is_altered: bool = False
+    unsent: int | None = None
+    """The lowest sequence of those of which there is no send."""
 
 
 class Boundary:
@@ -60,15 +65,20 @@ class Boundary:
         self.views: dict[ViewKey, View] = {}
         self.stays: list[tuple[Home, Stay]] = []
         self.in_view: dict[ViewKey, list[tuple[Home, Stay]]] = {}
+        self.heard: dict[ViewKey, list[tuple[Home, dict[str, Stamp | None]]]] = {}  # `Side.heard` of all records
         self.ended: dict[str, tuple[int, int]] = {}  # process: incarnation and row
+        self.lossy = {(facts.node, facts.incarnation) for facts in records if facts.is_lossy}
+        self._newest = {facts.node: facts.incarnation for facts in sorted(records, key=_by_incarnation)}
         self.by_place: dict[tuple[str, str], list[Stay]] = {}
-        for home, side in self.sides:
-            self.ended.update({process: (home[1], index) for process, index in side.ended.items()})
+        for place, side in self.sides:
+            self.ended.update({process: (place[1], index) for process, index in side.ended.items()})
+            for group, hash, senders in side.heard:
+                self.heard.setdefault((group, hash), []).append((place, senders))
             for view in side.views:
                 self.views.setdefault((view.group, view.hash), view)
             for stay in side.stays:
-                self.stays.append((home, stay))
-                self.in_view.setdefault((stay.group, stay.hash), []).append((home, stay))
+                self.stays.append((place, stay))
+                self.in_view.setdefault((stay.group, stay.hash), []).append((place, stay))
                 self.by_place.setdefault((stay.process, stay.group), []).append(stay)
         self.asked = {(process, group): index for _, side in self.sides for process, group, index in side.asked}
 
@@ -91,10 +101,26 @@ class Boundary:
 
     def stay_at(self, process: str, group: str, index: int) -> Stay | None:
         """The stay that a row of a process falls into."""
-        for stay in self.by_place.get((process, group), ()):
-            if stay.at < index and (not stay.left or index < stay.left_at):
-                return stay
-        return None
+        stays = self.by_place.get((process, group), [])
+        place = bisect_left(stays, index, key=lambda stay: stay.at) - 1
+        if place < 0 or (stays[place].left and index >= stays[place].left_at):
+            return None
+        return stays[place]
+
+    def is_lost(self, process: str) -> bool:
+        """Whether the end of the record of its home is lost, so that it owes nothing."""
+        return home(self.number, process) in self.lossy
+
+    def end_of(self, process: str) -> tuple[int, int] | None:
+        """Where it ended, as incarnation and row; if that is lost and its node went on, behind all."""
+        if process in self.ended or not self.is_lost(process):
+            return self.ended.get(process)
+        node, incarnation = home(self.number, process)
+        return (incarnation, NEVER) if self._newest[node] > incarnation else None
+
+
+def _by_incarnation(facts: Facts) -> int:
+    return facts.incarnation
 
 
 def is_settled(records: Iterable[Facts]) -> tuple[bool, bool | None, tuple[tuple[str, ...], ...] | None, bool]:

@@ -12,6 +12,7 @@ from isotone.pipeline.conformance.survey.facts import (
     ENDED,
     INSTALLED,
     LEFT,
+    LOST,
     Cohort,
     Facts,
     Side,
@@ -278,6 +279,13 @@ class Gathered:
         """The daemon crashed."""
         self.end([process for process in self._met if process not in self._ended], index)
 
+    def lose(self, index: int) -> None:
+        """What comes from here on is not known."""
+        self._flush()
+        for groups in self._places.values():
+            for place in groups.values():
+                self._close(place, LOST, index)
+
     # --- the end ---------------------------------------------------------------------------------------------------
 
     def finish(self, facts: Facts) -> Side:
@@ -285,8 +293,7 @@ class Gathered:
         self._flush()
         if not facts.has_crashed:
             self._owe()
-        if self._has_causal and "2.12.2" not in self._exercised:
-            self.doubts["2.12.2"] = None  # something may precede it by a longer chain
+        is_unsure = self._has_causal and "2.12.2" not in self._exercised  # something may precede it by a longer chain
         places = [(process, group, place) for process, all in self._places.items() for group, place in all.items()]
         return Side(
             self.is_seen, self.is_active, tuple(self._exercised), tuple(self.doubts), self.rows,
@@ -295,6 +302,8 @@ class Gathered:
             self._ended,
             tuple((process, group) for process, group, place in places if place.joining is not None),
             tuple((process, group, place.asked) for process, group, place in places if place.asked >= 0),
+            is_unsure,
+            self.sent if facts.is_lossy else {},
         )  # fmt: skip
 
     def _owe(self) -> None:

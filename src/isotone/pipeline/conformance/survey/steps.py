@@ -24,14 +24,25 @@ from isotone.trace.parquet import require_pyarrow
 
 TOLD = (
     "run string, boundary int, sender string, first bigint, group string, is_send boolean, node string, "
-    "incarnation bigint, index bigint, form bigint, content bigint, service int, lamport bigint, stamper string, "
-    "stamper_incarnation bigint, floor bigint, view bigint, is_late boolean, holders int, size int, "
-    "is_counting boolean, cohort int, facts binary"
+    "incarnation bigint, index bigint, form bigint, content bigint, count int, service int, lamport bigint, "
+    "stamper string, stamper_incarnation bigint, floor bigint, view bigint, is_late boolean, holders int, size int, "
+    "is_counting boolean, cohort int, facts binary, odd string"
 )
-"""One row per send or delivery row and group; and one per record, with its facts."""
+"""One row per send or delivery row and group; and one per record, with its facts, and why it is odd if it is."""
 SEPARATOR = "\0"
 """Between names that travel as one text."""
-_TAKEN = ("sender", "first", "index", "form", "content", "service", "lamport", "stamper", "stamper_incarnation")
+_TAKEN = (
+    "sender",
+    "first",
+    "index",
+    "form",
+    "content",
+    "count",
+    "service",
+    "lamport",
+    "stamper",
+    "stamper_incarnation",
+)
 _ENTRY = ("boundary", "group", "is_send", "is_late", "holders", "size", "is_counting", "cohort")
 
 
@@ -156,7 +167,12 @@ def _rows(batch: Any, run: str, record: Record, told: Told) -> Any:
 
 def _facts(run: str, record: Record) -> Any:
     arrow = require_pyarrow()
-    return _batch(run, record, {"facts": arrow.array([encode(record.finish())], arrow.binary())}, 1)
+    facts = record.finish()
+    about = {
+        "facts": arrow.array([encode(facts)], arrow.binary()),
+        "odd": arrow.array([facts.odd or None], arrow.string()),
+    }
+    return _batch(run, record, about, 1)
 
 
 def _type(name: str) -> Any:

@@ -10,11 +10,15 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from isotone.pipeline.conformance.survey.bundles import bundles, keys, loose, notes
+from isotone.pipeline.conformance.survey.bundles import bundles, crowded, keys, loose, notes
 from isotone.pipeline.conformance.survey.judging import HEIGHTS, JUDGED, judge_run
 from isotone.pipeline.conformance.survey.steps import told
 from isotone.pipeline.conformance.terms import CLIENTS, DAEMONS, kept
 
+LOOSE_MAX = 500_000
+"""Rows of loose bundles of one run that one task looks at."""
+KEYS_MAX = 200_000
+"""Bundles for an exact look that every worker is told; more are joined by sorting."""
 _SENT = ("send", "ssend")
 _MESSAGES = (*_SENT, "deliver", "sdeliver")
 
@@ -30,10 +34,22 @@ def survey(silver: DataFrame) -> Survey:
     """All runs of these rows."""
     rows = kept(told(silver))
     bundle = kept(bundles(rows))
+    return Survey(kept(gathered(rows, bundle).groupBy("run").applyInArrow(judge_run, JUDGED)), bundle)
+
+
+def gathered(rows: DataFrame, bundle: DataFrame) -> DataFrame:
+    """What comes together in a task for each run: facts, sums, and the loose bundles.
+
+    These are counted first: of a run that has too many of them comes a row that says so, and of a run that needs an
+    exact look at everything nothing but that is known.
+    """
     facts = rows.where("facts IS NOT NULL").select("run", "facts")
+    crowds = crowded(bundle, LOOSE_MAX)
+    odd = rows.where("odd IS NOT NULL").select("run").unionByName(bundle.where("is_wrong").select("run"))
+    of_use = bundle.join(F.broadcast(odd.unionByName(crowds).distinct()), on="run", how="left_anti")
     about = facts.unionByName(notes(bundle), allowMissingColumns=True)
-    everything = about.unionByName(loose(rows, bundle).drop("facts"), allowMissingColumns=True)
-    return Survey(kept(everything.groupBy("run").applyInArrow(judge_run, JUDGED)), bundle)
+    about = about.unionByName(crowds.withColumn("is_crowded", F.lit(True)), allowMissingColumns=True)
+    return about.unionByName(loose(rows, of_use).drop("facts", "odd"), allowMissingColumns=True)
 
 
 def suspects(silver: DataFrame, surveyed: Survey) -> DataFrame:
@@ -52,12 +68,14 @@ def suspects(silver: DataFrame, surveyed: Survey) -> DataFrame:
     turns = partly.where(~kind.isin(*_MESSAGES))
     heights = surveyed.found.where(F.col("id") == HEIGHTS)
     heights = heights.select("run", "boundary", F.explode("heights").alias("height"))
-    wanted = keys(surveyed.bundles, heights).withColumnsRenamed({"sender": "_sender", "boundary": "_boundary"})
+    mine = surveyed.bundles.join(F.broadcast(some), on="run", how="left_semi")
+    wanted = kept(keys(mine, heights).withColumnsRenamed({"sender": "_sender", "boundary": "_boundary"}))
+    wanted = F.broadcast(wanted) if wanted.count() <= KEYS_MAX else wanted  # without it all messages are moved
     said = partly.where(kind.isin(*_MESSAGES)).select(
         "*",
         F.when(kind.isin("ssend", "sdeliver"), DAEMONS).otherwise(CLIENTS).alias("_boundary"),
         F.when(kind.isin(*_SENT), F.get("clients", F.lit(0))).otherwise(F.col("sender")).alias("_sender"),
     )
-    said = said.join(F.broadcast(wanted), on=["run", "_boundary", "_sender", "first"], how="left_semi")
+    said = said.join(wanted, on=["run", "_boundary", "_sender", "first"], how="left_semi")
     reduced = turns.unionByName(said.select(*silver.columns))
     return reduced if full.isEmpty() else whole.unionByName(reduced)

@@ -102,14 +102,14 @@ def _judge_returns(b: Boundary, found: Found) -> None:
         if stay.previous is None:
             firsts.setdefault((b.name(stay.process), stay.group), []).append((home[1], stay.at, b.id_of(stay)))
     latest: dict[tuple[str, str], tuple[object, ...]] = {}
-    for _, side in b.sides:
-        for group, hash, senders in side.heard:
-            place = comparable(b.views[(group, hash)].id)
-            for sender in senders:
-                if sender in b.ended and place > latest.get((sender, group), ()):
-                    latest[(sender, group)] = place
+    for (group, hash), heard in b.heard.items():
+        place = comparable(b.views[(group, hash)].id)
+        for sender in (each for _, senders in heard for each in senders):
+            if place > latest.get((sender, group), ()):
+                latest[(sender, group)] = place
     for (sender, group), place in latest.items():
-        backs = [each for each in firsts.get((b.name(sender), group), ()) if each[:2] > b.ended[sender]]
+        ended = b.end_of(sender)
+        backs = [each for each in firsts.get((b.name(sender), group), ()) if ended is not None and each[:2] > ended]
         if backs:
             found.exercise(b.number, "2.9.2", "2.19.2")
             if place >= comparable(min(backs)[2]):

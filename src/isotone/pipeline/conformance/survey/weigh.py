@@ -20,17 +20,17 @@ _ENDS = ("2.15", "2.16", "2.17")
 
 def weigh(records: list[Facts], notes: list[Note], loose: dict[int, list[Loose]] | None) -> Found:
     """The whole run; ``loose`` is by boundary, and none where there were too many."""
-    found = Found()
+    settled, _, components, is_lossy = is_settled(records)
+    found = Found(is_lossy=is_lossy)
     for facts in records:
         if facts.odd:
             found.doubt_all(facts.odd)
-    if any(note.is_wrong for note in notes) or _is_circular(records, notes):
+    if any(note.is_wrong for note in notes) or _is_unexplained(records, notes) or _is_circular(records, notes):
         found.doubt_all("bundles that are not as they were sent")
     if loose is None:
         found.doubt_all("too many bundles that not all had")
     if found.is_odd() or loose is None:
         return found
-    settled, _, components, _ = is_settled(records)
     for number in (CLIENTS, DAEMONS):
         boundary = Boundary(number, records)
         _take_over(boundary, notes, found)
@@ -41,13 +41,23 @@ def weigh(records: list[Facts], notes: list[Note], loose: dict[int, list[Loose]]
         judge_safe(boundary, loose.get(number, []), found, is_settled=settled)
         if settled and components is not None and any(side.is_active for _, side in boundary.sides):
             _judge_precision(boundary, records, components, found)
-    if not settled:
+    if is_lossy or not settled:
         for number in (CLIENTS, DAEMONS):
-            for id in _ENDS:
-                found.doubts.pop((number, id), None)
+            found.clear(number, *_ENDS)
     if any(facts.has_network for facts in records):
         found.doubt(NETWORK, *_NETWORK_IDS)
     return found
+
+
+def _is_unexplained(records: list[Facts], notes: list[Note]) -> bool:
+    """Whether something is delivered that nobody sent, and it cannot be that the record of its sender lost that."""
+    lossy = {(facts.node, facts.incarnation): facts for facts in records if facts.is_lossy}
+    for note in notes:
+        if note.unsent is not None and note.sender is not None:
+            facts = lossy.get(home(note.boundary, note.sender))
+            if facts is None or note.unsent <= facts.sides[note.boundary].sent.get(note.sender, -1):
+                return True
+    return False
 
 
 def _is_circular(records: list[Facts], notes: list[Note]) -> bool:
@@ -81,6 +91,8 @@ def _take_over(b: Boundary, notes: list[Note], found: Found) -> None:
                 found.doubt(b.number, "2.6")
             if note.is_placed:
                 found.exercise(b.number, "2.9.1", "2.19.1")
+    if any(side.is_unsure for _, side in b.sides):
+        found.doubt_exercise(b.number, "2.12.2")
 
 
 def _judge_precision(b: Boundary, records: list[Facts], components: tuple[tuple[str, ...], ...], found: Found) -> None:
@@ -104,3 +116,11 @@ def _judge_precision(b: Boundary, records: list[Facts], components: tuple[tuple[
         (view,) = views if len(views) == 1 else (None,)
         if view is None or b.views[view].members != tuple(sorted(places)):
             found.doubt(b.number, "2.16")
+    if b.number == DAEMONS and (b.number, "2.16") in found.doubts and any(map(_is_known_by_messages, records)):
+        found.doubt_fully(b.number, "2.16")  # without all of its messages it would seem to be silent
+
+
+def _is_known_by_messages(facts: Facts) -> bool:
+    """Whether a daemon is there, but in no view and not on its way to one."""
+    side = facts.sides[DAEMONS]
+    return side.is_seen and not (facts.has_crashed or side.stays or side.joining)
