@@ -10,17 +10,30 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
+from isotone.bench.lan.exhibits import exhibit_cells, exhibit_files
+from isotone.bench.measure import Machine
+from isotone.pipeline.metrics.form import METRICS as METRICS_FORM
 from isotone.pipeline.metrics.form import QUANTILES
+from isotone.pipeline.report import page as report
+from isotone.pipeline.report import views
 from isotone.pipeline.report.exhibits import read_rows
 from isotone.pipeline.report.page import build
 from isotone.pipeline.report.views import lanes
+from isotone.pipeline.stages import METRICS, TIMELINE
+from isotone.pipeline.tables import write_runs
+from isotone.pipeline.timeline import TIMELINE as TIMELINE_FORM
 
 ROOT = Path(__file__).parents[2]
 CHROMIUM = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
 )
-FIGURES = ("views-0", "latency-0", "throughput-0", "figure-4-5", "figure-5-4")
+MEASURED = tuple(name for name in ("figure-3.4", "figure-3.5") if (ROOT / "results" / f"{name}.txt").is_file())
+FIGURES = (
+    *("views-0", "latency-0", "throughput-0", "figure-4-5", "figure-5-4"),
+    *(name.replace(".", "-") for name in MEASURED),
+)
 EXHIBITS = ("figure-3.4", "figure-3.5", "table-4.1", "table-4.2", "figure-4.5", "table-5.1", "figure-5.4")
 
 
@@ -122,6 +135,77 @@ def test_lanes_show_who_was_in_which_view_and_when() -> None:
 def test_printed_results_are_read_back() -> None:
     rows = read_rows("# command\n\nsites 4, probes 2\nservice   load  median ms\nSAFE      –     1.5     \n")
     assert rows == [{"service": "SAFE", "load": None, "median ms": 1.5}]
+
+
+def test_results_of_the_bench_are_drawn(tmp_path: Path) -> None:
+    machine = Machine("a processor", 2, "a system", "3.11", "0", "0000000")
+    points = {1: {"p50": 120.0, "p99": 300.0}, 2: {"p50": 130.0, "p99": 280.0}}
+    for name, told in exhibit_files("the command", machine, dict.fromkeys(exhibit_cells(), points)).items():
+        (tmp_path / name).write_text(told)
+    drawn = build(_verdicts(), _metrics(), _timeline(), tmp_path)
+    for name in ("figure-3-4", "figure-3-5"):
+        assert re.search(rf'<figure id="{name}"[^>]*><svg', drawn), name
+    assert drawn.count("Not yet measured") == len(EXHIBITS) - 2
+
+
+def test_a_foreign_file_where_a_result_is_looked_for_is_a_note(tmp_path: Path) -> None:
+    (tmp_path / "figure-4.1.txt").write_text("shopping list\nmilk\nbread\n")
+    (tmp_path / "figure-3.4.json").write_text('{"rows": [{"milk": 2}]}')
+    (tmp_path / "figure-5.4.json").write_text("[]")
+    (tmp_path / "figure-5.1.txt").write_bytes(b"\xff\xfe")
+    told = build(_verdicts(), _metrics(), _timeline(), tmp_path)
+    assert told.count("is not a result of this") == 4
+    assert told.count("Not yet measured") == len(EXHIBITS) - 4
+
+
+def test_a_picture_has_so_many_bars_and_says_what_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views, "BARS_MAX", 4)
+    monkeypatch.setattr(views, "LANES_MAX", 2)
+    rows = [_moment(time, "d1", "sview", view=f"{time}!d1", members=["d1"]) for time in (0, 1, 3, 4, 9, 20)]
+    rows += [_moment(21, node, "last") for node in ("d1", "d2", "d3")]
+    shown = lanes(rows)
+    assert [bar.begin for bar in shown.bars] == [0.0, 1.0, 4.0, 9.0]  # of bars of one length the first
+    assert (shown.nodes, shown.left) == (["d1", "d2"], "1 of the nodes; 2 of the bars, the shortest")
+    assert "Not drawn: 1 of the nodes; 2 of the bars, the shortest." in build(_verdicts(), _metrics(), rows, None)
+
+
+def test_clocks_that_drift_are_warned_of(page: str) -> None:
+    drifting = build(_verdicts(), [*_metrics(), _metric("clock error", "all", "", most=75_000.0)], _timeline(), None)
+    assert "up to 75 ms before they were sent" in drifting
+    assert "before they were sent" not in page
+
+
+def test_no_more_is_read_than_the_page_shows(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a foreign file in the working directory changes nothing but one note."""
+    two = [("demo <run>", "violated"), ("other", "holds")]
+    judged = [{"run": run, "label": "EVS-2.5", "state": state, "witness": None, "place": 0} for run, state in two]
+    monkeypatch.setattr(report, "verdict_rows", lambda *_: judged)
+    metrics = [row | {"run": run} for run, _ in two for row in _metrics()]
+    write_runs(tmp_path / METRICS, spark.createDataFrame(metrics, METRICS_FORM))
+    moments = [*_timeline(), *(_moment(5, "d1", kind, group="g") for kind in ("view", "connect", "transsig"))]
+    write_runs(tmp_path / TIMELINE, spark.createDataFrame(moments, TIMELINE_FORM))
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "figure-4.1.txt").write_text("shopping list\nmilk\nbread\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(report, "RUNS_DRAWN_MAX", 1)
+    read: list[Any] = []
+
+    def noted(*tables: Any) -> str:
+        read.extend(tables)
+        return build(*tables)
+
+    monkeypatch.setattr(report, "build", noted)
+    notes: list[str] = []
+    report.write_report(spark, tmp_path, tmp_path / "report.html", advance=notes.append)
+    assert len(notes) == report.STEPS
+    assert sorted(row["metric"] for row in read[1] if row["run"] == "other") == ["delivered", "sent"]
+    assert len(read[1]) == len(_metrics()) + 2
+    assert len(read[2]) == len(_timeline())
+    page = (tmp_path / "report.html").read_text()
+    assert "<b>80</b><span>messages sent by clients" in page  # of both runs
+    assert "is not a result of this" in page
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")

@@ -15,8 +15,9 @@ from pyspark.sql import SparkSession
 
 from isotone.core.errors import InputError
 from isotone.pipeline.sweep_spec import Simulation, read_spec, simulations
-from isotone.pipeline.sweep_task import JOB, job_of, play_batches
-from isotone.pipeline.sweeping import sweep
+from isotone.pipeline.sweep_task import JOB, RESULT, job_of, play_batches
+from isotone.pipeline.sweeping import TABLE, TRACES, sweep
+from isotone.pipeline.tables import write_runs
 from isotone.sim.plan import Size
 from isotone.sim.replay import read_plan
 from isotone.sim.system import Setting
@@ -137,6 +138,33 @@ def test_nothing_is_run_twice(spark: SparkSession, tmp_path: Path) -> None:
     assert (first.run, first.known, first.failures) == (1, 1, ())
     assert first.events > 0
     assert (sweep(spark, wanted, tmp_path).run, sweep(spark, wanted, tmp_path).run) == (2, 0)
+
+
+def test_a_failure_of_another_version_or_of_less_time_is_run_again(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("planted")
+
+    wanted = [Simulation(Setting(size=Size.SMALL, faults="none"), seed, limit_s=300) for seed in (1, 2, 3, 4)]
+    (tmp_path / TRACES).mkdir()
+    with monkeypatch.context() as patched:
+        patched.setattr("isotone.pipeline.sweep_task.replay", broken)
+        rows = [_row_of(tmp_path / TRACES, each) for each in wanted]
+    rows[0] |= {"limit_s": 1}
+    rows[1] |= {"version": "0.0.1"}
+    rows[2] |= {"version": "0.0.1", "state": "passed", "violations": []}
+    maps = ({name: dict(row[name]) for name in ("verdicts", "bounds")} for row in rows)
+    told = [tuple((row | each)[name] for name in row) for row, each in zip(rows, maps, strict=True)]
+    write_runs(tmp_path / TABLE, spark.createDataFrame(told, RESULT))
+    kept = [Path(row["trace"]) for row in rows]
+    assert all(path.is_file() for path in kept)
+    done = sweep(spark, wanted, tmp_path)
+    assert (done.run, done.known, [each.key for each in done.failures]) == (2, 4, [wanted[3].key])
+    assert [path.is_file() for path in kept] == [False, False, True, True]
+    assert sweep(spark, wanted, tmp_path).run == 0
+    lower = [Simulation(each.setting, each.seed, limit_s=200) for each in wanted]
+    assert sweep(spark, lower, tmp_path).run == 0
 
 
 def _run(source: Path, *command: str) -> subprocess.CompletedProcess[str]:

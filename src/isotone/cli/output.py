@@ -1,4 +1,4 @@
-"""Where output goes: results to standard output, progress to standard error and only to a terminal."""
+"""Where output goes: results to standard output, progress to standard error, to a terminal or by lines where asked."""
 
 from __future__ import annotations
 
@@ -118,10 +118,10 @@ def _stdout() -> IO[str]:
 
 
 @contextmanager
-def progress_bar(title: str, total: int | None) -> Iterator[Callable[[str], None]]:
-    """A bar that is advanced by calling it with what to show beside it; nothing at all without a terminal."""
+def progress_bar(title: str, total: int | None, *, in_lines: bool = False) -> Iterator[Callable[[str], None]]:
+    """A bar that is advanced by calling it with what to show beside it; without a terminal nothing, or a line each."""
     if not sys.stderr.isatty():
-        yield lambda note: None
+        yield (lambda note: click.echo(f"{title}: {note}", err=True)) if in_lines else (lambda note: None)
         return
     columns = (
         TextColumn("{task.description}"),

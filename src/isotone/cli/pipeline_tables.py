@@ -24,10 +24,10 @@ def print_metrics(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     table = Table(box=None, header_style="bold", pad_edge=False)
     for title in ("run", "metric", "dimension", "key", "unit"):
         table.add_column(title)
-    for title in ("count", "mean", "median", "p99", "most"):
+    for title in ("count", "total", "mean", "median", "p99", "most"):
         table.add_column(title, justify="right")
     for row in shown[:SHOWN_MAX]:
-        values = (row["mean"], row["p50"], row["p99"], row["most"])
+        values = (row["total"], row["mean"], row["p50"], row["p99"], row["most"])
         told = (escape(str(row[name] or "")) for name in ("run", "metric", "dimension", "key", "unit"))
         table.add_row(*told, f"{row['count']:,}", *(f"{value:,.1f}" for value in values))
     console.print(table)

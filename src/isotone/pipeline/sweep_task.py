@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from isotone import __version__
 from isotone.core.errors import InputError, MachineError
 from isotone.pipeline.sweep_spec import Simulation, scale_of
 from isotone.sim.plan import Plan, Size
@@ -38,7 +39,7 @@ _VIOLATION = "array<struct<property: string, explanation: string>>"
 RESULT = (
     f"run string, {JOB}, state string, violations {_VIOLATION}, "
     f"{', '.join(f'{name} bigint' for name in _MEASURES)}, cpu_seconds double, "
-    "verdicts map<string, string>, bounds map<string, double>, replay string, trace string"
+    "verdicts map<string, string>, bounds map<string, double>, replay string, trace string, version string"
 )
 FAILED, PASSED = "failed", "passed"
 
@@ -71,7 +72,8 @@ def _types() -> dict[str, Any]:
     told |= {"limit_s": arrow.int32(), "state": text}
     told |= {"violations": arrow.list_(violation), **dict.fromkeys(_MEASURES, number), "cpu_seconds": real}
     return told | {
-        "verdicts": arrow.map_(text, text), "bounds": arrow.map_(text, real), "replay": text, "trace": text
+        "verdicts": arrow.map_(text, text), "bounds": arrow.map_(text, real), "replay": text, "trace": text,
+        "version": text,
     }  # fmt: skip
 
 
@@ -109,6 +111,7 @@ def _played(traces: Path, job: dict[str, Any]) -> dict[str, Any]:
         "bounds": list(result.bounds.items()),
         "replay": replayed,
         "trace": trace,
+        "version": __version__,
     }
 
 

@@ -16,11 +16,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
+from isotone import __version__
 from isotone.core.errors import InputError
+from isotone.pipeline.failures import failures_named
 from isotone.pipeline.sweep_spec import Simulation
-from isotone.pipeline.sweep_task import JOB, RESULT, job_of, play_batches
+from isotone.pipeline.sweep_task import FAILED, JOB, RESULT, job_of, play_batches
 from isotone.pipeline.tables import manifests, read_table, write_runs
 from isotone.sim.summary import count_verdicts
 
@@ -58,13 +61,16 @@ class Swept(NamedTuple):
         return 1 if self.failures else 0
 
 
+@failures_named()
 def sweep(
     spark: SparkSession, wanted: Sequence[Simulation], out: Path, *, advance: Advance = lambda note: None
 ) -> Swept:
     """Run what is not in the table yet; the whole of what was asked for is told."""
     if not wanted:
         raise InputError("the sweep has no simulation")
-    done = finished(spark, out)
+    done, stale = _known(spark, out, wanted)
+    if stale:
+        _forget(spark, out, stale)
     missing = iter([each for each in wanted if each.key not in done])
     count = 0
     size = spark.sparkContext.defaultParallelism * SECONDS_AT_ONCE
@@ -75,11 +81,38 @@ def sweep(
     return _told(spark, out, {each.key for each in wanted}, count)
 
 
-def finished(spark: SparkSession, out: Path) -> set[str]:
-    """The keys of all simulations in the table."""
+def _known(spark: SparkSession, out: Path, wanted: Iterable[Simulation]) -> tuple[set[str], list[str]]:
+    """The keys in the table that need not be run again; and those that failed and may do better now."""
     if not manifests(out / TABLE):
-        return set()
-    return {row["key"] for row in read_table(spark, out / TABLE).select("key").collect()}
+        return set(), []
+    limits = {each.key: each.limit_s for each in wanted}
+    rows = _whole(read_table(spark, out / TABLE)).select("key", "state", "limit_s", "version").collect()
+    stale = [row["key"] for row in rows if row["key"] in limits and _may_do_better(row, limits[row["key"]])]
+    return {row["key"] for row in rows}.difference(stale), stale
+
+
+def _may_do_better(row: Any, limit_s: int) -> bool:
+    """What failed stays so only for the same version and as much time."""
+    return bool(row["state"] == FAILED and (row["version"] != __version__ or row["limit_s"] < limit_s))
+
+
+def _whole(rows: DataFrame) -> DataFrame:
+    """With the columns that tables of earlier versions lack."""
+    lacking = {"version": "string", "limit_s": "int"}.items()
+    return rows.withColumns({name: F.lit(None).cast(form) for name, form in lacking if name not in rows.columns})
+
+
+def _forget(spark: SparkSession, out: Path, keys: list[str]) -> None:
+    """Take these rows out of their batches, and remove what was kept of them."""
+    rows = read_table(spark, out / TABLE)
+    some = F.broadcast(spark.createDataFrame([(key,) for key in keys], "key string"))
+    found = rows.join(some, on="key", how="left_semi").select("run", "trace").collect()
+    batches = sorted({row["run"] for row in found})
+    left = rows.where(F.col("run").isin(*batches)).join(some, on="key", how="left_anti").select(*rows.columns)
+    write_runs(out / TABLE, left, inputs=dict.fromkeys(batches, ()))
+    for trace in (Path(row["trace"]) for row in found if row["trace"]):
+        trace.unlink(missing_ok=True)
+        trace.with_suffix(".json").unlink(missing_ok=True)
 
 
 def _run_batch(spark: SparkSession, batch: list[Simulation], out: Path) -> None:

@@ -8,24 +8,21 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-KINDS = (
-    "view", "sview", "transsig", "stranssig", "selfleave", "connect", "disconnect", "crash", "recover", "linkfailed",
-    "faults", "stable", "end", "gap", "truncated",
-)  # fmt: skip
+from isotone.pipeline.metrics.messages import CHANGES, Traffic
+
 TIMELINE = (
     "run string, node string, incarnation bigint, index bigint, at bigint, kind string, clients array<string>, "
     "group string, view string, members array<string>, reason string, components array<array<string>>"
 )
 
 
-def timeline(rows: DataFrame) -> DataFrame:
-    """The rows that change something for a node, of silver rows in common time; one more at the end of each record."""
-    told = rows.where(F.col("kind").isin(*KINDS)).select(
+def timeline(traffic: Traffic) -> DataFrame:
+    """The rows that change something for a node; one more at the end of each record."""
+    told = traffic.changes.where(F.col("kind").isin(*CHANGES)).select(
         "run", "node", "incarnation", "index", "at", "kind", "clients", F.get("groups", F.lit(0)).alias("group"),
         _view_text().alias("view"), "members", "reason", "components",
     )  # fmt: skip
-    last = rows.where("node != ''").groupBy("run", "node", "incarnation").agg(F.max("at").alias("at"))
-    ends = last.select("run", "node", "incarnation", "at", F.lit("last").alias("kind"))
+    ends = traffic.lives.select("run", "node", "incarnation", F.col("last").alias("at"), F.lit("last").alias("kind"))
     return told.unionByName(ends, allowMissingColumns=True)
 
 

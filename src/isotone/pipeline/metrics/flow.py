@@ -1,7 +1,7 @@
 """What was sent, delivered and carried: over time, by node, service and link, per broadcast; repeats; who lags.
 
-The trace has what the reliable network below did (`nmcast`, `nreceive`), not the packets by which it did it: what a
-link sent again is counted by the daemon that did so, not here. *Repeated* is what reached a daemon more than once.
+Here are messages; packets, and what had to be sent again, are in `links`. *Repeated* is what the reliable network
+below (`nmcast`, `nreceive`) handed to a daemon more than once.
 
 Implements: [DESIGN 5], metrics. Deviations: none.
 """
@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from isotone.pipeline.metrics.form import dimension, measured, undivided
-from isotone.pipeline.metrics.messages import Traffic, service_name, who
+from isotone.pipeline.metrics.messages import Traffic, daemon_sends, service_name, who
 from isotone.pipeline.silver import daemon_name
 
 
@@ -68,25 +68,24 @@ def _lag(known: DataFrame) -> DataFrame:
 
 
 def network(traffic: Traffic) -> list[DataFrame]:
-    """Messages of the network below, by link and per broadcast; what came more than once."""
-    received = traffic.rows.where(F.col("kind") == "nreceive")
+    """Messages of the network below, by link and per broadcast; what came more than once. Mostly it is not recorded."""
+    if traffic.lives.where("multicasts > 0 OR received > 0").isEmpty():
+        return []
+    message = ("run", "network", "sender", "first")
+    times = traffic.network.groupBy(*message, "node").agg(F.count("*").alias("times")).localCheckpoint(eager=True)
     by_link = _link(daemon_name(F.col("sender")), F.col("node"))
-    links = measured(received, "network received", "messages", F.lit(1), F.lit(1), undivided(), by_link)
-    twice = received.groupBy("run", "network", "sender", "first", "node").agg((F.count("*") - 1).alias("again"))
+    links = measured(times, "network received", "messages", F.lit(1), F.col("times"), undivided(), by_link)
     repeated = measured(
-        twice.where("again > 0"), "network repeated", "messages", F.col("again"), F.lit(1), undivided(), by_link
+        times.where("times > 1"), "network repeated", "messages", F.col("times") - 1, F.lit(1), undivided(), by_link
     )
-    receipts = received.groupBy("run", "network", "sender", "first").agg(F.count("*").alias("receipts"))
+    receipts = times.groupBy(*message).agg(F.sum("times").alias("receipts"))
     per_multicast = measured(receipts, "network receipts per multicast", "messages", F.col("receipts"), F.lit(1),
                              undivided())  # fmt: skip
-    return [links, repeated, per_multicast, _per_send(traffic.rows)]
+    return [links, repeated, per_multicast, _per_send(traffic)]
 
 
-def _per_send(rows: DataFrame) -> DataFrame:
-    kind = F.col("kind")
-    counts = rows.where(kind.isin("nmcast", "ssend")).groupBy("run").agg(
-        F.count(F.when(kind == "nmcast", 1)).alias("multicasts"), F.count(F.when(kind == "ssend", 1)).alias("sends")
-    )  # fmt: skip
-    ratio = F.when(F.col("sends") > 0, F.col("multicasts") / F.col("sends"))
-    told = counts.where("multicasts > 0")
-    return measured(told, "network multicasts per broadcast", "messages", ratio, F.lit(1), undivided())
+def _per_send(traffic: Traffic) -> DataFrame:
+    counts = traffic.lives.groupBy("run").agg(F.sum("multicasts").alias("multicasts")).where("multicasts > 0")
+    both = counts.join(daemon_sends(traffic), on="run", how="inner")
+    ratio = F.col("multicasts") / F.col("sends")
+    return measured(both, "network multicasts per broadcast", "messages", ratio, F.lit(1), undivided())

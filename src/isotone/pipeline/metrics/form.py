@@ -42,14 +42,15 @@ def undivided() -> Column:
 
 
 def measured(
-    rows: DataFrame, metric: Column | str, unit: str, value: Column, weight: Column, *dimensions: Column
+    rows: DataFrame, metric: Column | str, unit: Column | str, value: Column, weight: Column, *dimensions: Column
 ) -> DataFrame:
     """These rows as measurements, once for each dimension."""
     name = F.lit(metric) if isinstance(metric, str) else metric
+    of_what = F.lit(unit) if isinstance(unit, str) else unit
     kept = rows.select(
         "run",
         name.alias("metric"),
-        F.lit(unit).alias("unit"),
+        of_what.alias("unit"),
         F.explode(F.array(*dimensions)).alias("of"),
         value.cast("double").alias("value"),
         weight.cast("bigint").alias("weight"),

@@ -8,7 +8,7 @@ Implements: [DESIGN 5], metrics. Deviations: none.
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from isotone.pipeline.metrics.form import dimension, measured, undivided
@@ -48,12 +48,13 @@ def _up_to(value: Column, unit: str) -> Column:
 
 
 def _with_distance(receipts: DataFrame) -> DataFrame:
-    pair = Window.partitionBy("run", "sent_node", "node")
-    nearest = F.when(F.col("sent_node") == F.col("node"), F.lit(-1)).otherwise(F.min("latency").over(pair))
-    bands = F.when(nearest < 0, -1.0)
+    pair = ("run", "sent_node", "node")
+    nearest = receipts.where("sent_node != node").groupBy(*pair).agg(F.min("latency").alias("nearest"))
+    known = receipts.join(F.broadcast(nearest), on=list(pair), how="left")
+    bands = F.when(F.col("nearest").isNull(), -1.0)  # the same node
     for limit, _ in _DISTANCES:
-        bands = bands.when(nearest < limit, float(limit))
-    return receipts.withColumn("least", bands.otherwise(float(10 * _DISTANCES[-1][0])))
+        bands = bands.when(F.col("nearest") < limit, float(limit))
+    return known.withColumn("least", bands.otherwise(float(10 * _DISTANCES[-1][0]))).drop("nearest")
 
 
 def _distance() -> Column:

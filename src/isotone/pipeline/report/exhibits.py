@@ -1,7 +1,8 @@
 """[Spread]'s tables and figures from our own results, beside what the thesis states.
 
 A result is a file ``figure-X.json`` (what ``isotone sim figure --json`` prints) or ``figure-X.txt`` (what it prints
-without); one that is not there is *not yet measured*, and the page says by which command it would be.
+without); one that is not there is *not yet measured*, and the page says by which command it would be. So it does of a
+file of that name that is something else.
 
 Implements: [Spread 3.4, 4.4, 5.2], the report of [DESIGN 5]. Deviations: see `thesis`.
 """
@@ -10,11 +11,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from isotone.core.errors import InputError
 from isotone.pipeline.report.drawing import FAINT, colour, drawn, outside_legend
 from isotone.pipeline.report.markup import figure, number, section, table, text
 from isotone.pipeline.report.thesis import (
@@ -32,18 +33,26 @@ Rows = list[dict[str, Any]]
 
 def exhibits(results: Path | None) -> str:
     """All of them."""
-    return "".join(_exhibit(each, _rows(results, each.file)) for each in EXHIBITS)
+    return "".join(_exhibit(each, results) for each in EXHIBITS)
 
 
-def _exhibit(exhibit: Exhibit, rows: Rows) -> str:
+def _exhibit(exhibit: Exhibit, results: Path | None) -> str:
     name = exhibit.name.lower().replace(" ", "-")
-    head = f"<p>{text(exhibit.said)}</p>"
-    if not rows:
-        missing = f'<p class="missing">Not yet measured. <code>{text(exhibit.command)}</code> measures it.</p>'
-        return section(name, f"{exhibit.name}: {exhibit.title}", head + missing)
-    body = _BODIES[exhibit.file](rows)
-    source = f'<p class="source">Ours: <code>{text(exhibit.command)}</code>, results/{text(exhibit.file)}</p>'
-    return section(name, f"{exhibit.name}: {exhibit.title}", head + body + source)
+    body = f"<p>{text(exhibit.said)}</p>"
+    try:
+        rows = _rows(results, exhibit.file)
+        body += _BODIES[exhibit.file](rows) + _source(exhibit) if rows else _missing("Not yet measured.", exhibit)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:  # any file may have that name
+        body += _missing(f"{results}/{exhibit.file} is not a result of this: {type(error).__name__}: {error}.", exhibit)
+    return section(name, f"{exhibit.name}: {exhibit.title}", body)
+
+
+def _source(exhibit: Exhibit) -> str:
+    return f'<p class="source">Ours: <code>{text(exhibit.command)}</code>, results/{text(exhibit.file)}</p>'
+
+
+def _missing(why: str, exhibit: Exhibit) -> str:
+    return f'<p class="missing">{text(why)} <code>{text(exhibit.command)}</code> measures it.</p>'
 
 
 # --- results -------------------------------------------------------------------------------------------------------
@@ -52,13 +61,10 @@ def _exhibit(exhibit: Exhibit, rows: Rows) -> str:
 def _rows(results: Path | None, name: str) -> Rows:
     if results is None:
         return []
-    try:
-        if (results / f"{name}.json").is_file():
-            return list(json.loads((results / f"{name}.json").read_text())["rows"])
-        if (results / f"{name}.txt").is_file():
-            return read_rows((results / f"{name}.txt").read_text())
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        raise InputError(f"{results / name}: not a result of a figure: {error}") from None
+    if (results / f"{name}.json").is_file():
+        return list(json.loads((results / f"{name}.json").read_text("utf-8"))["rows"])
+    if (results / f"{name}.txt").is_file():
+        return read_rows((results / f"{name}.txt").read_text("utf-8"))
     return []
 
 
@@ -157,24 +163,27 @@ def _by_service(rows: Rows) -> str:
     )  # fmt: skip
 
 
-def _by_groups(rows: Rows) -> str:
-    """Figures 3.4 and 3.5: the first column is the number of groups or connections; columns in ms are curves."""
-    names = list(rows[0])
-    x, measured = names[0], [name for name in names if name.replace("_", " ").endswith((" ms", " us"))]
+def _by_groups(id: str, rows: Rows) -> str:
+    """Figures 3.4 and 3.5: the first column is the number of groups or connections; columns of times are curves."""
+    x, *others = rows[0]
+    measured = [name for name in others if name.replace("_", " ").endswith((" ms", " us"))]
 
     def draw(axes: Any) -> None:
         for place, name in enumerate(measured):
             axes.plot([row[x] for row in rows], [row[name] for row in rows], label=name.replace("_", " "),
                       color=colour(place), marker="o", markersize=4)  # fmt: skip
-        axes.set(xlabel=x.replace("_", " "), ylabel="latency", ylim=(0, None))
+        axes.set(xscale="log", xlabel=x.replace("_", " "), ylabel="latency", ylim=(0, None))
+        axes.xaxis.set_major_formatter("{x:g}")
         outside_legend(axes)
 
-    return figure(f"by-{x.replace('_', '-').replace(' ', '-')}", drawn(f"by {x}", draw), "Two daemons; RELIABLE.")
+    if not measured:
+        raise LookupError("no column of times")
+    return figure(id, drawn(f"by {x}", draw), "Two daemons; RELIABLE.")
 
 
-_BODIES = {
-    "figure-3.4": _by_groups,
-    "figure-3.5": _by_groups,
+_BODIES: Mapping[str, Callable[[Rows], str]] = {
+    "figure-3.4": partial(_by_groups, "figure-3-4"),
+    "figure-3.5": partial(_by_groups, "figure-3-5"),
     "figure-4.1": _routing,
     "figure-4.2": _one_link,
     "figure-4.5": _under_load,

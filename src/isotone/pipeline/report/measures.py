@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from isotone.pipeline.metrics.table import CLOCK_ERROR
 from isotone.pipeline.report.charts import latency_picture, throughput_picture
 from isotone.pipeline.report.markup import figure, milliseconds, number, section, table, text
 
@@ -50,11 +51,21 @@ def latency_section(runs: Sequence[str], metrics: Rows) -> str:
         if not services:
             body += "<p>Nothing was delivered.</p>"
             continue
+        body += _clocks(_of(metrics, run, CLOCK_ERROR, "all"))
         body += figure(f"latency-{place}", latency_picture(run, services), f"Latency by service in run {run}.")
         body += _times("service", services)
         for dimension in ("distance", "size", "load"):
             body += _times(dimension, _of(metrics, run, name, dimension))
     return section("latency", "Latency", body)
+
+
+def _clocks(errors: Rows) -> str:
+    """A warning where times of different nodes cannot be trusted."""
+    return "".join(
+        f'<p class="missing">The clocks of these nodes cannot be set side by side: they drift, and messages seem to '
+        f"arrive up to {milliseconds(row['most'])} ms before they were sent. Times between nodes are no better.</p>"
+        for row in errors
+    )
 
 
 def throughput_section(runs: Sequence[str], metrics: Rows) -> str:
@@ -81,6 +92,7 @@ def other_section(runs: Sequence[str], metrics: Rows) -> str:
             body += _times(f"{metric}, ms", rows) if rows else ""
         for metric, title in (
             ("silence", "silence by node, ms"),
+            ("daemon silence", "daemon silence by node, ms"),
             (_who(metrics, run, "lag"), "behind the first node, ms"),
         ):
             rows = _of(metrics, run, metric, "node")
@@ -97,12 +109,17 @@ def _traffic(run: str, metrics: Rows) -> str:
         body += table(("link", "messages", "bytes"), lines, numbers_from=1) + _left(links)
     whole = [
         row for row in metrics
-        if row["run"] == run and row["dimension"] == "all" and ("per " in row["metric"] or "network" in row["metric"])
+        if row["run"] == run and row["dimension"] == "all" and _is_traffic(row["metric"])
     ]  # fmt: skip
     if whole:
         lines = [
-            [row["metric"], row["unit"], number(row["count"]), number(row["mean"]), number(row["most"])]
+            [row["metric"], row["unit"], *(number(row[name]) for name in ("count", "total", "mean", "most"))]
             for row in whole
         ]
-        body += table(("per broadcast", "unit", "count", "mean", "most"), lines, numbers_from=2)
+        body += table(("traffic", "unit", "count", "total", "mean", "most"), lines, numbers_from=2)
     return body
+
+
+def _is_traffic(metric: str) -> bool:
+    """Of packets, of the network below, or per broadcast."""
+    return metric.startswith(("link ", "network ")) or " per " in metric

@@ -6,23 +6,31 @@ Implements: [DESIGN 5], report. Deviations: none.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
 
 from isotone import __version__
 from isotone.core.errors import InputError, MachineError
 from isotone.pipeline.gold import metric_rows, timeline_rows, verdict_rows
+from isotone.pipeline.metrics.form import ALL
 from isotone.pipeline.report.exhibits import exhibits
 from isotone.pipeline.report.markup import card, figure, page, section, text
 from isotone.pipeline.report.measures import latency_section, other_section, throughput_section
 from isotone.pipeline.report.verdicts import verdict_section
-from isotone.pipeline.report.views import lanes, picture
+from isotone.pipeline.report.views import DRAWN, OF_GROUPS, lanes, picture
+from isotone.pipeline.stages import TIMELINE
+from isotone.pipeline.tables import manifests, read_table
 
 RUNS_DRAWN_MAX = 6
 RESULTS = Path("results")
+STEPS = 3
+"""How often a report says what it is at."""
+COUNTED = ("sent", "delivered")
+"""Metrics that are added up over all runs, drawn or not."""
 LINKS = (
     ("verdicts", "Verdicts"),
     ("views", "Views over time"),
@@ -32,16 +40,46 @@ LINKS = (
     ("thesis", "Tables and figures"),
 )
 Rows = Sequence[dict[str, Any]]
+Advance = Callable[[str], None]
 
 
-def write_report(spark: SparkSession, tables: Path, target: Path, *, results: Path | None = None) -> None:
+def write_report(
+    spark: SparkSession,
+    tables: Path,
+    target: Path,
+    *,
+    results: Path | None = None,
+    advance: Advance = lambda note: None,
+) -> None:
     """Read the gold tables and write the page; what was there is replaced by a rename."""
     verdicts = verdict_rows(spark, tables)
     if not verdicts:
         raise InputError(f"{tables} has no verdicts: run isotone pipeline run first")
+    advance(f"{len(verdicts)} verdicts read")
     drawn = chosen_runs(verdicts)
+    metrics = metric_rows(spark, tables, where=F.col("run").isin(*drawn) | _is_counted())
+    timeline = timeline_rows(spark, tables, drawn, where=_is_drawn(spark, tables, drawn))
+    advance(f"metrics and views of {len(drawn)} runs read")
     committed = results or (RESULTS if RESULTS.is_dir() else None)
-    told = build(verdicts, metric_rows(spark, tables), timeline_rows(spark, tables, drawn), committed)
+    _replace(target, build(verdicts, metrics, timeline, committed))
+    advance("page written")
+
+
+def _is_counted() -> Column:
+    return (F.col("dimension") == ALL) & F.col("metric").isin(*COUNTED)
+
+
+def _is_drawn(spark: SparkSession, tables: Path, runs: Sequence[str]) -> Column:
+    """Of the timeline no more than is drawn: views of groups only of runs that have none of daemons."""
+    kind, measured = F.col("kind"), [run for run in runs if run in manifests(tables / TIMELINE)]
+    if not measured:
+        return kind.isin(*DRAWN)
+    of_daemons = read_table(spark, tables / TIMELINE, measured).where(kind == "sview").select("run").distinct()
+    others = set(measured).difference(row["run"] for row in of_daemons.collect())
+    return kind.isin(*DRAWN) | (kind.isin(*OF_GROUPS) & F.col("run").isin(*sorted(others)))
+
+
+def _replace(target: Path, told: str) -> None:
     aside = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -80,8 +118,8 @@ def build(verdicts: Rows, metrics: Rows, timeline: Rows, results: Path | None) -
 def _cards(verdicts: Rows, metrics: Rows, timeline: Rows) -> str:
     states = [row["state"] for row in verdicts]
     whole: Mapping[str, int] = {}
-    for name in ("sent", "delivered", "daemon delivered"):
-        found = sum(row["count"] for row in metrics if row["metric"] == name and row["dimension"] == "all")
+    for name in COUNTED:
+        found = sum(row["count"] for row in metrics if row["metric"] == name and row["dimension"] == ALL)
         whole = {**whole, name: found}
     broken = states.count("violated")
     nodes = len({(row["run"], row["node"]) for row in timeline if row["node"]})
@@ -106,7 +144,9 @@ def _views(runs: list[str], timeline: Rows, count: int) -> str:
         shown = lanes([row for row in timeline if row["run"] == run])
         if shown.bars:
             body += f"<h3>{text(run)}</h3>"
-            body += figure(f"views-{place}", picture(run, shown), f"Views of {shown.of} in run {run}.")
+            left = f" Not drawn: {shown.left}." if shown.left else ""
+            caption = f"Views of {shown.of} in run {run}.{left}"
+            body += figure(f"views-{place}", picture(run, shown), caption)
         else:
             body += f"<h3>{text(run)}</h3><p>No view was installed.</p>"
     if count > len(runs):

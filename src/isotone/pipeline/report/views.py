@@ -14,7 +14,12 @@ from typing import Any, NamedTuple
 from isotone.pipeline.report.drawing import INK, colour, drawn
 
 Rows = Sequence[dict[str, Any]]
+OF_GROUPS = ("view", "selfleave")
+"""Rows that are drawn only where no views of daemons are recorded."""
+DRAWN = ("sview", "crash", "recover", "linkfailed", "faults", "truncated", "last")
 LANES_MAX = 40
+BARS_MAX = 1500
+"""Of more bars than that, or marks of a kind, the shorter or later ones are left out: the page is to stay readable."""
 LABELS_MAX = 60
 LABEL_SHARE_MIN = 0.07
 _CUT = "#c44e52"
@@ -41,6 +46,8 @@ class Lanes(NamedTuple):
     cuts: list[tuple[str, float, float]]
     of: str
     """Of what the views are: of the daemons, or of a group."""
+    left: str
+    """What there is besides, in words; empty if all is drawn."""
 
 
 def lanes(rows: Rows) -> Lanes:
@@ -50,16 +57,41 @@ def lanes(rows: Rows) -> Lanes:
     last = max((row["at"] for row in known), default=0)
     kind, group = _subject(known)
     at = {id(row): (row["at"] - begin) / 1e6 for row in known}
-    moments = [(row["kind"], row["node"], at[id(row)]) for row in known]
+    names = sorted({row["node"] for row in known}, key=_natural)
+    chosen = set(names[:LANES_MAX])
+    shown = [row for row in known if row["node"] in chosen]
+    bars = _bars([row for row in shown if _matters(row, kind, group)], at, (last - begin) / 1e6)
+    marks = {
+        mark: [(row["node"], at[id(row)]) for row in shown if row["kind"] == mark]
+        for mark in ("crash", "recover", "linkfailed")
+    }
+    cuts = _cuts([row for row in shown if row["kind"] == "faults"], at, (last - begin) / 1e6)
     return Lanes(
-        nodes=sorted({row["node"] for row in known}, key=_natural)[:LANES_MAX],
-        bars=_bars([row for row in known if _matters(row, kind, group)], at, (last - begin) / 1e6),
-        crashes=[(node, time) for kind, node, time in moments if kind == "crash"],
-        starts=[(node, time) for kind, node, time in moments if kind == "recover"],
-        failures=[(node, time) for kind, node, time in moments if kind == "linkfailed"],
-        cuts=_cuts([row for row in known if row["kind"] == "faults"], at, (last - begin) / 1e6),
+        nodes=names[:LANES_MAX],
+        bars=_longest(bars),
+        crashes=marks["crash"][:BARS_MAX],
+        starts=marks["recover"][:BARS_MAX],
+        failures=marks["linkfailed"][:BARS_MAX],
+        cuts=cuts[:BARS_MAX],
         of="the daemons" if kind == "sview" else f"the group {group}",
+        left=_left(len(names) - LANES_MAX, len(bars) - BARS_MAX, [*map(len, marks.values()), len(cuts)]),
     )
+
+
+def _longest(bars: list[Bar]) -> list[Bar]:
+    """In their order."""
+    if len(bars) <= BARS_MAX:
+        return bars
+    kept = sorted(range(len(bars)), key=lambda place: bars[place].begin - bars[place].end)[:BARS_MAX]
+    return [bars[place] for place in sorted(kept)]
+
+
+def _left(nodes: int, bars: int, marks: list[int]) -> str:
+    told = [f"{nodes} of the nodes"] if nodes > 0 else []
+    told += [f"{bars} of the bars, the shortest"] if bars > 0 else []
+    late = sum(max(0, count - BARS_MAX) for count in marks)
+    told += [f"{late} of the marks, the last"] if late > 0 else []
+    return "; ".join(told)
 
 
 def _natural(name: str) -> tuple[str, int, str]:
