@@ -88,6 +88,21 @@ def test_a_file_that_is_no_trace_is_a_clear_error(tmp_path: Path) -> None:
     assert str(path) in result.stderr
 
 
+def test_files_that_cannot_be_read_are_named_and_the_rest_is_judged(
+    recorded: tuple[RunResult, list[Row]], tmp_path: Path
+) -> None:
+    write_jsonl(tmp_path / "run.jsonl", "run5", recorded[1])
+    (tmp_path / "cut.parquet").write_bytes(b"PAR1")
+    (tmp_path / "notes.jsonl").write_text("not a trace\n")
+    result = CliRunner().invoke(commands, ["check", str(tmp_path), str(tmp_path / "notes.jsonl")])
+    assert result.exit_code == 2
+    assert "1 run, no violation" in result.stdout
+    assert [line.partition(": ")[2].partition(":")[0] for line in result.stderr.splitlines()] == [
+        str(tmp_path / "cut.parquet"),
+        str(tmp_path / "notes.jsonl"),
+    ]
+
+
 @pytest.mark.parametrize("error", [ValueError(), TypeError(), KeyError(), OverflowError(), RecursionError()])
 def test_what_a_reader_stumbles_over_is_the_files_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
@@ -96,7 +111,7 @@ def test_what_a_reader_stumbles_over_is_the_files_fault(
         raise error
         yield
 
-    def runs(traces: Sequence[Path]) -> Iterator[tuple[str, Iterator[Row]]]:
+    def runs(traces: Sequence[Path], **_: object) -> Iterator[tuple[str, Iterator[Row]]]:
         yield "run", rows()
 
     monkeypatch.setattr(cli_check, "read_runs", runs)

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
+from isotone.cli.main import commands
 from isotone.core.errors import InputError
-from isotone.pipeline.bronze import Problem, problems, read_bronze
-from isotone.pipeline.checking import Checked, check_with
+from isotone.pipeline import checking
+from isotone.pipeline.bronze import Bronze, Problem, kept, problems, read_bronze
+from isotone.pipeline.checking import check_with
 from isotone.pipeline.conformance import corel
 from isotone.pipeline.conformance.registry import COREL_CHECKED
 from isotone.pipeline.schema import STAMP
 from isotone.pipeline.silver import silver
-from isotone.spec.check import check
 from isotone.trace.corel import Reddened
 from isotone.trace.events import Connected, Gap, Recovered, Row, Truncated
-from isotone.trace.jsonl import read_jsonl, write_jsonl
+from isotone.trace.jsonl import write_jsonl
 from isotone.trace.parquet import write_parquet
 from isotone.trace.reader import read
 from isotone.trace.writer import Level, TraceWriter
@@ -115,20 +119,40 @@ def test_replicas_with_too_many_rows_are_named(spark: SparkSession, monkeypatch:
 _ABOUT = "run string, is_lossy boolean, quiet boolean, components array<array<string>>"
 
 
-def test_the_summary_is_that_of_the_plain_engine(spark: SparkSession, tmp_path: Path) -> None:
-    broken = TRACES / "2.5" / "broken-clients.jsonl"
+def test_both_engines_say_the_same_of_a_violation_and_of_files_that_cannot_be_read(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    shutil.copy(TRACES / "2.5" / "broken-clients.jsonl", tmp_path / "broken.jsonl")
+    (tmp_path / "cut.parquet").write_bytes(b"PAR1")
     (tmp_path / "foreign.jsonl").write_text("hello")
-    checked = check_with(spark, [broken, tmp_path])
-    plain = check(read_jsonl(broken).rows())
-    failure = checked.summary.failures[0]
-    assert (checked.summary.runs, checked.summary.violations, checked.exit_code) == (1, 1, 1)
-    assert {failure.property: failure.witness} == {
-        label: violation.witness for label, violation in plain.violations.items()
-    }
-    counts = {label: next(state for state, count in each.items() if count) for label, each in _counts(checked)}
-    assert counts == {label: plain.verdicts[label].state.value for label in counts}
-    assert [Path(each.path).name for each in checked.problems] == ["foreign.jsonl"]
+    (tmp_path / "notes.txt").write_text("not a trace")
+    wanted = ["check", str(tmp_path), str(tmp_path / "notes.txt"), "--json", "--engine"]
+    told = {engine: CliRunner().invoke(commands, [*wanted, engine]) for engine in ("python", "spark")}
+    assert [each.exit_code for each in told.values()] == [1, 1], [each.output for each in told.values()]
+    assert told["python"].stderr == told["spark"].stderr
+    lines = told["python"].stderr.splitlines()
+    assert [line.count(str(tmp_path)) for line in lines] == [1, 1, 1]  # each file once
+    plain, spark_s = (json.loads(each.stdout) for each in told.values())
+    assert (plain["runs"], plain["violations"], plain["properties"]) == (1, 1, spark_s["properties"])
+    assert [(each["property"], each["witness"]) for each in plain["failures"]] == [
+        (each["property"], each["witness"]) for each in spark_s["failures"]
+    ]
 
 
-def _counts(checked: Checked) -> list[tuple[str, dict[str, int]]]:
-    return list(checked.summary.properties.items())
+def test_a_file_that_fails_when_it_is_read_again_is_named(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_parquet(tmp_path / "a.parquet", "run", [_row(0), _row(1)])
+    write_parquet(tmp_path / "b.parquet", "run", [_row(0, "d2"), _row(1, "d2")])
+
+    def keep_and_fail(bronze: Bronze, *, rows_too: bool) -> Bronze:
+        found = kept(bronze, rows_too=rows_too)
+        (tmp_path / "b.parquet").write_bytes(b"PAR1")
+        return found
+
+    monkeypatch.setattr(checking, "kept", keep_and_fail)
+    monkeypatch.setattr(checking, "judge", lambda rows: rows)
+    counted: list[int] = []
+    monkeypatch.setattr(checking, "summarise", lambda rows, command: counted.append(rows.count()))
+    assert [Path(each.path).name for each in check_with(spark, [tmp_path]).problems] == ["b.parquet"]
+    assert counted == [2]

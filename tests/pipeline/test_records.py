@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from isotone.pipeline import bronze as bronze_module
 from isotone.pipeline.bronze import kept, read_bronze
 from isotone.pipeline.silver import silver
 from isotone.trace.columns import columns_of
 from isotone.trace.events import Connected, Ended, Entry, Gap, Recovered, Row, Stabilised
 from isotone.trace.jsonl import write_jsonl
 from isotone.trace.layout import PARQUET_SUFFIX, SPOOL_SUFFIX, PartHeader, Tail, part_path
-from isotone.trace.parquet import write_parquet, write_part
+from isotone.trace.parquet import require_pyarrow, write_parquet, write_part
 from isotone.trace.process import this_boot, this_process
 from isotone.trace.reader import read_runs
 from isotone.trace.records import frame
@@ -131,6 +132,21 @@ def out_of_order_in_a_part(place: Path, run: str) -> None:
     write(place, run, 0, [*rows(0, 4), *rows(2, 3)])
 
 
+def in_groups(path: Path) -> None:
+    """The same file in row groups of two rows, so that several tasks read it (`found`)."""
+    arrow = require_pyarrow()
+    arrow.parquet.write_table(arrow.parquet.read_table(path), path, row_group_size=2)
+
+
+def out_of_order_in_one_of_several_tasks(place: Path, run: str) -> None:
+    """What stands behind the first wrong row counts no more, whoever reads it."""
+    in_groups(write(place, run, 0, [*rows(0, 4), *rows(5, 6), *rows(4, 5), *rows(6, 10)], CLOSED))
+
+
+def out_of_order_between_tasks(place: Path, run: str) -> None:
+    in_groups(write(place, run, 0, [*rows(0, 4), *rows(3, 4), *rows(6, 9)], CLOSED))
+
+
 def no_rows(place: Path, run: str) -> None:
     (place / run).mkdir()
     write_jsonl(place / run / "a.jsonl", run, [])
@@ -149,7 +165,8 @@ def half_a_spool(place: Path, run: str) -> None:
 CASES = [
     dead, dead_and_its_last_part_unreadable, damaged_part_then_nothing_new, damaged_part_then_more, part_and_whole,
     part_and_a_whole_further_on, part_and_spool, two_stories, hole_of_the_driver, gap_that_says_too_much,
-    twice_in_one_file, out_of_order_in_a_part, no_rows, no_rows_in_a_part, half_a_spool,
+    twice_in_one_file, out_of_order_in_a_part, out_of_order_in_one_of_several_tasks, out_of_order_between_tasks,
+    no_rows, no_rows_in_a_part, half_a_spool,
 ]  # fmt: skip
 
 
@@ -163,7 +180,9 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def found(spark: SparkSession, traces: Path) -> dict[str, list[Told]]:
-    bronze = kept(read_bronze(spark, [traces]), rows_too=True)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(bronze_module, "GROUPS_PER_TASK", 1)
+        bronze = kept(read_bronze(spark, [traces]), rows_too=False)
     told: dict[str, list[Told]] = {}
     for row in silver(bronze.rows, bronze.notes).collect():
         place = (row["node"], row["incarnation"], row["index"], row["kind"])

@@ -49,6 +49,13 @@ def test_what_is_there_twice_is_in_two() -> None:
     ]
 
 
+def test_rows_are_counted_and_a_gap_is_one() -> None:
+    spans = Spans()
+    for batch in (_batch(("a", 0, "recover"), ("a", 1, "gap", '{"lost": 5}')), _batch(("a", 6, "join"), ("b", 9, "x"))):
+        spans.add(batch)
+    assert spans.columns()["extra"] == ["3", "1"]
+
+
 @pytest.mark.parametrize(("extra", "behind"), [('{"lost": 5}', 6), ('{"lost": 0}', 2), (None, 2), ("[", 2)])
 def test_a_gap_reaches_as_far_as_it_says(extra: str | None, behind: int) -> None:
     assert _spans(_batch(("a", 0, "recover"), ("a", 1, "gap", extra), ("a", behind, "join"))) == [

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
+from isotone.core.errors import MachineError
 from isotone.pipeline import schema, stages
-from isotone.pipeline.bronze import Bronze, kept, read_bronze
-from isotone.pipeline.stages import refresh
-from isotone.pipeline.tables import manifests, read_table
+from isotone.pipeline.bronze import Bronze, kept
+from isotone.pipeline.stages import bytes_of_runs, refresh
+from isotone.pipeline.tables import Manifest, _write_manifest, manifests, read_table, writing
 from isotone.trace.events import Connected, Recovered, Row
 from isotone.trace.jsonl import write_jsonl
-from isotone.trace.parquet import write_parquet
+from isotone.trace.layout import PARQUET_SUFFIX, part_path
+from isotone.trace.parquet import write_parquet, write_part
 from isotone.trace.records import frame
 from isotone.trace.spool import begin_spool, encode_row
 from tests.pipeline import test_records as records
@@ -54,6 +57,12 @@ def test_tables_follow_their_files(spark: SparkSession, tmp_path: Path, monkeypa
     assert refresh(spark, [traces], out, measuring=False).runs == ("a",)
     assert _count(spark, out) == {"a": 4, "b": 2}
     assert manifests(out / "silver")["b"] == before["b"]
+    shutil.rmtree(out / "silver" / "data" / before["b"].directory)  # by whoever: it is made anew
+    monkeypatch.setattr(stages, "JUDGES", "those of a later version")
+    assert refresh(spark, [traces], out, measuring=False).runs == ("a", "b")
+    assert _count(spark, out) == {"a": 4, "b": 2}
+    with writing(out), pytest.raises(MachineError, match="another process"):
+        refresh(spark, [traces], out)
 
 
 def _verdicts(silver):  # type: ignore[no-untyped-def]
@@ -90,13 +99,13 @@ def test_tables_and_the_files_they_are_made_from(
     # What comes while a file is read is read the next time; and a part without rows belongs to its run too.
     new = records.spool(traces, "d", 0, records.rows(0, 1))
 
-    def read_and_grow(spark: SparkSession, paths: Iterable[Path]) -> Bronze:
-        found = kept(read_bronze(spark, paths), rows_too=True)
+    def keep_and_grow(bronze: Bronze, *, rows_too: bool) -> Bronze:
+        found = kept(bronze, rows_too=rows_too)
         new.write_bytes(begin_spool(records.header("d", 0)) + b"".join(map(encode_row, records.rows(0, 5))))
         return found
 
     with monkeypatch.context() as patched:
-        patched.setattr(stages, "read_bronze", read_and_grow)
+        patched.setattr(stages, "kept", keep_and_grow)
         refresh(spark, [new], out, judging=False, measuring=False)
     assert _count(spark, out)["d"] == 2
     grown = records.spool(traces, "b", 1, [])
@@ -106,9 +115,94 @@ def test_tables_and_the_files_they_are_made_from(
     # A run whose files are gone keeps what it has.
     first.unlink()
     grown.write_bytes(grown.read_bytes() + encode_row(records.rows(2, 3)[0]))
-    lost = _refresh(spark, traces, out)
-    assert str(first) in [each.path for each in lost.problems]
-    assert _count(spark, out)["b"] == 3
+    kept_on = _refresh(spark, traces, out)
+    assert kept_on.problems == done.problems
+    assert kept_on.notes == ("run 'b': 1 files that it was made from are gone; their rows are kept",)
+    assert _count(spark, out)["b"] == 4
+
+
+def _silver(spark: SparkSession, out: Path) -> list[tuple[object, ...]]:
+    found = read_table(spark, out / "silver").select("node", "incarnation", "index", "kind", "at", "file", "clients")
+    return sorted((tuple(row) for row in found.collect()), key=str)
+
+
+def _live(place: Path, incarnation: int) -> Path:
+    """A part of d4 by a process that may still be there."""
+    about = records.header("r", 0, incarnation)
+    about = msgspec.structs.replace(about, node="d4", writer="")
+    path = part_path(place, about, PARQUET_SUFFIX)
+    some = [Row("d4", incarnation, index, index, Recovered(f"d4#{incarnation}")) for index in range(2)]
+    write_part(path, about, some, lambda: records.OPEN)
+    return path
+
+
+def test_of_files_that_are_gone_the_rows_are_kept(spark: SparkSession, tmp_path: Path) -> None:
+    """One story: what reading all files would have given; a record whose end nobody saw; tables of an older form."""
+    traces, out = tmp_path / "traces", tmp_path / "out"
+    traces.mkdir()
+    first = records.write(traces, "r", 0, records.rows(0, 3))
+    records.write(traces, "r", 1, records.rows(4, 6))  # row 3 is lost
+    whole = traces / "r" / "whole.parquet"
+    write_parquet(whole, "r", [*records.rows(2, 3), *_rows("d2")])
+    live = _live(traces, 1)
+    _refresh(spark, traces, out)
+    records.spool(traces, "r", 2, records.rows(6, 8))
+    _refresh(spark, traces, tmp_path / "all")
+    for path in (first, whole, live):
+        path.unlink()
+    _live(traces, 2)  # on the same start of the machine: the first died alone, but it may have written more
+    done = _refresh(spark, traces, out)
+    assert (len(done.notes), done.problems) == (1, ())
+    kept_on, read = ([row for row in _silver(spark, each) if row[0] != "d4"] for each in (out, tmp_path / "all"))
+    assert kept_on == read
+    kinds = [row[3] for row in kept_on]
+    assert (kinds.count("gap"), kinds.count("crash"), len(kinds)) == (1, 1, 11)
+    ends = {row[1]: row[3] for row in _silver(spark, out) if row[0] == "d4"}
+    assert ends == {1: "truncated", 2: "truncated"}
+
+    [manifest] = (out / "silver" / "manifests").glob("*.json")
+    manifest.write_bytes(manifest.read_bytes().replace(b'"format":3', b'"format":2'))
+    told = [_refresh(spark, traces, out).notes]
+    records.spool(traces, "r", 3, records.rows(8, 9))
+    told.append(_refresh(spark, traces, out).notes)
+    assert ["older form" in each for notes in told for each in notes] == [True]  # and once
+    lost = [row[3] for row in _silver(spark, out) if row[0] == ""]
+    assert lost == ["truncated"]  # so nothing is judged as if it were whole
+
+
+def test_a_file_that_fails_when_it_is_read_again_is_named(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traces, out = tmp_path / "traces", tmp_path / "out"
+    traces.mkdir()
+    write_parquet(traces / "a1.parquet", "a", _rows("d1"))
+    write_parquet(traces / "a2.parquet", "a", _rows("d2"))
+
+    def keep_and_fail(bronze: Bronze, *, rows_too: bool) -> Bronze:
+        found = kept(bronze, rows_too=rows_too)
+        (traces / "a2.parquet").write_bytes(b"PAR1")
+        return found
+
+    monkeypatch.setattr(stages, "kept", keep_and_fail)
+    done = _refresh(spark, traces, out)
+    assert [Path(each.path).name for each in done.problems] == ["a2.parquet"]
+    assert _count(spark, out) == {"a": 2}
+
+
+def test_how_much_is_to_be_read_is_known_before(tmp_path: Path) -> None:
+    """Of a run of which more comes, all of it; so it gets a session of the right size."""
+    out, traces = tmp_path / "out", tmp_path / "traces"
+    inputs = (f"70:1:{traces}/r/1.parquet", f"5:1:{traces}/r/2.parquet")
+    other = Manifest("other", "x", 0, "", (f"9:1:{traces}/other/1.parquet",))
+    for manifest in (Manifest("r", "x", 0, "", inputs), other):
+        _write_manifest(out / "silver" / "manifests" / f"{manifest.run}.json", manifest)
+    assert bytes_of_runs(out, [traces / "r" / "2.parquet"]) == 79  # nothing is judged yet
+    for table, maker in (("verdicts", stages.JUDGES), ("metrics", stages.MEASURES)):
+        judged = Manifest("other", "y", 0, "", ("x", maker))
+        _write_manifest(out / table / "manifests" / "other.json", judged)
+        _write_manifest(out / table / "manifests" / "r.json", msgspec.structs.replace(judged, run="r"))
+    assert bytes_of_runs(out, [traces / "r" / "2.parquet"]) == 70
+    assert bytes_of_runs(out, [traces / "new" / "1.parquet"]) == 0
 
 
 def test_a_table_has_the_columns_that_are_written_down(spark: SparkSession) -> None:

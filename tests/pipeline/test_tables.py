@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from isotone.core.errors import InputError
+from isotone.core.errors import InputError, MachineError
 from isotone.pipeline import tables
-from isotone.pipeline.tables import manifests, read_table, sweep, write_runs
+from isotone.pipeline.tables import manifests, read_notes, read_table, sweep, write_runs, writing
 
 
 def _rows(spark: SparkSession, *pairs: tuple[str, int]) -> DataFrame:
@@ -76,6 +77,38 @@ def test_what_no_manifest_names_is_swept(spark: SparkSession, tmp_path: Path) ->
     sweep(tmp_path)
     assert len(list((tmp_path / "data").iterdir())) == 1
     assert _content(spark, tmp_path) == [("a", 1)]
+
+
+def test_rows_that_are_not_those_that_were_told_of_replace_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    write_runs(tmp_path, _rows(spark, ("a", 1)), notes={"a": b"beside"})
+
+    def check(counts: Mapping[str, int]) -> None:
+        assert counts == {"a": 2}
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        write_runs(tmp_path, _rows(spark, ("a", 2), ("a", 3)), check=check)
+    assert _content(spark, tmp_path) == [("a", 1)]
+    assert read_notes(tmp_path, manifests(tmp_path)["a"]) == b"beside"
+
+
+def test_a_run_whose_rows_were_removed_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "manifests").mkdir()
+    (tmp_path / "manifests" / "a.json").write_text('{"run":"a","directory":"x","rows":1,"schema":""}')
+    assert manifests(tmp_path) == {}
+    (tmp_path / "data" / "x").mkdir(parents=True)
+    assert list(manifests(tmp_path)) == ["a"]
+
+
+def test_one_process_writes_at_a_time(tmp_path: Path) -> None:
+    out = tmp_path / "some" / "out"
+    with writing(out), pytest.raises(MachineError, match="another process writes there"), writing(out):
+        raise AssertionError
+    with writing(out):
+        pass
+    (tmp_path / "file").write_text("")
+    with pytest.raises(MachineError, match="Not a directory"), writing(tmp_path / "file" / "out"):
+        raise AssertionError
 
 
 def test_no_runs_and_newer_formats_are_named(spark: SparkSession, tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from isotone.core.errors import InputError, MachineError
 from isotone.sim.run import verdicts_and_violations
 from isotone.sim.summary import Failure, Summary, count_verdicts, failure_of
 from isotone.spec.check import check
-from isotone.trace.reader import read_runs
+from isotone.trace.reader import read_runs, trace_files
+from isotone.trace.record import OnUnreadable
 
 _T = TypeVar("_T")
 
@@ -35,7 +36,8 @@ def check_command(traces: tuple[Path, ...], engine: str, master: str | None, as_
     """Judge every property over recorded traces.
 
     TRACES are files (.jsonl, .parquet, .spool) or directories of them. Files of one run are read as one record,
-    whatever machine they come from. A verdict that would need lost rows is "not judged".
+    whatever machine they come from. A verdict that would need lost rows is "not judged". A file that cannot be read is
+    named and left out; the command then ends with 2, or with 1 if a property is violated too.
 
     \b
     Examples:
@@ -47,12 +49,24 @@ def check_command(traces: tuple[Path, ...], engine: str, master: str | None, as_
         return _check_on_spark(traces, master, as_json=as_json)
     if master is not None:
         raise InputError("--master goes with --engine spark")
-    summary = check_traces(traces)
+    problems: set[tuple[str, str]] = set()
+    summary = check_traces(traces, lambda path, error: problems.add((str(path), str(error))))
+    name_problems(sorted(problems))
+    _print(summary, as_json=as_json)
+    return summary.exit_code or (2 if problems else 0)
+
+
+def _print(summary: Summary, *, as_json: bool) -> None:
     if as_json:
         print_json(summary)
     else:
         print_summary(results(), summary)
-    return summary.exit_code
+
+
+def name_problems(problems: Iterable[tuple[str, str]]) -> None:
+    """Files that could not be read, and why, to standard error; most reasons begin with the file."""
+    for path, reason in problems:
+        click.echo(f"isotone: {reason if reason.startswith(path) else f'{path}: {reason}'}", err=True)
 
 
 def _check_on_spark(traces: tuple[Path, ...], master: str | None, *, as_json: bool) -> int:
@@ -62,30 +76,33 @@ def _check_on_spark(traces: tuple[Path, ...], master: str | None, *, as_json: bo
     except ImportError:
         raise MachineError("the engine spark needs pyspark: install isotone[pipeline]") from None
     checked = checking.check_traces(traces, master)
-    for problem in checked.problems:
-        click.echo(f"isotone: {problem.path}: {problem.reason}", err=True)
+    name_problems(checked.problems)
     if MISSING:
-        missing = ", ".join(MISSING)
-        click.echo(f"isotone: this engine does not judge {missing} and COReL yet; --engine python does", err=True)
-    if as_json:
-        print_json(checked.summary)
-    else:
-        print_summary(results(), checked.summary)
+        click.echo(f"isotone: this engine does not judge {', '.join(MISSING)}; --engine python does", err=True)
+    _print(checked.summary, as_json=as_json)
     return checked.exit_code
 
 
-def check_traces(traces: Sequence[Path]) -> Summary:
-    """Check every run that the files hold."""
+def check_traces(traces: Sequence[Path], skip_unreadable: OnUnreadable | None = None) -> Summary:
+    """Check every run that the files hold; a file that cannot be read is an `InputError`, or a call of the other."""
     verdicts: list[dict[str, str]] = []
     failures: list[Failure] = []
+    skipped: list[Path] = []
+
+    def skip(path: Path, error: InputError) -> None:
+        if skip_unreadable is None:
+            raise error
+        skipped.append(path)
+        skip_unreadable(path, error)
+
     command = shlex.join(["isotone", "check", *map(str, traces)])
     with progress_bar("runs checked", total=None) as advance:
-        for run, rows in readable(read_runs(traces)):
+        for run, rows in readable(read_runs(list(_named(traces, skip)), skip_unreadable=skip)):
             states, violations = verdicts_and_violations(check(readable(rows)))
             verdicts.append(states)
             failures += [failure_of(violation, seed=None, replay=command) for violation in violations]
             advance(run)
-    if not verdicts:
+    if not verdicts and not skipped:
         raise InputError(f"no trace found in {', '.join(map(str, traces))}")
     return Summary(
         runs=len(verdicts),
@@ -94,6 +111,18 @@ def check_traces(traces: Sequence[Path]) -> Summary:
         failures=tuple(failures),
         bounds={},
     )
+
+
+def _named(traces: Iterable[Path], skip: OnUnreadable) -> Iterator[Path]:
+    """Those that are named as traces are, or are directories."""
+    for path in traces:
+        try:
+            if not path.is_dir():
+                list(trace_files([path]))
+        except InputError as error:
+            skip(path, error)
+        else:
+            yield path
 
 
 def readable(parts: Iterable[_T]) -> Iterator[_T]:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from isotone.cli.check import name_problems
 from isotone.cli.command_group import CommandGroup
 from isotone.cli.output import json_option, print_json, progress_bar, results
 from isotone.cli.tables import print_summary
 from isotone.core.errors import InputError, MachineError
 
 if TYPE_CHECKING:
-    from isotone.pipeline.bronze import Problem
+    from isotone.pipeline.stages import Refreshed
 
 _REPORT = "report.html"
 _traces = click.argument(
@@ -52,8 +52,8 @@ def pipeline_commands() -> None:
 def run_command(*, traces: tuple[Path, ...], out: Path, master: str | None, report: bool, as_json: bool) -> int:
     """Read what is new in TRACES into the tables of DIR, judge and measure it, and write a report.
 
-    Files that were read before and have not changed are not read again; a run with new files is made anew. What cannot
-    be read is named and left out.
+    Files that were read before and have not changed are not read again; a run with new files is made anew, and keeps
+    the rows of files that are gone. What cannot be read is named and left out. One process at a time may write to DIR.
 
     \b
     Examples:
@@ -62,14 +62,14 @@ def run_command(*, traces: tuple[Path, ...], out: Path, master: str | None, repo
     """
     stages = _pipeline("stages")
     checking = _pipeline("checking")
-    spark = checking.session_for(traces, master)
-    with progress_bar("pipeline", total=stages.STEPS + 1) as advance:
+    spark = checking.session_for(traces, master, out=out)
+    with progress_bar("pipeline", total=stages.STEPS + 1, in_lines=True) as advance:
         done = stages.refresh(spark, traces, out, advance=advance)
         summary = checking.summary_of(spark, out, traces, done.present)
         if report and summary.runs:
             _pipeline("report.page").write_report(spark, out, out / _REPORT)
         advance("told")
-    _name_problems(done.problems)
+    _tell(done)
     if as_json:
         print_json(summary)
     else:
@@ -97,11 +97,11 @@ def metrics_command(*, traces: tuple[Path, ...], out: Path, master: str | None, 
       isotone pipeline metrics traces --out tables --json
     """
     stages = _pipeline("stages")
-    spark = _pipeline("checking").session_for(traces, master)
-    with progress_bar("pipeline", total=stages.STEPS) as advance:
+    spark = _pipeline("checking").session_for(traces, master, out=out)
+    with progress_bar("pipeline", total=stages.STEPS, in_lines=True) as advance:
         done = stages.refresh(spark, traces, out, judging=False, advance=advance)
         rows = _pipeline("gold").metric_rows(spark, out, done.present)
-    _name_problems(done.problems)
+    _tell(done)
     if as_json:
         print_json({"metrics": rows})
     else:
@@ -134,7 +134,8 @@ def report_command(*, tables: Path, to: Path | None, committed: Path | None, mas
         raise InputError(f"{tables} has no verdicts: run isotone pipeline run first")
     spark = _pipeline("session").session(master, is_small=True)
     target = to or tables / _REPORT
-    page.write_report(spark, tables, target, results=committed)
+    with progress_bar("report", total=page.STEPS, in_lines=True) as advance:
+        page.write_report(spark, tables, target, results=committed, advance=advance)
     click.echo(f"report in {target}")
     return 0
 
@@ -169,7 +170,7 @@ def sweep_command(*, spec: Path, out: Path, master: str | None, as_json: bool) -
     planned = _pipeline("sweep_spec")
     wanted = list(planned.simulations(planned.read_spec(spec)))
     spark = _pipeline("session").session(master, is_small=True)
-    with progress_bar("batches", total=None) as advance:
+    with _pipeline("tables").writing(out), progress_bar("batches", total=None) as advance:
         swept = _pipeline("sweeping").sweep(spark, wanted, out.absolute(), advance=advance)
     if as_json:
         print_json(swept._asdict() | {"failures": [each._asdict() for each in swept.failures]})
@@ -189,6 +190,8 @@ def _pipeline(name: str) -> Any:
         raise MachineError(f"the pipeline needs {error.name}: pip install 'isotone[pipeline]'") from None
 
 
-def _name_problems(problems: Iterable[Problem]) -> None:
-    for problem in problems:
-        click.echo(f"isotone: {problem.path}: {problem.reason}", err=True)
+def _tell(done: Refreshed) -> None:
+    """What could not be read, and what else is to be known of the runs."""
+    name_problems(done.problems)
+    for note in done.notes:
+        click.echo(f"isotone: {note}", err=True)

@@ -1,14 +1,17 @@
 """Bronze: trace files as they were written, of any mix of nodes, runs and forms, as one table.
 
 A file that cannot be read is named with the reason and left out; a part of a record up to where it is damaged. Large
-Parquet files are read in several tasks.
+Parquet files are read in several tasks. They are read twice, for what is told of them and for their rows: that costs
+less than to keep the rows. Who uses the rows counts them, for a file may fail, or be removed, in between.
 
 Implements: [DESIGN 5]. Deviations: none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +28,8 @@ from isotone.trace.reader import trace_files
 GROUPS_PER_TASK = 32
 FILES_PER_TASK = 16
 _CHUNK = "path string, first int, last int"
+_ALL = (1 << 31) - 1
+"""More row groups than a file has."""
 
 
 class Problem(NamedTuple):
@@ -34,37 +39,72 @@ class Problem(NamedTuple):
     reason: str
 
 
+Chunk = tuple[str, int, int]
+"""A file and which of its row groups: from the first up to the last, without that."""
+
+
+class ChangedError(Exception):
+    """The rows that came are not those that were told of: a file was cut, replaced or removed since."""
+
+
 class Bronze(NamedTuple):
     """What was read: ``rows`` has rows and notes of files, ``notes`` these alone; ``missing``: what was not opened."""
 
     rows: DataFrame
     notes: DataFrame
     missing: tuple[Problem, ...]
-    is_final: bool
-    """Whether the files are of a form that nobody adds to, so that they are the same when they are read again."""
+    chunks: tuple[Chunk, ...]
 
 
 def read_bronze(spark: SparkSession, paths: Iterable[Path]) -> Bronze:
     """All trace files at and below these paths."""
     missing: list[Problem] = []
-    files = list(found_files(paths, missing))
-    chunks = [chunk for path in files for chunk in _chunks(path)]
+    chunks = tuple(chunk for path in found_files(paths, missing) for chunk in _chunks(path))
+    return Bronze(*_read(spark, chunks), tuple(missing), chunks)
+
+
+def _read(spark: SparkSession, chunks: Sequence[Chunk]) -> tuple[DataFrame, DataFrame]:
+    """Rows and notes, and notes alone."""
     count = max(1, -(-len(chunks) // FILES_PER_TASK))
     slices = max(count, min(len(chunks), spark.sparkContext.defaultParallelism), 1)
-    listed = spark.createDataFrame(chunks, _CHUNK).repartition(slices)
-    rows, notes = (listed.mapInArrow(each, schema.BRONZE) for each in (read_chunks, read_notes))
-    return Bronze(rows, notes, tuple(missing), all(path.suffix == PARQUET_SUFFIX for path in files))
+    listed = spark.createDataFrame(list(chunks), _CHUNK).repartition(slices)
+    return listed.mapInArrow(read_chunks, schema.BRONZE), listed.mapInArrow(read_notes, schema.BRONZE)
 
 
 def kept(bronze: Bronze, *, rows_too: bool) -> Bronze:
-    """The same, with the notes at hand; with the rows too where they are needed more than once, or may change.
+    """The same, with the notes at hand; with the rows too, or only those of files that somebody may still add to.
 
-    To read a file twice costs less than to keep its rows.
+    Rows that are kept are those that the notes tell of; others may have changed when they are read.
     """
-    if not rows_too and bronze.is_final:
+    spark = bronze.rows.sparkSession
+    is_final = {chunk: not rows_too and chunk[0].endswith(PARQUET_SUFFIX) for chunk in bronze.chunks}
+    parts = [
+        _kept(spark, some, rows_too=not final)
+        for final in (True, False)
+        if (some := [chunk for chunk in bronze.chunks if is_final[chunk] is final])
+    ]
+    if not parts:
         return bronze._replace(notes=together(bronze.notes))
-    rows = bronze.rows.localCheckpoint(eager=True)
-    return bronze._replace(rows=rows, notes=together(rows.where(is_note())))
+    rows, notes = (reduce(DataFrame.unionByName, each) for each in zip(*parts, strict=True))
+    return bronze._replace(rows=rows, notes=notes)
+
+
+def _kept(spark: SparkSession, chunks: Sequence[Chunk], *, rows_too: bool) -> tuple[DataFrame, DataFrame]:
+    """Rows and notes; a file in which something is wrong is read by one task, which stops there."""
+    rows, notes = _read(spark, chunks)
+    if rows_too:
+        rows = rows.localCheckpoint(eager=True)
+        notes = rows.where(is_note())
+    notes = together(notes)
+    count = Counter(path for path, _, _ in chunks)
+    divided = [path for path in count if count[path] > 1]
+    if divided:
+        wrong = notes.where((F.col("kind") == schema.PROBLEM) & F.col("file").isin(*divided))
+        damaged = {row["file"] for row in wrong.select("file").distinct().collect()}
+        if damaged:
+            whole = [(path, 0, _ALL) for path in sorted(damaged)]
+            return _kept(spark, [*(each for each in chunks if each[0] not in damaged), *whole], rows_too=rows_too)
+    return rows, notes
 
 
 def together(notes: DataFrame) -> DataFrame:
@@ -98,7 +138,7 @@ def found_files(paths: Iterable[Path], missing: list[Problem]) -> Iterator[Path]
                 yield each
 
 
-def _chunks(path: Path) -> list[tuple[str, int, int]]:
+def _chunks(path: Path) -> list[Chunk]:
     if path.suffix != PARQUET_SUFFIX:
         return [(str(path), 0, 0)]
     arrow = require_pyarrow()

@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 
 from isotone.core.errors import InputError
-from isotone.pipeline.bronze import Problem, found_files, kept, problems, read_bronze
+from isotone.pipeline.bronze import ChangedError, Problem, found_files, kept, problems, read_bronze
 from isotone.pipeline.conformance.verdicts import judge
+from isotone.pipeline.failures import failures_named
 from isotone.pipeline.gold import verdict_rows
 from isotone.pipeline.session import is_small, session
-from isotone.pipeline.silver import silver, sources
+from isotone.pipeline.silver import FROM, counted_silver, sources
+from isotone.pipeline.stages import bytes_of_runs
 from isotone.sim.run import Violation
 from isotone.sim.summary import Failure, Summary, count_verdicts, failure_of
 from isotone.spec.corel_properties import COREL_PROPERTIES
@@ -43,28 +45,45 @@ def check_traces(traces: Sequence[Path], master: str | None = None) -> Checked:
     return check_with(session_for(traces, master), traces)
 
 
-def session_for(traces: Sequence[Path], master: str | None) -> SparkSession:
-    """A session that suits the size of these files; paths that hold none are named before anything is started."""
+def session_for(traces: Sequence[Path], master: str | None, *, out: Path | None = None) -> SparkSession:
+    """A session that suits the size of these files, and of what is in the tables of ``out`` of the same runs.
+
+    Paths that hold no trace are named before anything is started.
+    """
     missing: list[Problem] = []
     files = list(found_files(traces, missing))
     if not files and not missing:
         raise InputError(f"no trace found in {', '.join(map(str, traces))}")
-    return session(master, is_small=is_small(files, master))
+    more = 0 if out is None else bytes_of_runs(out, files)
+    return session(master, is_small=is_small(files, master, more_bytes=more))
 
 
+@failures_named()
 def check_with(spark: SparkSession, traces: Sequence[Path]) -> Checked:
     """The same with a session that is there."""
-    bronze = kept(read_bronze(spark, traces), rows_too=False)
+    try:
+        return _check_with(spark, traces, rows_too=False)
+    except ChangedError:  # what is read once, and kept, is what is told of it
+        return _check_with(spark, traces, rows_too=True)
+
+
+def _check_with(spark: SparkSession, traces: Sequence[Path], *, rows_too: bool) -> Checked:
+    bronze = kept(read_bronze(spark, traces), rows_too=rows_too)
     found = problems(bronze)
     if sources(bronze.notes).isEmpty():
         if not found:
             raise InputError(f"no trace found in {', '.join(map(str, traces))}")
         return Checked(NOTHING, found)
     command = shlex.join(["isotone", "check", "--engine", "spark", *map(str, traces)])
-    rows = silver(bronze.rows, bronze.notes).localCheckpoint(eager=True)
+    made = counted_silver(bronze.rows, bronze.notes)
+    rows = made.rows.drop(*FROM).localCheckpoint(eager=True)
+    counts = {row["run"]: row["count"] for row in rows.groupBy("run").count().collect()}
+    if counts != made.expected():
+        raise ChangedError
     return Checked(summarise(judge(rows), command), found)
 
 
+@failures_named()
 def summary_of(spark: SparkSession, out: Path, traces: Sequence[Path], runs: Sequence[str]) -> Summary:
     """The same of these runs, which are those of the traces, from a directory of tables."""
     rows = verdict_rows(spark, out, runs) if runs else []

@@ -188,8 +188,8 @@ def _read_parquet(path: Path, listed: Path, first: int, last: int | None) -> Ite
         named = (file.metadata.metadata or {}).get(b"isotone_run")
         if first == 0 and named is not None:
             yield _note(listed, RUN, run=named.decode())
-        index = -1
         try:
+            index = _index_before(file, first) if header is not None else -1
             for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=list(COLUMNS)):
                 good, problem = good_rows(path, batch, named, header, index)
                 arrays = {name: good.column(name) for name in good.schema.names}
@@ -199,3 +199,13 @@ def _read_parquet(path: Path, listed: Path, first: int, last: int | None) -> Ite
                 index = good.column("index")[-1].as_py() if good.num_rows else index
         except arrow.ArrowException as error:
             raise InputError(f"{path}: damaged: {error}") from None
+
+
+def _index_before(file: Any, group: int) -> int:
+    """The index of the last row before this row group of a part, whose rows stand in order; -1 where nothing tells."""
+    if group == 0:
+        return -1
+    before = file.metadata.row_group(group - 1)
+    told = [before.column(place) for place in range(before.num_columns)]
+    found = next(each.statistics for each in told if each.path_in_schema == "index")
+    return int(found.max) if found is not None and found.has_min_max else -1

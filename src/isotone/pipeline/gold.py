@@ -9,17 +9,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, SparkSession
 
+from isotone.pipeline.failures import failures_named
 from isotone.pipeline.stages import METRICS, TIMELINE, VERDICTS
 from isotone.pipeline.tables import manifests, read_table
 
 Rows = list[dict[str, Any]]
 
 
-def metric_rows(spark: SparkSession, out: Path, runs: Sequence[str] | None = None) -> Rows:
+def metric_rows(
+    spark: SparkSession, out: Path, runs: Sequence[str] | None = None, *, where: Column | None = None
+) -> Rows:
     """The metrics of these runs, or of all, in order."""
-    return _rows(spark, out / METRICS, "run", "metric", "dimension", "place", "key", runs=runs)
+    return _rows(spark, out / METRICS, "run", "metric", "dimension", "place", "key", runs=runs, where=where)
 
 
 def verdict_rows(spark: SparkSession, out: Path, runs: Sequence[str] | None = None) -> Rows:
@@ -27,15 +30,23 @@ def verdict_rows(spark: SparkSession, out: Path, runs: Sequence[str] | None = No
     return _rows(spark, out / VERDICTS, "run", "place", runs=runs)
 
 
-def timeline_rows(spark: SparkSession, out: Path, runs: Sequence[str] | None = None) -> Rows:
+def timeline_rows(
+    spark: SparkSession, out: Path, runs: Sequence[str] | None = None, *, where: Column | None = None
+) -> Rows:
     """What happened to nodes in these runs, in order of time."""
-    return _rows(spark, out / TIMELINE, "run", "at", "node", "incarnation", "index", runs=runs)
+    return _rows(spark, out / TIMELINE, "run", "at", "node", "incarnation", "index", runs=runs, where=where)
 
 
-def _rows(spark: SparkSession, table: Path, *order: str, runs: Sequence[str] | None = None) -> Rows:
-    if not manifests(table) or (runs is not None and not runs):
+@failures_named()
+def _rows(
+    spark: SparkSession, table: Path, *order: str, runs: Sequence[str] | None = None, where: Column | None = None
+) -> Rows:
+    known = manifests(table)
+    wanted = [run for run in (known if runs is None else runs) if run in known]
+    if not wanted:
         return []
-    found = [row.asDict(recursive=True) for row in read_table(spark, table, runs).collect()]
+    rows = read_table(spark, table, wanted)
+    found = [row.asDict(recursive=True) for row in (rows if where is None else rows.where(where)).collect()]
     return sorted(found, key=lambda row: tuple(_sortable(row[name]) for name in order))
 
 

@@ -1,6 +1,8 @@
 """Records that were written in parts: which of them nobody closed, and what stands at their ends then.
 
-The rules are those of the plain reader (`isotone.trace.record`), as joins over what is told of the files.
+The rules are those of the plain reader (`isotone.trace.record`), as joins over what is told of the files. Where the
+last part of a record is gone (``kept``: what was told of it is all that there is), it ends as it did when it was read:
+more may have been written since.
 
 Implements: [DESIGN 5]. Deviations: none.
 """
@@ -19,14 +21,15 @@ from isotone.trace.writer import Level
 
 _ABOUT = (
     "part int, level string, boot string, died boolean, number int, there array<int>, closed boolean, problem string, "
-    "spool boolean"
+    "spool boolean, kept boolean"
 )
 
 
 def records_of(notes: DataFrame, spans: DataFrame) -> DataFrame:
     """One row per record that was written in parts: how it ended, its weakest level, and the next one's boot."""
     weak = F.min(F.when(F.col("level") == Level.FULL.value, 1).otherwise(0))
-    unread = F.array_except(F.flatten(F.collect_set("there")), F.collect_set("number"))
+    seen = F.when(~F.col("kept"), F.col("there"))
+    unread = F.array_except(F.flatten(F.collect_set(seen)), F.collect_set("number"))
     carried = (F.col("problem") != "") & (F.col("place") >= F.coalesce("since", F.lit(0)))
     records = (
         _parts(notes, spans)
@@ -37,7 +40,8 @@ def records_of(notes: DataFrame, spans: DataFrame) -> DataFrame:
             F.max("place").alias("last_place"),
             F.coalesce(F.max_by("problem", F.when(carried, F.col("place"))), F.lit("")).alias("problem"),
             F.min("boot").alias("boot"),
-            (F.min("died") & (F.size(unread) == 0)).alias("gone"),
+            (F.min(F.when(~F.col("kept"), F.col("died"))) & (F.size(unread) == 0)).alias("gone"),
+            F.max_by(F.when(F.col("kept"), F.col("died")), "place").alias("ended"),
             weak.alias("full"),
         )
     )
@@ -57,6 +61,7 @@ def _parts(notes: DataFrame, spans: DataFrame) -> DataFrame:
         *RECORD, "file", F.from_json("extra", _ABOUT).alias("about")
     )
     parts = told.select(*RECORD, "file", "about.*").join(F.broadcast(bad), on="file", how="left")
+    parts = parts.withColumn("kept", F.coalesce("kept", F.lit(False)))
     parts = parts.withColumn("closed", F.col("closed") & F.col("damage").isNull())
     parts = parts.withColumn("problem", F.coalesce("damage", "problem")).join(reach, on="file", how="left")
     order = Window.partitionBy(*RECORD).orderBy("part", "spool", "file")
@@ -81,7 +86,7 @@ def ends_of(spans: DataFrame, records: DataFrame) -> DataFrame:
     unfinished = records.join(last, on=list(RECORD), how="left").where(
         "NOT closed AND coalesce(last_kind, '') NOT IN ('crash', 'truncated')"
     )
-    alone = F.coalesce(F.col("later") == F.col("boot"), F.col("gone")) & (F.col("boot") != "")
+    alone = F.coalesce(F.col("ended"), F.col("later") == F.col("boot"), F.col("gone")) & (F.col("boot") != "")
     died = F.coalesce(alone & (F.col("full") == 1) & (F.col("problem") == ""), F.lit(False))
     reason = F.when(F.col("problem") == "", NOT_CLOSED).otherwise(F.concat(F.lit(f"{NOT_CLOSED}: "), "problem"))
     home = F.concat("node", F.lit("#"), F.col("incarnation").cast("string"))

@@ -1,7 +1,8 @@
 """The tables of the pipeline: which columns there are. Text forms, so that nothing of Spark is needed at import.
 
 *Bronze* has the columns of a trace file (docs/trace.md), digests as signed numbers of the same bits, and which file a
-row came from. *Silver* is typed: services and ids have the order that checkers compare by.
+row came from. *Silver* is typed: services and ids have the order that checkers compare by; rows that no file has (gaps,
+ends) name none.
 """
 
 from __future__ import annotations
@@ -34,12 +35,14 @@ RUN = "_run"
 """The kind of a bronze row that tells of which run its file is, and of a silver row of a run that has no other."""
 SPAN = "_span"
 """The kind of a bronze row that tells which indices of a record its file has (`isotone.pipeline.spans`)."""
+LOST = "_lost"
+"""The kind of a note on a file that is gone, and that nothing else is known of (`isotone.pipeline.retained`)."""
 
 SILVER = (
     "run string, node string, incarnation bigint, index bigint, at bigint, kind string, clients array<string>, "
     "groups array<string>, service int, sender string, first bigint, count int, lengths array<int>, "
     f"digests array<bigint>, content bigint, stamp {STAMP}, view {VIEW}, members array<string>, "
     "transitional array<string>, network string, servers array<string>, lost bigint, reason string, "
-    "components array<array<string>>, quiet boolean, extra string"
+    "components array<array<string>>, quiet boolean, extra string, file string, is_part boolean"
 )
 VERDICTS = f"run string, label string, state string, witness {WITNESS}, place int"

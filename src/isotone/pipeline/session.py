@@ -115,11 +115,14 @@ def _remember_classes(spark: SparkSession) -> None:
         vars(classes[name]).update({each: getattr(classes[name], each) for each in found})
 
 
-def is_small(paths: Iterable[Path], master: str | None) -> bool:
-    """Whether these files are so small that starting costs more than computing, on a machine of our own."""
+def is_small(paths: Iterable[Path], master: str | None, *, more_bytes: int = 0) -> bool:
+    """Whether these files, and so many bytes of others, are little: starting costs more than computing.
+
+    On a machine of our own; of a cluster nothing is known.
+    """
     if not (master or LOCAL).startswith("local") or (master is None and _SUBMITTED in os.environ):
         return False
-    return sum(path.stat().st_size for path in paths if path.exists()) <= SMALL_BYTES_MAX
+    return more_bytes + sum(path.stat().st_size for path in paths if path.exists()) <= SMALL_BYTES_MAX
 
 
 def _first_line(error: Exception) -> str:

@@ -9,39 +9,77 @@ Implements: [DESIGN 5]. Deviations: none.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
+from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from isotone.pipeline import schema
-from isotone.pipeline.bronze import is_note, together
+from isotone.pipeline.bronze import ChangedError, is_note, together
 from isotone.pipeline.records import ends_of, records_of
 from isotone.pipeline.schema import RECORD
 from isotone.spec.check.corel.checker import ENTRIES
+from isotone.trace.events import LinkCounted
 from isotone.trace.vocabulary import kind_of
 
-_FROM = ("file", "is_part")
+FROM = ("file", "is_part")
+"""The columns that say where a row comes from."""
 _SERVICES = ["UNRELIABLE", "RELIABLE", "FIFO", "CAUSAL", "AGREED", "SAFE"]
+LINK_COUNT = kind_of(LinkCounted)
 _EXTRA = "lost bigint, quiet boolean, components array<array<string>>"
+
+
+GONE = "a file of the run is gone, and nothing is known of its rows"
+
+
+class Silver(NamedTuple):
+    """The rows, and how many each run must have: who uses them counts them (`isotone.pipeline.bronze.ChangedError`)."""
+
+    rows: DataFrame
+    counts: DataFrame
+
+    def expected(self) -> dict[str, int]:
+        """The counts by run."""
+        return {row["run"]: row["count"] for row in self.counts.collect()}
+
+
+class Older(NamedTuple):
+    """Of files that are gone: their rows as they are in silver, their notes, and their names."""
+
+    rows: DataFrame | None
+    notes: DataFrame
+    files: tuple[str, ...]
 
 
 def silver(bronze: DataFrame, notes: DataFrame | None = None) -> DataFrame:
     """Everything a checker needs of the runs in these bronze rows; ``notes`` are those among them, if known."""
+    return counted_silver(bronze, notes).rows
+
+
+def counted_silver(bronze: DataFrame, notes: DataFrame | None = None, older: Older | None = None) -> Silver:
+    """The same, with what is known of files that are gone, and how many rows each run must have."""
     notes = together(bronze.where(is_note())) if notes is None else notes
+    typed = _typed(whole(bronze.where(~is_note()), notes))
+    if older is not None:
+        notes = notes.unionByName(older.notes)
+        typed = typed if older.rows is None else typed.unionByName(older.rows)
     told = _spans(notes)
-    rows, spans = _once(_typed(whole(bronze.where(~is_note()), notes)), told)
+    rows, spans = _once(typed, told, () if older is None else older.files)
     ends = ends_of(told, records_of(notes, told)).localCheckpoint(eager=True)
     behind = ends.select(*RECORD, "index", (F.col("index") + 1).alias("next"), "at")
     gaps = _gaps(spans.select(*behind.columns).unionByName(behind))
-    few = [ends, gaps, _empty(notes, spans, ends)]
+    few = [ends, gaps, _empty(notes, spans, ends), *(() if older is None else (_lost(notes, told),))]
     added = reduce(DataFrame.unionByName, (_padded(each, rows) for each in few)).localCheckpoint(eager=True)
-    return rows if added.isEmpty() else rows.unionByName(added)
+    counts = spans.select("run", "rows").unionByName(added.select("run", F.lit(1).cast("bigint").alias("rows")))
+    counts = counts.groupBy("run").agg(F.sum("rows").alias("count"))
+    return Silver(rows if added.isEmpty() else rows.unionByName(added), counts)
 
 
 def sources(notes: DataFrame) -> DataFrame:
     """Which file tells of which run: run and file."""
-    kinds = (schema.RUN, schema.PART, schema.SPAN)
+    kinds = (schema.RUN, schema.PART, schema.SPAN, schema.LOST)
     return notes.where(F.col("kind").isin(*kinds)).select("run", "file").distinct()
 
 
@@ -52,6 +90,22 @@ def _empty(notes: DataFrame, spans: DataFrame, ends: DataFrame) -> DataFrame:
     blank = {"node": F.lit(""), "incarnation": F.lit(0), "index": F.lit(0), "at": F.lit(0)}
     longs = {name: value.cast("bigint") for name, value in blank.items() if name != "node"}
     return runs.withColumns({**blank, **longs, "kind": F.lit(schema.RUN)})
+
+
+def _lost(notes: DataFrame, spans: DataFrame) -> DataFrame:
+    """A row for each run of which rows are lost and nobody knows which: an end of the record of who drove it."""
+    driver = (F.col("node") == "") & (F.col("incarnation") == 0)
+    last = spans.groupBy("run").agg(F.max(F.when(driver, F.col("next"))).alias("next"), F.max("last_at").alias("at"))
+    runs = notes.where(F.col("kind") == schema.LOST).select("run").distinct().join(last, on="run", how="left")
+    return runs.select(
+        "run",
+        F.lit("").alias("node"),
+        F.lit(0).cast("bigint").alias("incarnation"),
+        (F.coalesce("next", F.lit(0)) + 1).cast("bigint").alias("index"),  # one further: another end may stand there
+        F.coalesce("at", F.lit(0)).cast("bigint").alias("at"),
+        F.lit("truncated").alias("kind"),
+        F.lit(GONE).alias("reason"),
+    )
 
 
 def whole(some: DataFrame, notes: DataFrame) -> DataFrame:
@@ -133,7 +187,7 @@ def _typed(rows: DataFrame) -> DataFrame:
         "reason",
         extra["components"].alias("components"),
         extra["quiet"].alias("quiet"),
-        F.when(_is_of_replica(), F.col("extra")).alias("extra"),
+        F.when(_is_of_replica() | (F.col("kind") == LINK_COUNT), F.col("extra")).alias("extra"),
         "file",
         "is_part",
     )
@@ -151,12 +205,13 @@ def _spans(notes: DataFrame) -> DataFrame:
         "at",
         F.col("lamport").alias("last_at"),
         F.col("reason").alias("last_kind"),
+        F.col("extra").try_cast("bigint").alias("rows"),
         "file",
         "is_part",
     )
 
 
-def _once(rows: DataFrame, spans: DataFrame) -> tuple[DataFrame, DataFrame]:
+def _once(rows: DataFrame, spans: DataFrame, gone: Sequence[str] = ()) -> tuple[DataFrame, DataFrame]:
     """Of rows of one place the one that the plain reader takes; and the spans of what is left.
 
     Only records in which spans overlap are looked at row by row, and most runs have none.
@@ -165,9 +220,11 @@ def _once(rows: DataFrame, spans: DataFrame) -> tuple[DataFrame, DataFrame]:
     doubled = spans.withColumn("_before", F.max("next").over(earlier)).where("index < _before")
     records = doubled.select(*RECORD).distinct().localCheckpoint(eager=True)
     if records.isEmpty():
-        return rows.drop(*_FROM), spans
+        return rows, spans
+    some = _of(rows, records, "left_semi").localCheckpoint(eager=True)
+    _check(some, _of(spans, records, "left_semi"), gone)
     order = Window.partitionBy(*RECORD, "index").orderBy("is_part", "file", F.xxhash64(*rows.columns))
-    numbered = _of(rows, records, "left_semi").withColumn("_place", F.row_number().over(order))
+    numbered = some.withColumn("_place", F.row_number().over(order))
     single = numbered.where("_place = 1").drop("_place")
     marks = single.select(
         *RECORD,
@@ -176,12 +233,21 @@ def _once(rows: DataFrame, spans: DataFrame) -> tuple[DataFrame, DataFrame]:
         "at",
         F.col("at").alias("last_at"),
         F.col("kind").alias("last_kind"),
-        *_FROM,
+        F.lit(1).cast("bigint").alias("rows"),
+        *FROM,
     )
     return (
-        _of(rows, records, "left_anti").unionByName(single).drop(*_FROM),
+        _of(rows, records, "left_anti").unionByName(single),
         _of(spans, records, "left_anti").unionByName(marks),
     )
+
+
+def _check(rows: DataFrame, spans: DataFrame, gone: Sequence[str]) -> None:
+    """These are the rows that were told of; of files that are gone, some may have been left out before."""
+    is_read = ~F.col("file").isin(*gone) if gone else F.lit(True)
+    told = spans.where(is_read).agg(F.coalesce(F.sum("rows"), F.lit(0)).alias("rows")).collect()[0]["rows"]
+    if rows.where(is_read).count() != told:
+        raise ChangedError
 
 
 def _of(rows: DataFrame, records: DataFrame, how: str) -> DataFrame:

@@ -1,7 +1,7 @@
 """Which indices of each record a file has, as few ranges: so that nothing has to be sorted to find holes and doubles.
 
 Runs on workers, on whole columns. A *span* is a range of indices that are all there, each once: the first, where the
-record goes on behind it, when it began and ended, and what kind of row is its last.
+record goes on behind it, when it began and ended, what kind of row is its last, and how many rows it has.
 
 Implements: [DESIGN 5]. Deviations: none.
 """
@@ -19,8 +19,8 @@ from isotone.pipeline.schema import SPAN
 
 Record = tuple[str, str, int]
 """Run, node, incarnation."""
-Span = tuple[int, int, int, int, str]
-"""First index, index behind the last, first and last time, kind of the last row."""
+Span = tuple[int, int, int, int, str, int]
+"""First index, index behind the last, first and last time, kind of the last row, number of rows (a gap is one)."""
 
 
 LOST_MAX = 1 << 62
@@ -38,8 +38,8 @@ class Spans:
         for record, span in _spans(arrays):
             known = self._found.setdefault(record, [])
             if known and known[-1][1] == span[0]:
-                first, _, began, _, _ = known.pop()
-                span = (first, span[1], began, *span[3:])
+                first, _, began, _, _, count = known.pop()
+                span = (first, span[1], began, span[3], span[4], count + span[5])
             known.append(span)
 
     def are_doubled(self) -> bool:
@@ -48,9 +48,12 @@ class Spans:
         return any(later[0] < before[1] for before, later in pairs if before[4] != "gap")
 
     def columns(self) -> dict[str, list[Any]]:
-        """All of them as columns of bronze: the times as ``at`` and ``lamport``, the kind as ``reason``."""
-        rows = [(*record, *span) for record, spans in self._found.items() for span in spans]
-        names = ("run", "node", "incarnation", "index", "first_sequence", "at", "lamport", "reason")
+        """All of them as columns of bronze: the times as ``at`` and ``lamport``, the kind as ``reason``.
+
+        The number of rows is ``extra``.
+        """
+        rows = [(*record, *span[:-1], str(span[-1])) for record, spans in self._found.items() for span in spans]
+        names = ("run", "node", "incarnation", "index", "first_sequence", "at", "lamport", "reason", "extra")
         columns = {name: [row[place] for row in rows] for place, name in enumerate(names)}
         return {**columns, "kind": [SPAN] * len(rows)}
 
@@ -74,7 +77,7 @@ def _spans(arrays: Mapping[str, Any]) -> Iterator[tuple[Record, Span]]:
     for begin, end in zip(begins.tolist(), ends.tolist()):
         record = runs[keys[1][begin]], nodes[keys[2][begin]], int(keys[0][begin])
         kind = arrays["kind"][int(order[end])].as_py()
-        yield record, (int(index[begin]), int(after[end]), int(at[begin]), int(at[end]), kind)
+        yield record, (int(index[begin]), int(after[end]), int(at[begin]), int(at[end]), kind, end - begin + 1)
 
 
 def _steps(arrays: Mapping[str, Any]) -> Any:

@@ -3,20 +3,25 @@
 A run's rows are written aside and then named by a *manifest*, one small file per run that is replaced by a rename. Who
 reads goes by the manifests alone, so a job that is killed leaves nothing that a reader takes for a table, and a run
 that is written again replaces what was there. The directory is of a local or shared file system with atomic renames.
+One process writes at a time: it sweeps away what no manifest names, and so would what another is about to name.
 
 Implements: [DESIGN 5]. Deviations: none.
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import shutil
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import reduce
 from pathlib import Path
 from types import MappingProxyType
+from typing import BinaryIO
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -25,15 +30,22 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from isotone.core.errors import InputError, MachineError
+from isotone.pipeline.failures import FULL
 from isotone.trace.layout import sync_directory
 
-FORMAT = 2
-"""2: silver has the column ``extra``. Tables of an earlier format are read, and made anew where their files are."""
+FORMAT = 3
+"""2: silver has the column ``extra``; 3: the columns ``file`` and ``is_part``, and the notes of files beside its rows.
+
+Tables of an earlier format are read, and made anew where their files are.
+"""
 _ASIDE = ".aside-"
 _MANIFESTS = "manifests"
 _DATA = "data"
-_FULL = "No space left on device"
-"""How Spark says it, somewhere in the words of a job that failed."""
+_LOCK = ".lock"
+_NOTES = "_notes.json"
+"""What stands beside the rows of a run; Spark looks past such names."""
+_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
+"""How a file system says that it knows no locks: then nobody can be kept out."""
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -49,17 +61,43 @@ class Manifest(msgspec.Struct, frozen=True):
     """Which of the inputs could not be read to their end, and why."""
 
 
+@contextmanager
+def writing(out: Path) -> Iterator[None]:
+    """While this process writes tables below the directory; no other may."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        file = (out / _LOCK).open("ab")
+    except OSError as error:
+        raise MachineError(f"{out}: {error.strerror or error}") from None
+    with file:
+        _lock(out, file)
+        yield
+
+
+def _lock(out: Path, file: BinaryIO) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise MachineError(f"{out}: another process writes there; wait for it, or name another --out") from None
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise MachineError(f"{out}: {error.strerror or error}") from None
+
+
 def write_runs(
     table: Path,
     rows: DataFrame,
     *,
     inputs: Mapping[str, tuple[str, ...]] | None = None,
     problems: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType({}),
+    notes: Mapping[str, bytes] = MappingProxyType({}),
+    check: Callable[[Mapping[str, int]], None] = lambda counts: None,
 ) -> list[Manifest]:
     """Replace the runs that these rows are of; each becomes visible as a whole. ``rows`` has a column ``run``.
 
     ``inputs`` says by run what the rows were made from; it is kept in the manifest. A run that it names and that has no
-    row is an empty one, and rows of other runs are left out.
+    row is an empty one, and rows of other runs are left out. ``notes`` are put beside the rows (`read_notes`). Before
+    anything is replaced ``check`` is told how many rows each run has; if it raises, what was there stays.
     """
     made_from = inputs or {}
     if inputs is not None:
@@ -70,18 +108,19 @@ def write_runs(
         counts = rows.sparkSession.read.schema(rows.schema).parquet(str(aside)).groupBy("run").count().collect()
         form = rows.schema.json()
         found = {**dict.fromkeys(made_from, 0), **{row["run"]: row["count"] for row in counts}}
+        check(found)
         plans = [
             Manifest(run, _new_name(run), found[run], form, made_from.get(run, ()), FORMAT, problems.get(run, ()))
             for run in sorted(found)
         ]
         for manifest in plans:
-            _commit(table, aside, manifest)
+            _commit(table, aside, manifest, notes.get(manifest.run))
     except OSError as error:
         raise MachineError(f"{table}: {error.strerror or error}; what was there is as it was") from None
     except Exception as error:
-        if _FULL not in str(error):
+        if FULL not in str(error):
             raise
-        raise MachineError(f"{table}: {_FULL}; what was there is as it was") from None
+        raise MachineError(f"{table}: {FULL}; what was there is as it was") from None
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     sweep(table)
@@ -102,10 +141,12 @@ def _new_name(run: str) -> str:
     return f"{_file_name(run)}-{uuid.uuid4().hex}"
 
 
-def _commit(table: Path, aside: Path, manifest: Manifest) -> None:
+def _commit(table: Path, aside: Path, manifest: Manifest, notes: bytes | None) -> None:
     """Give the run's rows their name, and then say so."""
     if manifest.rows:
         written = next(path for path in aside.iterdir() if _is_partition_of(path, manifest.run))
+        if notes is not None:
+            (written / _NOTES).write_bytes(notes)
         target = table / _DATA / manifest.directory
         os.rename(written, target)
         sync_directory(target.parent)
@@ -128,8 +169,16 @@ def _write_manifest(path: Path, manifest: Manifest) -> None:
     sync_directory(path.parent)
 
 
+def read_notes(table: Path, manifest: Manifest) -> bytes | None:
+    """What was put beside the rows of a run, if it is there."""
+    try:
+        return (table / _DATA / manifest.directory / _NOTES).read_bytes()
+    except OSError:
+        return None
+
+
 def manifests(table: Path) -> dict[str, Manifest]:
-    """The runs that the table has."""
+    """The runs that the table has; one whose rows somebody has removed it does not have."""
     found = {}
     for path in sorted((table / _MANIFESTS).glob("*.json")):
         try:
@@ -138,7 +187,8 @@ def manifests(table: Path) -> dict[str, Manifest]:
             raise InputError(f"{path}: not a manifest: {error}") from None
         if manifest.format > FORMAT:
             raise InputError(f"{path}: format {manifest.format} is newer than this program knows ({FORMAT})")
-        found[manifest.run] = manifest
+        if not manifest.rows or (table / _DATA / manifest.directory).is_dir():
+            found[manifest.run] = manifest
     return found
 
 

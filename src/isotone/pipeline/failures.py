@@ -1,0 +1,91 @@
+"""What Spark says when the machine fails it, in words of ours: what is lacking, and what to do about it.
+
+Other errors of Spark are mistakes of ours, and are left as they are.
+
+Implements: [DESIGN 5]. Deviations: none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from isotone.core.errors import MachineError
+
+FULL = "No space left on device"
+"""How Spark says it, somewhere in the words of a job that failed."""
+AGAIN = "what was written before is as it was; run it again"
+_CAUSES = (
+    (
+        (FULL, "Disk quota exceeded"),
+        "Spark's working directory is full: make room there (SPARK_LOCAL_DIRS names it, else it is /tmp)",
+    ),
+    (
+        (
+            "OutOfMemoryError",
+            "GC overhead limit exceeded",
+            "Cannot allocate memory",
+            "MemoryError",
+            "code 137",
+            "UNABLE_TO_ACQUIRE_MEMORY",
+        ),
+        "Spark ran out of memory: give it more (spark-submit --driver-memory, --executor-memory), or fewer traces",
+    ),
+    (
+        (
+            "ExecutorLostFailure",
+            "Lost executor",
+            "executor lost",
+            "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND",
+            "Checkpoint block",
+            "FetchFailed",
+        ),
+        "Spark lost a worker, and with it what that had computed",
+    ),
+    (
+        ("Python worker exited unexpectedly", "Python worker failed to connect back"),
+        "a Python process of Spark ended, perhaps killed because memory ran out",
+    ),
+    (
+        (
+            "SparkContext was shut down",
+            "stopped SparkContext",
+            "All masters are unresponsive",
+            "Answer from Java side is empty",
+            "Error while sending or receiving",
+            "An error occurred while trying to connect to the Java server",
+            "Connection refused",
+            "Connection reset",
+        ),
+        "Spark ended, or was killed, while it was needed; perhaps memory ran out",
+    ),
+)
+"""How it is told somewhere in the words of a job that failed, and what it means; the first that fits counts."""
+
+
+@contextmanager
+def failures_named() -> Iterator[None]:
+    """While Spark works: what the machine lacks becomes a `MachineError`. May stand before a function, too."""
+    try:
+        yield
+    except (Py4JError, PySparkException, ConnectionError) as error:
+        told = explanation(_words(error))
+        if told is None:
+            raise
+        raise MachineError(f"{told}; {AGAIN}") from None
+
+
+def explanation(words: str) -> str | None:
+    """What these words of Spark mean, if it is the machine."""
+    return next((told for marks, told in _CAUSES if any(mark in words for mark in marks)), None)
+
+
+def _words(error: Exception) -> str:
+    """An error of Java asks that for its words."""
+    try:
+        return str(error)
+    except (Py4JError, OSError) as other:
+        return str(other)
