@@ -63,7 +63,8 @@ def run_command(*, traces: tuple[Path, ...], out: Path, master: str | None, repo
     stages = _pipeline("stages")
     checking = _pipeline("checking")
     spark = checking.session_for(traces, master, out=out)
-    with progress_bar("pipeline", total=stages.STEPS + 1, in_lines=True) as advance:
+    # With --json there are none: spark-submit writes what a program says on standard error to standard output.
+    with progress_bar("pipeline", total=stages.STEPS + 1, in_lines=not as_json) as advance:
         done = stages.refresh(spark, traces, out, advance=advance)
         summary = checking.summary_of(spark, out, traces, done.present)
         if report and summary.runs:
@@ -98,7 +99,7 @@ def metrics_command(*, traces: tuple[Path, ...], out: Path, master: str | None, 
     """
     stages = _pipeline("stages")
     spark = _pipeline("checking").session_for(traces, master, out=out)
-    with progress_bar("pipeline", total=stages.STEPS, in_lines=True) as advance:
+    with progress_bar("pipeline", total=stages.STEPS, in_lines=not as_json) as advance:
         done = stages.refresh(spark, traces, out, judging=False, advance=advance)
         rows = _pipeline("gold").metric_rows(spark, out, done.present)
     _tell(done)
