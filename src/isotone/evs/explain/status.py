@@ -9,6 +9,7 @@ from isotone.evs.explain import inside
 from isotone.evs.explain.answers import ViewAnswer
 from isotone.evs.explain.views import why_no_view
 from isotone.evs.links.contract import LinkCounters
+from isotone.evs.membership.counting import links_of
 from isotone.evs.membership.network import Network
 from isotone.evs.membership.node import Node
 from isotone.evs.membership.peers import Peer
@@ -168,32 +169,17 @@ def _sites(network: Network) -> tuple[SiteStatus, ...]:
 
 
 def _links(network: Network, node: Node) -> tuple[LinkStatus, ...]:
-    transport, sites = network.transport, network.view.topology.sites
-    own = network.view.topology.site(node.site)
-    ring = LinkStatus(
-        name=own.name,
-        protocol="ring",
-        to=tuple(name for name in own.daemons if name != node.me.name),
-        room=transport.ring.room,
-        waiting_bytes=transport.injection.waiting_bytes,
-        memory_max=transport.ring.memory_max,
-        counters=msgspec.structs.replace(transport.ring.counters),
-    )
-    trunks = transport.gateway.trunks if transport.gateway is not None else []
-    return (
-        ring,
-        *(
-            LinkStatus(
-                name=trunk.name,
-                protocol=type(trunk.link).__name__.lower(),
-                to=(sites[trunk.site].gateway,),
-                room=trunk.link.room,
-                waiting_bytes=trunk.waiting_bytes,
-                memory_max=trunk.link.memory_max,
-                counters=msgspec.structs.replace(trunk.link.counters),
-            )
-            for trunk in trunks
-        ),
+    return tuple(
+        LinkStatus(
+            name=each.name,
+            protocol=each.protocol,
+            to=each.to,
+            room=each.link.room,
+            waiting_bytes=each.waiting_bytes,
+            memory_max=each.link.memory_max,
+            counters=msgspec.structs.replace(each.link.counters),
+        )
+        for each in links_of(node.me.name, network.view, network.transport)
     )
 
 

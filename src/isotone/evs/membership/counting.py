@@ -12,19 +12,21 @@ from __future__ import annotations
 import msgspec
 
 from isotone.core.contract import Action, Record
-from isotone.evs.links.contract import LinkCounters
+from isotone.evs.links.contract import Link, LinkCounters
+from isotone.evs.links.ring import Ring
 from isotone.evs.transport.transport import Transport
 from isotone.evs.transport.view import TransportView
 from isotone.trace.events import LinkCounted
 
 
-class Counted(msgspec.Struct, frozen=True):
-    """A link: how it is called, how it works, where it leads, and what it counts."""
+class NamedLink(msgspec.Struct, frozen=True):
+    """A link of a network: how it is called, how it works, where it leads, itself, and what waits for it."""
 
-    link: str
+    name: str
     protocol: str
     to: tuple[str, ...]
-    counters: LinkCounters
+    link: Ring | Link
+    waiting_bytes: int
 
 
 class Counting:
@@ -33,7 +35,7 @@ class Counting:
     def __init__(self, me: str, view: TransportView, transport: Transport, every_us: int) -> None:
         """With 0 it never tells."""
         self._daemon, self._network = str(view.members[view.index_of(me)]), str(view.id)
-        self._links = _links(me, view, transport) if every_us else []
+        self._links = [each for each in links_of(me, view, transport) if every_us and each.to]
         self._every_us = every_us
         self._told = [(0, 0)] * len(self._links)
         self._told_at = 0
@@ -55,21 +57,21 @@ class Counting:
 
     def _changed(self) -> list[LinkCounted]:
         found = []
-        for place, counted in enumerate(self._links):
-            counts = counted.counters
+        for place, each in enumerate(self._links):
+            counts = each.link.counters
             now = counts.packets_sent, counts.packets_received
             if now != self._told[place]:
                 self._told[place] = now
-                found.append(self._entry(counted, counts))
+                found.append(self._entry(each, counts))
         return found
 
-    def _entry(self, counted: Counted, counts: LinkCounters) -> LinkCounted:
+    def _entry(self, named: NamedLink, counts: LinkCounters) -> LinkCounted:
         return LinkCounted(
             daemon=self._daemon,
             network=self._network,
-            link=counted.link,
-            protocol=counted.protocol,
-            to=counted.to,
+            link=named.name,
+            protocol=named.protocol,
+            to=named.to,
             packets_sent=counts.packets_sent,
             packets_received=counts.packets_received,
             packets_resent=counts.packets_resent,
@@ -80,12 +82,21 @@ class Counting:
         )
 
 
-def _links(me: str, view: TransportView, transport: Transport) -> list[Counted]:
+def links_of(me: str, view: TransportView, transport: Transport) -> list[NamedLink]:
+    """The ring of one's site, and where one is its gateway those to other sites; as they are now."""
     site, sites = view.site_of(me), view.topology.sites
     others = tuple(daemon for daemon in site.daemons if daemon != me)
-    ring = [Counted(site.name, "ring", others, transport.ring.counters)] if others else []
     trunks = transport.gateway.trunks if transport.gateway is not None else []
-    return ring + [
-        Counted(trunk.name, type(trunk.link).__name__.lower(), (sites[trunk.site].gateway,), trunk.link.counters)
-        for trunk in trunks
+    return [
+        NamedLink(site.name, "ring", others, transport.ring, transport.injection.waiting_bytes),
+        *(
+            NamedLink(
+                trunk.name,
+                type(trunk.link).__name__.lower(),
+                (sites[trunk.site].gateway,),
+                trunk.link,
+                trunk.waiting_bytes,
+            )
+            for trunk in trunks
+        ),
     ]
