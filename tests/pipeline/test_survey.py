@@ -29,6 +29,7 @@ from isotone.pipeline.conformance.survey.safe import Way, judge_safe
 from isotone.pipeline.conformance.survey.steps import told
 from isotone.pipeline.conformance.survey.table import survey, suspects
 from isotone.pipeline.conformance.survey.views import comparable
+from isotone.pipeline.conformance.terms import NETWORK
 from isotone.pipeline.conformance.verdicts import judge
 from isotone.pipeline.silver import silver
 from isotone.spec.check import check
@@ -39,6 +40,8 @@ from isotone.trace.parquet import write_parquet
 
 TRACES = Path(__file__).parents[1] / "traces"
 replace = msgspec.structs.replace
+ABOVE = f"boundary != {NETWORK}"
+"""Starts of networks and failures of links are few, and always looked at exactly."""
 PAIR = ("#a#d1#1#1", "#b#d2#1#1")
 
 GOOD = Load(deliveries=30_000, change_every=20, clients_per_node=2, messages=(1, 6))
@@ -56,10 +59,12 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_one_bad_row_among_many_is_found_and_nothing_else(spark: SparkSession, traces: Path) -> None:
     rows = silver(read_bronze(spark, [traces]).rows).localCheckpoint(eager=True)
     surveyed = survey(rows)
-    doubts = {(row["run"], row["id"]) for row in surveyed.found.where("is_doubtful").collect()}
+    doubts = {(row["run"], row["id"]) for row in surveyed.found.where("is_doubtful").where(ABOVE).collect()}
     assert doubts == {("broken", "2.6")}
     looked_at = suspects(rows, surveyed)
-    assert {row["run"] for row in looked_at.select("run").distinct().collect()} == {"broken"}
+    assert {row["run"] for row in looked_at.where("digests IS NOT NULL").select("run").distinct().collect()} == {
+        "broken"
+    }
     assert looked_at.count() < rows.where("run = 'broken'").count() / 2
     found = {(row["run"], row["label"]): row for row in judge(rows).collect()}
     for run, load in (("good", GOOD), ("broken", BROKEN)):
@@ -121,7 +126,7 @@ def test_records_that_break_off_put_nothing_in_doubt(spark: SparkSession, tmp_pa
     rows = list(_broken_off(list(HotGroup(load))))
     write_parquet(tmp_path / "cut.parquet", "cut", rows)
     found = survey(silver(read_bronze(spark, [tmp_path]).rows)).found.collect()
-    assert [row["id"] for row in found if row["is_doubtful"]] == []
+    assert [row["id"] for row in found if row["is_doubtful"] and row["boundary"] != NETWORK] == []
     assert [row["is_lossy"] for row in found if row["is_lossy"] is not None] == [True]
     assert {verdict.state for verdict in check(rows).verdicts.values()} == {State.NOT_JUDGED}
 

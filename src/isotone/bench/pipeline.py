@@ -63,11 +63,15 @@ class Bench:
         self._say(f"{written}")
         about = f"{written.deliveries:,} in {written.rows:,} rows, {written.bundles:,} bundles, {written.views:,} views"
         if files:
-            yield self._figure(f"silver, {name}", taken(lambda: self._silver(place)), written, about)
+            made = taken(lambda: self._make_silver(place))
+            yield self._figure(f"silver, {name}", made, written, f"{made.cpu:.1f} s of CPU; {about}")
         for turn in range(again):
             judged = taken(lambda: self._judge(place, files=files))
             told = f"{judged.cpu:.1f} s of CPU; {about}; {_found(judged.result, written)}"
             yield self._figure(f"all properties, {name}, turn {turn + 1}", judged, written, told)
+        counted = taken(lambda: self._measure(place, files=files))
+        told = f"{counted.cpu:.1f} s of CPU; {len(counted.result):,} rows of metrics"
+        yield self._figure(f"all metrics, {name}", counted, written, told)
         peak = peak_bytes_of_all() / 2**20
         yield Figure(f"memory, {name}", peak, "MiB", "the sum of the peaks of all processes so far")
         if files:
@@ -83,21 +87,29 @@ class Bench:
         self._say(f"{name}: {step.seconds:.1f} s, {step.cpu:.1f} s of CPU")
         return Figure(name, written.deliveries / step.seconds, "deliveries per s", f"{step.seconds:.1f} s; {over}")
 
-    def _silver(self, place: Path) -> None:
+    def _make_silver(self, place: Path) -> None:
         from isotone.pipeline.stages import refresh
 
         refresh(self._spark, [place / "traces"], place / "tables", judging=False, measuring=False)
 
-    def _judge(self, place: Path, *, files: bool) -> list[Any]:
-        from isotone.pipeline.conformance.verdicts import judge
+    def _silver(self, place: Path, *, files: bool) -> Any:
         from isotone.pipeline.schema import SILVER
         from isotone.pipeline.tables import read_table
 
         if files:
-            silver = read_table(self._spark, place / "tables" / "silver")
-        else:
-            silver = self._spark.read.schema(SILVER).parquet(str(place / "silver" / RUN))
-        rows: list[Any] = judge(silver).collect()
+            return read_table(self._spark, place / "tables" / "silver")
+        return self._spark.read.schema(SILVER).parquet(str(place / "silver" / RUN))
+
+    def _judge(self, place: Path, *, files: bool) -> list[Any]:
+        from isotone.pipeline.conformance.verdicts import judge
+
+        rows: list[Any] = judge(self._silver(place, files=files)).collect()
+        return rows
+
+    def _measure(self, place: Path, *, files: bool) -> list[Any]:
+        from isotone.pipeline.metrics.table import metrics
+
+        rows: list[Any] = metrics(self._silver(place, files=files)).collect()
         return rows
 
 

@@ -21,6 +21,7 @@ from isotone.trace.events import Entry, Row
 from isotone.trace.parquet import require_pyarrow
 
 _BITS = (1 << 64) - 1
+_NAMES = ("clients", "groups", "members", "transitional", "reason", "network", "servers")
 
 
 def _form() -> Any:
@@ -66,11 +67,13 @@ def _columns(run: str, row: Row) -> dict[str, Any]:
     if isinstance(entry, trace.Sent | trace.DaemonSent | trace.Delivered | trace.DaemonDelivered):
         return told | _message(entry)
     columns = columns_of(entry)
+    if isinstance(entry, trace.NetworkSent | trace.NetworkReceived):
+        return told | _packet(columns)
     extra = msgspec.json.decode(columns.get("extra") or "{}")
     view = getattr(entry, "view", None)
     return told | {
         "kind": columns["kind"],
-        **{name: columns.get(name) for name in ("clients", "groups", "members", "transitional", "reason")},
+        **{name: columns.get(name) for name in _NAMES},
         "view": None if view is None else _view(view),
         "components": extra.get("components"),
         "quiet": extra.get("quiet"),
@@ -79,7 +82,7 @@ def _columns(run: str, row: Row) -> dict[str, Any]:
 
 def _message(entry: Entry) -> dict[str, Any]:
     columns = columns_of(entry)
-    digests = [each - (1 << 64) if each >> 63 else each for each in columns["digests"]]
+    digests = [_signed(each) for each in columns["digests"]]
     lamport, stamper = columns.get("lamport"), columns.get("stamper")
     stamp = None
     if lamport is not None and stamper is not None:
@@ -92,6 +95,15 @@ def _message(entry: Entry) -> dict[str, Any]:
         "lengths": columns["lengths"], "digests": digests, "content": (hash(tuple(digests)) & _BITS) - (1 << 63),
         "stamp": stamp,
     }  # fmt: skip
+
+
+def _packet(columns: dict[str, Any]) -> dict[str, Any]:
+    told = {name: columns.get(name) for name in ("kind", "clients", "sender", "network")}
+    return told | {"first": columns["first_sequence"], "digests": [_signed(each) for each in columns["digests"]]}
+
+
+def _signed(number: int) -> int:
+    return number - (1 << 64) if number >> 63 else number
 
 
 def _view(id: GroupViewId | DaemonViewId) -> dict[str, Any]:

@@ -62,6 +62,7 @@ class HotGroup(Synthetic):
         shape = Shape(
             seed=load.seed, nodes=load.nodes, clients_per_node=load.clients_per_node, groups=load.groups,
             messages_min=load.messages[0], messages_max=load.messages[1], change_every=load.change_every, daemons=True,
+            network=True,
         )  # fmt: skip
         super().__init__(shape)
         self._load = load

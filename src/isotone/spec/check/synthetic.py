@@ -36,6 +36,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """A node is behind the order by at most this many entries."""
     daemons: bool = False
     """Whether to record EVS-S too."""
+    network: bool = False
+    """Whether to record the network below too: a use of it for each component, on which every bundle is multicast."""
 
 
 class _Node:
@@ -63,6 +65,7 @@ class _Group:
 class _Component:
     def __init__(self, view: DaemonViewId, nodes: list[_Node]) -> None:
         self.view = view
+        self.network = f"n{view.epoch}"
         self.nodes = nodes
         self.groups: dict[str, _Group] = {}
 
@@ -147,6 +150,8 @@ class Synthetic:
 
     def _order(self, component: _Component, node: _Node, sent: trace.Sent) -> None:
         self._clock += 1
+        if self.shape.network:
+            self._multicast(component, node, sent.digests[0])
         if self.shape.daemons:
             self._order_daemons(component, node, sent)
         for each in component.nodes:
@@ -171,6 +176,13 @@ class Synthetic:
         self._record(node, trace.DaemonSent(node.id, *content))
         for each in component.nodes:
             each.queue.append(trace.DaemonDelivered(each.id, node.id, *content, self._clock, node.id))
+
+    def _multicast(self, component: _Component, node: _Node, digest: int) -> None:
+        """The network is prompt; it is the order above it that a node follows at its own pace."""
+        self._record(node, trace.NetworkSent(node.id, component.network, self._clock, digest))
+        for each in component.nodes:
+            received = trace.NetworkReceived(each.id, component.network, node.id, self._clock, digest)
+            self._record(each, received)
 
     def _receivers(self, component: _Component, node: _Node, names: tuple[str, ...]) -> tuple[str, ...]:
         found: dict[str, None] = {}
@@ -275,6 +287,9 @@ class Synthetic:
         if self.shape.daemons:
             for node in component.nodes:
                 node.queue.append(trace.DaemonSignalDelivered(node.id, component.view))
+        if self.shape.network:
+            for node in component.nodes:
+                self._record(node, trace.LinkFailed(node.id, component.network, "wire", "silent"))
         for side in sides:
             self._form([(component, sorted(side, key=lambda node: node.name))])
 
@@ -306,6 +321,10 @@ class Synthetic:
         view = DaemonViewId(self._epoch, DaemonId(nodes[0].name, nodes[0].incarnation))
         component = _Component(view, nodes)
         self._components.append(component)
+        if self.shape.network:
+            servers = tuple(node.id for node in nodes)
+            for node in nodes:
+                self._record(node, trace.NetworkStarted(node.id, component.network, servers))
         if self.shape.daemons:
             self._tell_daemons(component, origins)
         parts: dict[str, list[tuple[_Group, list[str]]]] = {}

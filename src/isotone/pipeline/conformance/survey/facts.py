@@ -101,7 +101,6 @@ class Facts(msgspec.Struct, array_like=True):
     odd: str = ""
     """Why this record needs an exact look at everything; empty: it does not."""
     has_crashed: bool = False
-    has_network: bool = False
     is_lossy: bool = False
     """Whether rows were lost; if it is not odd, those at its end."""
     high: Stamp | None = None

@@ -22,7 +22,6 @@ CODES = {
     "view": 4, "sview": 5, "transsig": 6, "stranssig": 7, "selfleave": 8,
     "join": 9, "leave": 10, "recover": 11, "connect": 12, "disconnect": 13, "crash": 14,
     "gap": 15, "truncated": 16, "stable": 17, "end": 18,
-    "ninit": 19, "nmcast": 20, "nreceive": 21, "linkfailed": 22,
 }  # fmt: skip
 """The kinds that matter here, as numbers. Even and odd of the first four: sends and deliveries of both boundaries."""
 OTHER = len(CODES)
@@ -32,7 +31,6 @@ _BULK_MAX = 3
 _NAMES = {code: kind for kind, code in CODES.items()} | {OTHER: ""}
 _OF_DAEMONS = {"sview", "stranssig", "recover"}
 _LOSSES = ("gap", "truncated")
-_NETWORK_FROM = CODES["ninit"]
 _NO_STAMP: Stamp = (-1, "", 0)
 
 
@@ -146,9 +144,7 @@ class Record:
         index = columns.index[place]
         if not kind:
             return
-        if CODES[kind] >= _NETWORK_FROM:
-            facts.has_network = True
-        elif kind in _LOSSES:
+        if kind in _LOSSES:
             self._lose(index)
         elif kind == "stable":
             if not facts.node:

@@ -1,6 +1,6 @@
 """The survey as a table: one row per run and property that was exercised or is in doubt, and one about each run.
 
-Four queries, whatever the number of runs and properties: records, bundles, their sums, runs.
+Few queries, whatever the number of runs and properties: records, bundles, their sums, runs; and the network's sums.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from pyspark.sql import functions as F
 
 from isotone.pipeline.conformance.survey.bundles import bundles, crowded, keys, loose, notes
 from isotone.pipeline.conformance.survey.judging import HEIGHTS, JUDGED, judge_run
+from isotone.pipeline.conformance.survey.packets import PACKETS, packets_of, survey_packets
 from isotone.pipeline.conformance.survey.steps import told
-from isotone.pipeline.conformance.terms import CLIENTS, DAEMONS, kept
+from isotone.pipeline.conformance.terms import CLIENTS, DAEMONS, NETWORK, kept
 
 LOOSE_MAX = 500_000
 """Rows of loose bundles of one run that one task looks at."""
@@ -24,17 +25,20 @@ _MESSAGES = (*_SENT, "deliver", "sdeliver")
 
 
 class Survey(NamedTuple):
-    """What was found, and the bundles that it was found by."""
+    """What was found, the bundles that it was found by, and what of the network needs an exact look."""
 
     found: DataFrame
     bundles: DataFrame
+    packets: DataFrame
 
 
 def survey(silver: DataFrame) -> Survey:
     """All runs of these rows."""
     rows = kept(told(silver))
     bundle = kept(bundles(rows))
-    return Survey(kept(gathered(rows, bundle).groupBy("run").applyInArrow(judge_run, JUDGED)), bundle)
+    network = survey_packets(silver)
+    found = gathered(rows, bundle).groupBy("run").applyInArrow(judge_run, JUDGED)
+    return Survey(kept(found.unionByName(network.found, allowMissingColumns=True)), bundle, network.suspects)
 
 
 def gathered(rows: DataFrame, bundle: DataFrame) -> DataFrame:
@@ -55,7 +59,8 @@ def gathered(rows: DataFrame, bundle: DataFrame) -> DataFrame:
 def suspects(silver: DataFrame, surveyed: Survey) -> DataFrame:
     """The rows that an exact look at what is in doubt needs.
 
-    Of most runs: everything but messages, and the loose bundles. Of a run in which more than that is in doubt, all.
+    Of most runs: everything but messages, the loose bundles, and stretches of the network that are not clear. Of a run
+    in which more than that is in doubt, all.
     """
     doubts = surveyed.found.where("is_doubtful")
     full = kept(doubts.where("is_full").select("run").distinct())
@@ -64,18 +69,25 @@ def suspects(silver: DataFrame, surveyed: Survey) -> DataFrame:
     if some.isEmpty():
         return whole
     partly = silver.join(F.broadcast(some), on="run", how="left_semi")
+    turns = partly.where(~F.col("kind").isin(*_MESSAGES, *PACKETS))
+    reduced = turns.unionByName(packets_of(partly, surveyed.packets))
+    talking = kept(doubts.where(F.col("boundary") != NETWORK).select("run").join(some, on="run", how="left_semi"))
+    if not talking.isEmpty():
+        reduced = reduced.unionByName(_loose_of(silver, surveyed, talking.distinct()))
+    return reduced if full.isEmpty() else whole.unionByName(reduced)
+
+
+def _loose_of(silver: DataFrame, surveyed: Survey, runs: DataFrame) -> DataFrame:
+    """Of these runs the rows of loose bundles, and of those with a stamp that was asked for."""
     kind = F.col("kind")
-    turns = partly.where(~kind.isin(*_MESSAGES))
     heights = surveyed.found.where(F.col("id") == HEIGHTS)
     heights = heights.select("run", "boundary", F.explode("heights").alias("height"))
-    mine = surveyed.bundles.join(F.broadcast(some), on="run", how="left_semi")
+    mine = surveyed.bundles.join(F.broadcast(runs), on="run", how="left_semi")
     wanted = kept(keys(mine, heights).withColumnsRenamed({"sender": "_sender", "boundary": "_boundary"}))
     wanted = F.broadcast(wanted) if wanted.count() <= KEYS_MAX else wanted  # without it all messages are moved
-    said = partly.where(kind.isin(*_MESSAGES)).select(
+    said = silver.where(kind.isin(*_MESSAGES)).select(
         "*",
         F.when(kind.isin("ssend", "sdeliver"), DAEMONS).otherwise(CLIENTS).alias("_boundary"),
         F.when(kind.isin(*_SENT), F.get("clients", F.lit(0))).otherwise(F.col("sender")).alias("_sender"),
     )
-    said = said.join(wanted, on=["run", "_boundary", "_sender", "first"], how="left_semi")
-    reduced = turns.unionByName(said.select(*silver.columns))
-    return reduced if full.isEmpty() else whole.unionByName(reduced)
+    return said.join(wanted, on=["run", "_boundary", "_sender", "first"], how="left_semi").select(*silver.columns)

@@ -13,8 +13,6 @@ from isotone.pipeline.conformance.survey.run import Boundary, Loose, Note, is_se
 from isotone.pipeline.conformance.survey.safe import judge_safe
 from isotone.pipeline.conformance.survey.views import judge_views
 
-NETWORK = 2
-_NETWORK_IDS = ("2.21", "2.22", "2.23")
 _ENDS = ("2.15", "2.16", "2.17")
 
 
@@ -44,8 +42,6 @@ def weigh(records: list[Facts], notes: list[Note], loose: dict[int, list[Loose]]
     if is_lossy or not settled:
         for number in (CLIENTS, DAEMONS):
             found.clear(number, *_ENDS)
-    if any(facts.has_network for facts in records):
-        found.doubt(NETWORK, *_NETWORK_IDS)
     return found
 
 
