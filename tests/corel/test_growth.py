@@ -210,6 +210,28 @@ def test_learners_do_not_count_under_dynamic_voting_either() -> None:
     assert cluster["a"].replica.flow.is_primary
 
 
+def test_who_is_removed_and_went_on_alone_does_not_stop_the_others() -> None:
+    """b alone has the removal of a, and a is the last primary: neither b nor c is a part of it."""
+    cluster = joined("a", "b", "c", quorum=DynamicVoting(1))
+    cluster.tell("b", ReconfigurationWanted(0, 1, remove="a"))
+    cluster.step("b")
+    for members in ("ac", "a"):
+        cluster.view(*members)
+        cluster.run(*members)
+    cluster.append("a", b"alone")
+    cluster.run("a")
+    assert cluster["a"].green == [b"alone"]
+    cluster.view("b", "c")  # they do not know what a has ordered
+    cluster.run()
+    assert primaries(cluster) == "a"
+    cluster.view("a", "b", "c")
+    cluster.settle()
+    assert cluster["a"].standing == "removed" and cluster["b"].green == cluster["c"].green == [b"alone"]
+    cluster.view("b", "c")
+    cluster.settle()
+    assert primaries(cluster) == "bc" and not cluster.report().violations
+
+
 def test_founders_must_be_the_same_everywhere() -> None:
     cluster = Cluster("a", "b", "c")
     cluster["c"].replica.ledger.queue.configuration = Cluster("a", "c")["a"].replica.ledger.queue.configuration

@@ -125,14 +125,19 @@ class Monarch(msgspec.Struct, frozen=True, tag=True):
 
 
 class DynamicVoting(msgspec.Struct, frozen=True, tag=True):
-    """More than half of the last primary and of every pending one, and at least so many servers [COReL 7.2.2]."""
+    """More than half of the last primary and of every pending one, and at least so many servers [COReL 7.2.2].
+
+    A primary of which no server is left is not asked: nobody could ever answer for it. That happens only to a
+    configuration that is not green yet, and there the one before it asks too, see docs/protocols/corel-growth.md.
+    """
 
     minimum: int = 1
 
     def holds(self, members: Servers, history: History) -> bool:
-        if len(members) < self.minimum:
+        if len(members) < max(1, self.minimum):
             return False
-        return all(is_sub_quorum(each.servers, members) for each in (history.last, *history.pending))
+        asked = [each.servers for each in (history.last, *history.pending) if each.servers]
+        return all(is_sub_quorum(servers, members) for servers in asked)
 
     def describe(self) -> str:
         return f"more than half of the last primary, and at least {self.minimum}"

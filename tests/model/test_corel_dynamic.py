@@ -1,0 +1,37 @@
+"""Dynamic voting while servers are removed, explored to the end: numbers of reachable states are pinned."""
+
+from __future__ import annotations
+
+import pytest
+
+from isotone.corel.quorum import DynamicVoting, History, Servers, is_sub_quorum
+from tests.model.corel_dynamic_model import DynamicModel, Members
+
+
+@pytest.mark.parametrize(("number_max", "removals", "states"), [(1, 1, 1_392), (2, 2, 52_055)])
+def test_primaries_are_one_chain_and_somebody_can_go_on(number_max: int, removals: int, states: int) -> None:
+    model = DynamicModel("abc", DynamicVoting(1), number_max=number_max, removals=removals)
+    assert model.explore() == (states, "")
+
+
+def test_if_a_primary_of_removed_servers_alone_is_asked_all_stand_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The removal of a is known, and a has gone on alone without it: who stays is no part of that primary."""
+
+    def holds(rule: DynamicVoting, members: Servers, history: History) -> bool:
+        return all(is_sub_quorum(each.servers, members) for each in (history.last, *history.pending))
+
+    monkeypatch.setattr(DynamicVoting, "holds", holds)
+    _, wrong = DynamicModel("abc", DynamicVoting(1), number_max=2, removals=1).explore()
+    assert "abc stand still for ever" in wrong
+
+
+def test_if_the_coming_configuration_alone_is_asked_the_chain_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Why the green one asks too: it is the one that meets a primary of which nobody stays."""
+
+    def may_order(model: DynamicModel, members: Members, history: History, green: int, end: int) -> bool:
+        servers = frozenset(model.names[each] for each in members)
+        return model.configurations[end].holds(servers, history)
+
+    monkeypatch.setattr(DynamicModel, "_may_order", may_order)
+    _, wrong = DynamicModel("abc", DynamicVoting(1), number_max=2, removals=1).explore()
+    assert "primary" in wrong
