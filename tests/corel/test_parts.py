@@ -63,6 +63,7 @@ def test_a_teacher_sends_as_many_parcels_as_are_asked_for_and_a_few_at_most(want
         queue=queue,
         ready=True,
         fence=0,
+        forced=None,
         known_context=0,
         level=(0, 0),
         applied=0,
@@ -219,5 +220,5 @@ def test_who_has_all_that_a_teacher_has_caught_up_unless_it_knows_more(context: 
     ledger.context = 2
     settings = cast(ReplicaSettings, SimpleNamespace(server="x", transfer_bytes_per_s=1))
     learner = Learner(settings, Journal(ledger, 100), cast(Session, None))
-    said = Fetched(0, (), 0, context, 0, ledger.history, 0, ledger.queue.configuration, True)
+    said = Fetched(0, (), 0, context, 0, ledger.history, 0, None, True)
     assert learner._on_fetched(said)[1] is caught_up

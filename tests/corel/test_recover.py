@@ -6,11 +6,13 @@ import pytest
 
 from isotone.core.contract import StoredLog
 from isotone.core.errors import LocalProtocolError
-from isotone.corel.events import ReconfigurationWanted, Standing
+from isotone.corel.checkpoint import checkpoint_of
+from isotone.corel.events import ReconfigurationWanted, SnapshotOffered, Standing
 from isotone.corel.explain import why_no_primary
 from isotone.corel.ledger import Ledger
 from isotone.corel.quorum import Majority, Monarch
-from isotone.corel.recover import assess, forced_record, lacking
+from isotone.corel.records import encode_record
+from isotone.corel.recover import assess, begin_anew, forced_record, lacking
 from tests.corel.cluster import Cluster, joined
 
 
@@ -175,3 +177,149 @@ def test_one_that_was_broken_off_is_finished() -> None:
     cluster.view("a", "b")
     cluster.run("a", "b")
     assert cluster["a"].replica.flow.is_primary and cluster["b"].replica.flow.is_primary
+
+
+def until_caught_up(cluster: Cluster, name: str) -> None:
+    """Let it learn, as long as it gets on."""
+    for _ in range(30):
+        cluster.settle()
+        if cluster[name].standing != "learning":
+            return
+
+
+@pytest.mark.parametrize("position", [0, 2, 40])
+def test_who_is_added_after_a_force_learns_in_many_steps(position: int) -> None:
+    """Longer than what one request brings; the state, if there is one, is from before the force or from behind it."""
+    cluster = joined("a", "b", "c", "d", "e", snapshots=True)
+    cluster.append("a", b"1", b"2")
+    cluster.settle()
+    for name in "cde":
+        cluster.crash(name)
+    if position == 2:
+        offer(cluster, "a", "b", position=2)
+    force(cluster, "a", "b")
+    cluster.view("a", "b")
+    cluster.settle()
+    for number in range(38):
+        cluster.append("a", b"%d" % number + b"." * 30_000)
+        cluster.run("a", "b")
+    cluster.settle()
+    if position == 40:
+        offer(cluster, "a", "b", position=40)
+        cluster.append("b", b"the last")
+        cluster.settle()
+    cluster.join("x")
+    cluster.view("a", "b", "x")
+    until_caught_up(cluster, "x")
+    cluster.tell("a", ReconfigurationWanted(0, 1, add="x"))
+    cluster.settle()
+    assert cluster["x"].configurations == [("a", "b", "x")] and cluster["x"].replica.flow.is_primary
+    assert bool(cluster["x"].installed) == bool(position)
+    assert cluster["x"].replica.ledger.queue.configuration.retired == ("c", "d", "e")
+    cluster.restart("x")
+    cluster.view("a", "x")
+    cluster.settle()
+    assert cluster["x"].replica.flow.is_primary
+    assert not cluster.report().violations
+
+
+def offer(cluster: Cluster, *names: str, position: int) -> None:
+    for name in names:
+        cluster.tell(name, SnapshotOffered(0, position, b"s" * 900_000))
+    cluster.settle()
+
+
+def test_what_the_force_made_void_is_void_for_who_learns_it() -> None:
+    """A removal was under way and became green behind the force, which gave its number away: also where it is learned.
+
+    What was changed after that counts, in its place.
+    """
+    cluster = joined("a", "b", "c", snapshots=True)
+    cluster.tell("a", ReconfigurationWanted(0, 1, remove="b"))
+    for name in "abc":
+        cluster.step(name)  # it is on disk, and not green
+    for name in "abc":
+        cluster.crash(name)
+    force(cluster, "a")
+    cluster.view("a")
+    cluster.settle()
+    cluster.join("x")
+    cluster.view("a", "x")
+    cluster.settle()
+    cluster.tell("a", ReconfigurationWanted(0, 1, add="x"))
+    cluster.settle()
+    cluster.join("y")
+    cluster.view("a", "x", "y")
+    cluster.settle()
+    assert [cluster[name].configurations for name in "axy"] == [[("a", "x")]] * 3
+    assert not cluster.report().violations
+
+
+def test_who_learned_from_the_old_side_is_fenced() -> None:
+    """x has part of what a and b ordered, which c never saw: it must not go on with the order of c."""
+    cluster = joined("a", "b", "c", snapshots=True)
+    cluster.view("a", "b")
+    for number in range(90):
+        cluster.append("a", b"%d" % number + b"." * 30_000)
+        cluster.run("a", "b")
+    cluster.join("x")
+    cluster.view("a", "b", "x")
+    cluster.run("a", "b", "x")
+    assert cluster["x"].lines[0] > 0 and cluster["x"].standing == "learning"
+    force(cluster, "c")
+    cluster.view("c", "x")
+    cluster.settle()
+    assert cluster["x"].replica.standing is Standing.FENCED
+    cluster.restart("x")
+    cluster.view("c", "x")
+    cluster.settle()
+    assert cluster["x"].replica.standing is Standing.FENCED and cluster["c"].replica.flow.is_primary
+
+
+def test_half_a_state_of_the_old_side_is_dropped() -> None:
+    """x has half of the state of a and b, and nothing green: it may learn what c has."""
+    cluster = joined("a", "b", "c", snapshots=True)
+    cluster.append("a", b"1", b"2")
+    cluster.settle()
+    offer(cluster, "a", "b", "c", position=2)
+    cluster.append("a", b"3")
+    cluster.settle()  # that what stands before the state is forgotten is on all disks now
+    cluster.join("x")
+    cluster.view("a", "b", "x")
+    cluster.run("a", "b", "x")
+    assert cluster["x"].replica.ledger.arriving is not None
+    force(cluster, "c")
+    cluster.view("c", "x")
+    until_caught_up(cluster, "x")
+    assert cluster["x"].installed == [(2, b"s" * 900_000)] and cluster["x"].standing == "regular"
+
+
+def restore(cluster: Cluster, *names: str, fence: int = 1_700_000_000) -> None:
+    """All of them begin anew with what the first one has."""
+    ledger = ledger_of(cluster, names[0])
+    begin_anew(ledger, names, Majority(names), fence)
+    for name in names:
+        ledger.life = cluster[name].replica.ledger.life
+        cluster[name].log[:], cluster[name].first = map(encode_record, checkpoint_of(ledger)), 1
+        cluster.restart(name)
+
+
+@pytest.mark.parametrize("position", [0, 40])
+def test_who_is_added_after_a_restore_learns_in_many_steps(position: int) -> None:
+    cluster = joined("a", "b", "c", snapshots=True)
+    for number in range(45):
+        cluster.append("a", b"%d" % number + b"." * 30_000)
+        cluster.run()
+    cluster.settle()
+    if position:
+        offer(cluster, "a", "b", "c", position=position)
+    restore(cluster, "a", "b")
+    cluster.view("a", "b")
+    cluster.settle()
+    cluster.join("x")
+    cluster.view("a", "b", "c", "x")
+    until_caught_up(cluster, "x")
+    cluster.tell("a", ReconfigurationWanted(0, 1, add="x"))
+    cluster.settle()
+    assert cluster["x"].configurations == [("a", "b", "x")] and cluster["x"].replica.flow.is_primary
+    assert bool(cluster["x"].installed) == bool(position) and cluster["c"].replica.standing is Standing.FENCED

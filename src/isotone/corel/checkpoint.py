@@ -45,6 +45,7 @@ def checkpoint_of(ledger: Ledger) -> Iterator[r.Record]:
             ledger.proposal,
             snapshot.head if snapshot else None,
             ledger.context_applied,
+            ledger.forced,
         ),
     )
     for messages in in_chunks(queue.held, KEPT_BYTES_MAX):
@@ -73,7 +74,7 @@ def become(ledger: Ledger, parts: list[r.Record]) -> None:
     queue.configuration, queue.changed_at = known.configuration, known.changed_at
     ledger.context, ledger.base, ledger.fence, ledger.applied = known.context, known.base, known.fence, known.applied
     ledger.vouches, ledger.ready, ledger.proposal = known.vouches, known.ready, known.proposal
-    ledger.context_applied = known.context_applied
+    ledger.context_applied, ledger.forced = known.context_applied, known.forced
     if known.snapshot is not None:
         state = b"".join(part.data for part in parts if isinstance(part, r.KeptPiece))
         ledger.snapshot = Snapshot(known.snapshot, state)

@@ -86,13 +86,12 @@ class Learner:
         if not self.active:
             return [], False
         match message:
+            case Fetched() | FetchedHead() if not self._is_fenced_alike(message):
+                return [], False
             case Fetched():
                 return self._on_fetched(message)
-            case FetchedHead(head=head, context=context, applied=applied):
-                if head.place <= self.journal.ledger.queue.green:
-                    return [], False  # it comes late: another server helped meanwhile
-                self.journal.write(r.SnapshotBegun(head, True, context, applied))
-                return self._written() if head.size == 0 else self.journal.flush(), False
+            case FetchedHead():
+                return self._on_head(message), False
             case FetchedPiece():
                 return self._on_piece(message), False
             case FetchRefused(reason=reason):
@@ -100,6 +99,21 @@ class Learner:
                 self._turn += 1
                 return [SetTimer(PACE, IDLE_US)], False
         raise RemoteProtocolError(f"{sender} sent {type(message).__name__} to one that catches up")
+
+    def _is_fenced_alike(self, message: Fetched | FetchedHead) -> bool:
+        """Whether it is from this side of the last fence; who has nothing green yet comes over to the sender's."""
+        ledger = self.journal.ledger
+        if message.fence > ledger.fence and message.forced is not None and not ledger.queue.green:
+            told = Record(trace.Fenced(self.settings.server, message.fence, message.forced.servers))
+            self.journal.write(r.Forced(message.fence, message.forced), told)
+        return message.fence == ledger.fence
+
+    def _on_head(self, fetched: FetchedHead) -> list[Action]:
+        head = fetched.head
+        if head.place <= self.journal.ledger.queue.green:
+            return []  # it comes late: another server helped meanwhile
+        self.journal.write(r.SnapshotBegun(head, True, fetched.context, fetched.applied))
+        return self._written() if head.size == 0 else self.journal.flush()
 
     def _on_fetched(self, fetched: Fetched) -> tuple[list[Action], bool]:
         ledger, server = self.journal.ledger, self.settings.server
@@ -116,11 +130,10 @@ class Learner:
         if not fetched.last:
             return actions, False
         near = fetched.green - queue.green <= LAG_MAX
-        known = (fetched.context, fetched.applied) >= ledger.level and fetched.fence >= ledger.fence
+        known = (fetched.context, fetched.applied) >= ledger.level
         if near and known and queue.green >= fetched.base:
             history = merged([ledger.history, fetched.history])
-            forced = fetched.configuration if fetched.fence > ledger.fence else None
-            self.journal.write(r.CaughtUp(fetched.context, history, fetched.fence, forced, fetched.applied))
+            self.journal.write(r.CaughtUp(fetched.context, history, fetched.applied))
             return [*actions, *self.journal.flush()], True
         self._turn += not self.received  # this one knows no more; another one may
         return [*actions, CancelTimer(PULL), SetTimer(PACE, self._pause_us())], False
@@ -144,7 +157,7 @@ class Learner:
         snapshot = ledger.snapshot
         assert snapshot is not None
         head, digest = snapshot.head, telling.state_digest(snapshot.state)
-        entry = trace.StateInstalled(server, head.place, head.position, digest, head.configuration.servers)
+        entry = trace.StateInstalled(server, head.place, head.position, digest, ledger.queue.configuration.servers)
         told = [Record(entry), telling.arranged(server, ledger)]
         return [*self.journal.flush(), *told, InstallSnapshot(head.position, snapshot.state)]
 

@@ -12,7 +12,7 @@ from isotone.core.contract import StoredLog
 from isotone.core.errors import LocalProtocolError
 from isotone.corel import records as r
 from isotone.corel.checkpoint import become
-from isotone.corel.configuration import founded
+from isotone.corel.configuration import Configuration, founded
 from isotone.corel.message import Message, Origin
 from isotone.corel.proposal import Proposal
 from isotone.corel.queue import MessageQueue
@@ -46,6 +46,7 @@ class Ledger:
     base: int = 0  # who is green up to here has all that was green at this level: see `level`
     ready: bool = True  # caught up: it may take part; false for a server that was no founder, until it has
     fence: int = 0  # how often an operator forced a primary, as far as it is known
+    forced: Configuration | None = None  # the servers that the last one made the only ones
     applied: int = 0  # the last order proposal that was applied in this epoch
     proposal: Proposal | None = None  # Last_Order_Proposal
     snapshot: Snapshot | None = None  # the newest
@@ -132,13 +133,13 @@ class Ledger:
                 self.queue.add_green(messages)
                 self.ready = self.vouches = False
                 self._learn(context, applied)
-            case r.CaughtUp(context, history, fence, forced, applied):
-                self.history, self.fence, self.ready = history, fence, True
+            case r.CaughtUp(context, history, applied):
+                self.history, self.ready = history, True
                 self._learn(context, applied)
-                self.queue.configuration = forced or self.queue.configuration
             case r.Forced(fence, configuration):
-                self.fence, self.queue.configuration = fence, configuration
+                self.fence, self.forced, self.queue.configuration = fence, configuration, configuration
                 self.history = History(Primary(self.history.last.number, configuration.servers))
+                self.arriving = None  # perhaps a state of the other side
             case r.Proposed(proposal):
                 self.proposal = proposal
             case r.Applied(proposal):

@@ -138,7 +138,8 @@ class MessageQueue:
         self.held = sorted(rest, key=_stamp)
         self.forgotten = self.green = self.yellow = place
         self.forgotten_records = self.green_records = records
-        self.configuration, self.changed_at = configuration, changed_at
+        if configuration.number > self.configuration.number:  # else one that was forced since then
+            self.configuration, self.changed_at = configuration, changed_at
 
     def _count(self, message: Message) -> None:
         known = self.counters.get(message.origin, 0)

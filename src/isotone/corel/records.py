@@ -124,13 +124,14 @@ class CaughtUp(Stored, frozen=True, tag=17):
 
     context: Natural
     history: History
-    fence: Natural
-    forced: Configuration | None = None  # that of the fence, if it was not known
     applied: Natural = 0
 
 
 class Forced(Stored, frozen=True, tag=18):
-    """An operator gave up the other servers: these alone go on, and whoever does not know of it never counts again."""
+    """An operator gave up the other servers: these alone go on, and whoever does not know of it never counts again.
+
+    Also what a server writes first that learns from them: all that it learns then is from this side of the fence.
+    """
 
     fence: Natural
     configuration: Configuration
@@ -162,6 +163,7 @@ class Knowledge(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_u
     proposal: Proposal | None
     snapshot: SnapshotHead | None
     context_applied: Natural = 0
+    forced: Configuration | None = None  # that of the fence
 
 
 class Checkpoint(Stored, frozen=True, tag=11):

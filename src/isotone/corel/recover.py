@@ -8,7 +8,7 @@ Implements: docs/protocols/corel-growth.md, recovery by force. Deviations: D-fen
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -106,7 +106,8 @@ def forced_record(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...], rul
     _check(ledgers, survivors)
     if lacking(ledgers, survivors):
         first = max((ledgers[server] for server in survivors), key=lambda ledger: ledger.fence)
-        return r.encode_record(r.Forced(first.fence, first.queue.configuration))
+        assert first.forced is not None
+        return r.encode_record(r.Forced(first.fence, first.forced))
     servers = tuple(sorted(survivors))
     gone = {server for each in _known(ledgers) for server in (*each.servers, *each.retired)} - set(servers)
     following = rule or forced_rule(ledgers, survivors)
@@ -114,6 +115,12 @@ def forced_record(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...], rul
     configuration = Configuration(_last(ledgers).number + 1, servers, encode_rule(following), tuple(sorted(gone)))
     fence = max(ledger.fence for ledger in ledgers.values()) + 1
     return r.encode_record(r.Forced(fence, configuration))
+
+
+def begin_anew(ledger: Ledger, servers: Iterable[str], rule: Rule, fence: int) -> None:
+    """The same log as that of these servers alone, behind this fence: who was not restored with them never counts."""
+    number = ledger.queue.configuration.number + 1
+    ledger.apply(r.Forced(fence, Configuration(number, tuple(sorted(servers)), encode_rule(rule))))
 
 
 def lacking(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...]) -> tuple[str, ...]:

@@ -112,7 +112,7 @@ def _rarer(ledger: Ledger, others: Others, length: int) -> Iterator[r.Record]:
     told = others.messages(queue.green)
     for order in (told, queue.between(queue.green, queue.end)):
         yield from islice(arrangements(ledger, order, known, length), TRIED_BYTES_MAX // length)
-    yield from catchings_up(ledger, known, forcings, length)
+    yield from catchings_up(ledger, known, length)
     if length > SNAPSHOT_PIECE_MIN:
         for piece in pieces_of(others.state()):
             yield from (r.KeptPiece(piece), r.SnapshotPiece(piece))

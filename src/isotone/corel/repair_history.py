@@ -130,15 +130,12 @@ def _levels(ledger: Ledger, history: History) -> list[Level]:
 # --- growth, force, proposals -----------------------------------------------------------------------------------------
 
 
-def catchings_up(
-    ledger: Ledger, known: Sequence[History], forcings: Sequence[Forcing], length: int
-) -> Iterator[r.CaughtUp]:
+def catchings_up(ledger: Ledger, known: Sequence[History], length: int) -> Iterator[r.CaughtUp]:
     """What a server that caught up learned at last."""
-    fences: list[tuple[int, Configuration | None]] = [(ledger.fence, None), *forcings]
     applied = sorted({0, ledger.applied, ledger.context_applied})
-    for history, (fence, forced), number in product(known, fences, applied):
+    for history, number in product(known, applied):
         for context in sorted({ledger.context, ledger.committed, *_numbers(history)}):
-            found = r.CaughtUp(context, history, fence, forced, number)
+            found = r.CaughtUp(context, history, number)
             if len(r.encode_record(found)) == length:
                 yield found
 
@@ -148,10 +145,8 @@ def forcings_in(records: Iterable[r.Record]) -> Iterator[Forcing]:
     for record in records:
         if isinstance(record, r.Forced):
             yield record.fence, record.configuration
-        elif isinstance(record, r.CaughtUp) and record.forced is not None:
-            yield record.fence, record.forced
-        elif isinstance(record, r.Checkpoint) and record.knowledge is not None:
-            yield record.knowledge.fence, record.knowledge.configuration
+        elif isinstance(record, r.Checkpoint) and record.knowledge is not None and record.knowledge.forced is not None:
+            yield record.knowledge.fence, record.knowledge.forced
 
 
 def proposals_in(records: Iterable[r.Record]) -> Iterator[Proposal]:

@@ -34,8 +34,10 @@ class Teacher:
         ledger, queue = self.ledger, self.ledger.queue
         if not ledger.ready:
             return self._refuse(sender, "it is catching up itself")
-        if fetch.after and fetch.fence != ledger.fence:
-            return self._refuse(sender, "one of the two does not know of a primary that an operator forced")
+        if fetch.fence > ledger.fence:
+            return self._refuse(sender, "it does not know of a primary that an operator forced")
+        if fetch.after and fetch.fence < ledger.fence:
+            return self._refuse(sender, "an operator forced a primary since the first of it was learned")
         if fetch.after >= queue.forgotten:
             return self._send_messages(sender, fetch)
         if ledger.snapshot is None or ledger.snapshot.head.place < queue.forgotten:
@@ -57,7 +59,7 @@ class Teacher:
         for number, messages in enumerate(parcels or [()], 1):
             last = number >= len(parcels)
             context, applied = ledger.level
-            lines = (queue.green, context, self._base(), ledger.history, ledger.fence, queue.configuration)
+            lines = (queue.green, context, self._base(), ledger.history, ledger.fence, ledger.forced)
             actions.append(self.session.answer(sender, Fetched(after, messages, *lines, last, applied)))
             after += len(messages)
         return actions
@@ -68,12 +70,12 @@ class Teacher:
         return ledger.base if (ledger.committed, ledger.applied) == ledger.level else ledger.queue.green
 
     def _send_snapshot(self, sender: ClientId, fetch: Fetch, snapshot: Snapshot) -> list[Action]:
-        head, state = snapshot.head, snapshot.state
-        same = (fetch.position, fetch.digest) == (head.position, head.digest)
+        ledger, head, state = self.ledger, snapshot.head, snapshot.state
+        same = (fetch.position, fetch.digest, fetch.fence) == (head.position, head.digest, ledger.fence)
         start = fetch.offset if same and fetch.offset < len(state) else 0
         actions: list[Action] = []
         if start == 0:
-            actions.append(self.session.answer(sender, FetchedHead(head, *self.ledger.level)))
+            actions.append(self.session.answer(sender, FetchedHead(head, *ledger.level, ledger.fence, ledger.forced)))
         stop = min(len(state), start + min(fetch.parcels, PARCELS_MAX) * PIECE_BYTES_MAX)
         for offset in range(start, stop, PIECE_BYTES_MAX):
             data = state[offset : offset + PIECE_BYTES_MAX]

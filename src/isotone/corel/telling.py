@@ -46,6 +46,7 @@ def started(server: str, ledger: Ledger) -> Record:
             queue.configuration.servers,
             ledger.vouches,
             proposal.number if proposal is not None and server in proposal.accepted else 0,
+            ledger.fence,
         )
     )
 

@@ -185,7 +185,7 @@ class Views:
             return self.enter(Standing.LEARNING, "the others went ahead")  # they begin again when they have its state
         if self.ledger.ready and self.round.conflict:
             return self.enter(Standing.WAITING, self.round.conflict)
-        if self.ledger.ready and self.ledger.fence < self.round.fence:
+        if (self.ledger.ready or self.ledger.queue.green) and self.ledger.fence < self.round.fence:
             return self.enter(Standing.FENCED, FENCED)
         return [*self.enter(Standing.LEARNING, "it must catch up first"), *self.learner.begin()]
 

@@ -130,7 +130,7 @@ class Fetched(ControlMessage, frozen=True, tag=0x89):
     base: Natural
     history: History
     fence: Natural
-    configuration: Configuration
+    forced: Configuration | None  # the servers that the fence made the only ones
     last: bool
     applied: Natural = 0
 
@@ -141,6 +141,8 @@ class FetchedHead(ControlMessage, frozen=True, tag=0x8A):
     head: SnapshotHead
     context: Natural = 0
     applied: Natural = 0
+    fence: Natural = 0
+    forced: Configuration | None = None
 
 
 class FetchedPiece(ControlMessage, frozen=True, tag=0x8B):

@@ -20,13 +20,13 @@ import msgspec
 from isotone.core.contract import Storage, StoredLog
 from isotone.core.errors import InputError, IsotoneError, MachineError
 from isotone.corel.checkpoint import checkpoint_of
-from isotone.corel.configuration import Configuration, encode_rule
 from isotone.corel.journal import LOG
 from isotone.corel.ledger import Ledger
 from isotone.corel.message import Message, Origin
 from isotone.corel.queue import MessageQueue
-from isotone.corel.quorum import History, Primary, Rule
+from isotone.corel.quorum import Rule
 from isotone.corel.records import encode_record
+from isotone.corel.recover import begin_anew
 from isotone.host.dumping import ledger_at, ledger_from
 from isotone.host.scrub import create
 from isotone.trace.layout import sync_directory
@@ -172,11 +172,7 @@ def restore(
     if fence <= backup.fence:
         raise InputError(f"the fence must be above {backup.fence}, that of the old log")
     ledger = cut_at(ledger_from(StoredLog(1, backup.records)), position)
-    names = tuple(sorted(servers))
-    number = ledger.queue.configuration.number + 1
-    ledger.queue.configuration = Configuration(number, names, encode_rule(rule))
-    ledger.history = History(Primary(ledger.history.last.number, names))
-    ledger.fence = fence
+    begin_anew(ledger, servers, rule, fence)
     for server, path in stores.items():
         lives = [origin.life for origin in ledger.queue.counters if origin.server == server]
         ledger.life = max(lives, default=0)

@@ -8,7 +8,7 @@
 | `explain` | nothing, or the name of a message | why there is no primary component, or why it is not green |
 | `messages` | a place and a count | the messages behind it, with all that a server keeps of them |
 | `primaries` | | the last primary component known here, and those that may have come after it |
-| `forcing` | | the fence known here, and the configuration of the green prefix |
+| `forcing` | | the fence known here, and the configuration that it made |
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ async def answer(log: ReplicaLog, what: str, argument: str) -> object:
             return [msgspec.msgpack.encode(each) for each in (history.last, *history.pending)]
         case "forcing":
             ledger = log.replica.ledger
-            return [ledger.fence, msgspec.msgpack.encode(ledger.queue.configuration)]
+            return [ledger.fence, msgspec.msgpack.encode(ledger.forced or ledger.queue.configuration)]
         case "snapshot":
             snapshot = await log.snapshot()
             return None if snapshot is None else [snapshot.position, snapshot.state]

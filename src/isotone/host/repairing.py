@@ -49,7 +49,7 @@ class Source(Protocol):
         """Primary components that peers know of."""
 
     def forcings(self) -> list[tuple[int, Configuration]]:
-        """Of each peer its fence and the configuration of its green prefix."""
+        """Of each peer its fence, and the configuration that this made."""
 
     def state(self) -> bytes:
         """The newest snapshot of a peer."""

@@ -24,6 +24,7 @@ class ReplicaStarted(Entry, frozen=True, gc=False, tag="replica"):
     servers: tuple[str, ...] = ()
     vouches: bool = True
     accepted: int = 0  # the last order proposal, if it accepted that
+    fence: int = 0  # how often an operator forced a primary, as far as it knows
 
 
 class Initiated(Entry, frozen=True, gc=False, tag="initiate"):
@@ -135,6 +136,14 @@ class StateInstalled(Entry, frozen=True, gc=False, tag="install"):
     position: int
     digest: int
     servers: tuple[str, ...] = ()
+
+
+class Fenced(Entry, frozen=True, gc=False, tag="fence"):
+    """A server that has nothing yet learns from those whom an operator forced: from here on these vote."""
+
+    server: str
+    fence: int
+    servers: tuple[str, ...]
 
 
 class Voted(Entry, frozen=True, gc=False, tag="vote"):

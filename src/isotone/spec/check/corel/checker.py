@@ -32,6 +32,7 @@ ENTRIES = (
     trace.SnapshotKept,
     trace.StateInstalled,
     trace.Voted,
+    trace.Fenced,
 )
 
 

@@ -75,7 +75,7 @@ class Trail:
                 self.servers = servers or self.servers
                 self.told = self.green = self.yellow = place
                 self.queue = []
-            case trace.Reconfigured(servers=servers):
+            case trace.Reconfigured(servers=servers) | trace.Fenced(servers=servers):
                 self.servers = servers
             case trace.PrimaryCommitted(primary=primary):
                 self.committed, self.vouches = primary, True
