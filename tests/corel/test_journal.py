@@ -108,3 +108,57 @@ def test_a_life_is_never_used_twice() -> None:
     cluster = joined("a", "b", "c")
     lives = [cluster.restart("a").replica.ledger.life for _ in range(3)]
     assert lives == [2, 3, 4]
+
+
+def test_a_checkpoint_in_the_middle_of_a_recovery_says_what_is_laid_aside() -> None:
+    """c gets what a and b ordered without it, in many parcels, and says all again between two of them."""
+    cluster = joined("a", "b", "c", checkpoint_records=6)
+    cluster.view("a", "b")
+    cluster.view("c")
+    cluster.run()
+    for number in range(12):
+        cluster.append("a", b"%d" % number + b"." * 30_000)
+        cluster.run()
+    cluster.view("a", "b", "c")
+    while cluster["c"].lines[2] == 0:
+        assert cluster.waiting("c") or cluster.waiting("a") or cluster.waiting("b")
+        for name in "abc":
+            cluster.step(name, min(1, cluster.waiting(name)))
+        found = ledger_of(cluster["c"].log, cluster["c"].first)  # it may stop at any time
+        assert found.queue.end in {0, 12}
+    assert cluster["c"].first > 1
+    cluster.restart("c")
+    assert cluster["c"].lines[2] == 12
+    cluster.view("a", "b", "c")
+    cluster.settle()
+    assert cluster["c"].replica.flow.is_primary and not cluster.report(stable=True).violations
+
+
+def said_again(ledger: Ledger) -> Ledger:
+    """As a server finds it that has nothing but the checkpoint."""
+    found = Ledger(History(Primary(0, ("a", "b", "c"))))
+    for record in checkpoint_of(ledger):
+        found.apply(decode_record(encode_record(record)))
+    return found
+
+
+def test_a_checkpoint_says_every_field_of_the_ledger() -> None:
+    """At every step of a log with all kinds of records, also while a recovery is under way."""
+    cluster = joined("a", "b", "c")
+    cluster.view("a", "b")
+    cluster.view("c")
+    cluster.run()
+    cluster.append("c", b"of c")
+    for number in range(5):
+        cluster.append("a", b"%d" % number + b"." * 30_000)
+        cluster.run()
+    cluster.view("a", "b", "c")
+    cluster.settle()
+    ledger = Ledger(History(Primary(0, ("a", "b", "c"))))
+    seen = set()
+    for data in cluster["c"].log:
+        ledger.apply(decode_record(data))
+        ledger.queue.taken.clear()
+        assert said_again(ledger) == ledger
+        seen.add(type(decode_record(data)).__name__)
+    assert {"Laid", "Arranged", "Committed"} <= seen

@@ -53,6 +53,13 @@ def checkpoint_of(ledger: Ledger) -> Iterator[r.Record]:
     for piece in pieces_of(snapshot.state) if snapshot else []:
         yield r.KeptPiece(piece)
     yield r.CheckpointEnded()
+    yield from _under_way(ledger)
+
+
+def _under_way(ledger: Ledger) -> Iterator[r.Record]:
+    """Behind it: what a recovery laid aside, and may arrange next."""
+    for messages in in_chunks(ledger.laid.values(), KEPT_BYTES_MAX):
+        yield r.Laid(messages)
 
 
 def become(ledger: Ledger, parts: list[r.Record]) -> None:

@@ -51,7 +51,7 @@ class Ledger:
     proposal: Proposal | None = None  # Last_Order_Proposal
     snapshot: Snapshot | None = None  # the newest
     arriving: Arriving | None = None  # one that is not whole yet
-    _laid: dict[tuple[Origin, int], Message] = field(default_factory=dict)
+    laid: dict[tuple[Origin, int], Message] = field(default_factory=dict)  # aside, until a recovery arranges them
     _checkpoint: list[r.Record] | None = None  # a checkpoint while it is read
 
     def __post_init__(self) -> None:
@@ -100,7 +100,7 @@ class Ledger:
             case r.Inserted(messages):
                 queue.insert(messages)
             case r.Laid(messages):
-                self._laid |= {message.name: message for message in messages}
+                self.laid |= {message.name: message for message in messages}
             case r.Arranged():
                 self._arrange(record)
             case r.Attempted(number):
@@ -153,7 +153,7 @@ class Ledger:
         """Steps 3 and 6 as one: what is laid aside and not named is forgotten."""
         queue = self.queue
         own = {message.name: message for message in queue.between(queue.green, queue.end)}
-        order = [own.get(name) or self._laid[name] for name in record.order]
+        order = [own.get(name) or self.laid[name] for name in record.order]
         queue.arrange(order, green=record.green, yellow=record.yellow)
         if (record.committed, record.applied) > (self.committed, self.applied):
             self.base = record.yellow
@@ -161,7 +161,7 @@ class Ledger:
             self.committed, self.vouches, self.applied = record.committed, True, record.applied
         self._learn(record.context, record.context_applied)
         self.history = record.history
-        self._laid.clear()
+        self.laid.clear()
 
     def _reorder(self, proposal: Proposal) -> None:
         """The proposed messages in the proposed order behind what is green, yellow; all others red."""
@@ -188,7 +188,7 @@ class Ledger:
 
     def clear_laid(self) -> None:
         """A recovery was broken off; what was laid aside is not counted on."""
-        self._laid.clear()
+        self.laid.clear()
 
     def _take_checkpoint(self, record: r.Record) -> None:
         if isinstance(record, r.Checkpoint):
@@ -201,7 +201,7 @@ class Ledger:
         parts, self._checkpoint = self._checkpoint, None
         become(self, parts)
         self.arriving = None
-        self._laid.clear()
+        self.laid.clear()
 
     def restore(self, log: StoredLog) -> None:
         """Read the log. A checkpoint at its end that is not whole is as if it were not there."""
@@ -211,5 +211,5 @@ class Ledger:
         for data in log.records:
             self.apply(r.decode_record(data))
         self._checkpoint = None
-        self._laid.clear()
+        self.laid.clear()
         self.queue.taken.clear()
