@@ -9,7 +9,7 @@ from isotone.core.contract import TimerFired
 from isotone.corel.events import DiskRoom, ReconfigurationWanted, SnapshotOffered, Standing
 from isotone.corel.explain import why_no_primary
 from isotone.corel.quorum import DynamicVoting, Majority, Monarch, Rule, Weighted
-from isotone.corel.snapshot import Snapshot
+from isotone.corel.snapshot import Snapshot, digest_of
 from tests.corel.cluster import Cluster, joined
 
 
@@ -380,7 +380,7 @@ def test_a_snapshot_in_other_bytes_is_not_mixed_with_what_is_there() -> None:
     assert found is not None and found.size > 0
     teacher = cluster["b"].replica.ledger
     assert teacher.snapshot is not None
-    head = msgspec.structs.replace(teacher.snapshot.head, digest=b"another")
+    head = msgspec.structs.replace(teacher.snapshot.head, digest=digest_of(b"t" * 900_000))
     teacher.snapshot = Snapshot(head, b"t" * 900_000)
     cluster.view("b", "c", "x")
     for _ in range(12):

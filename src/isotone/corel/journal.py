@@ -81,7 +81,7 @@ class Journal:
 
     def _is_worth_it(self) -> bool:
         queue = self.ledger.queue
-        return self.is_whole and queue.forgotten - self._forgotten >= len(queue.held)
+        return queue.forgotten - self._forgotten >= len(queue.held)
 
     def _persist(self, records: list[r.Record]) -> Persist:
         self._ticket += 1

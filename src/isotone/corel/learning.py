@@ -16,9 +16,11 @@ from isotone.corel import records as r
 from isotone.corel import telling
 from isotone.corel.events import InstallSnapshot
 from isotone.corel.journal import Journal
+from isotone.corel.ledger import Arriving
 from isotone.corel.quorum import merged
 from isotone.corel.session import Session
 from isotone.corel.settings import ReplicaSettings
+from isotone.corel.snapshot import digest_of
 from isotone.corel.wire import Fetch, Fetched, FetchedHead, FetchedPiece, FetchRefused
 from isotone.trace import corel as trace
 
@@ -109,9 +111,12 @@ class Learner:
         return message.fence == ledger.fence
 
     def _on_head(self, fetched: FetchedHead) -> list[Action]:
-        head = fetched.head
-        if head.place <= self.journal.ledger.queue.green:
+        head, ledger = fetched.head, self.journal.ledger
+        if head.place <= ledger.queue.green:
             return []  # it comes late: another server helped meanwhile
+        known = ledger.arriving.begun.head if ledger.arriving is not None and ledger.arriving.size else None
+        if known is not None and (known.position, known.digest) == (head.position, head.digest):
+            return []  # it comes again: what is here already stays
         self.journal.write(r.SnapshotBegun(head, True, fetched.context, fetched.applied))
         return self._written() if head.size == 0 else self.journal.flush()
 
@@ -120,7 +125,7 @@ class Learner:
         queue = ledger.queue
         actions: list[Action] = []
         self.refusals.clear()
-        if fetched.messages and fetched.after == queue.green and ledger.arriving is None:
+        if fetched.messages and fetched.after == queue.green:
             before, records_before = queue.green, queue.green_records
             self.received += sum(message.size for message in fetched.messages)
             level = (fetched.context, fetched.applied)
@@ -143,13 +148,22 @@ class Learner:
         head = arriving.begun.head if arriving else None
         actions: list[Action] = []
         awaited = (head.position, head.digest, arriving.size) if head and arriving else None
-        if awaited == (piece.position, piece.digest, piece.offset):
+        if arriving is not None and awaited == (piece.position, piece.digest, piece.offset):
             self.received += len(piece.data)
-            self.journal.write(r.SnapshotPiece(piece.data))
-            actions = self._written() if self.journal.is_whole else self.journal.flush()
+            actions = self._take(arriving, piece.data)
         if piece.last:
             actions += [CancelTimer(PULL), SetTimer(PACE, self._pause_us())]
         return actions
+
+    def _take(self, arriving: Arriving, data: bytes) -> list[Action]:
+        """The next piece; if it is the last, and all of them are not what the head names, all is asked for again."""
+        head = arriving.begun.head
+        if arriving.size + len(data) >= head.size and digest_of(b"".join([*arriving.pieces, data])) != head.digest:
+            self._turn += 1
+            self.journal.write(arriving.begun)
+            return self.journal.flush()
+        self.journal.write(r.SnapshotPiece(data))
+        return self._written() if self.journal.is_whole else self.journal.flush()
 
     def _written(self) -> list[Action]:
         """The snapshot is whole: the application's state is this now."""

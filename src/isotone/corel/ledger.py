@@ -115,10 +115,13 @@ class Ledger:
             case r.Established(primary):
                 self.history = self.history.established(primary)
                 queue.mark_green(queue.yellow)
+                self._drop_passed()
             case r.Forgotten(place):
                 queue.forget(place)
             case r.Lived(life):
                 self.life = life
+                if self.arriving is not None and not self.arriving.begun.installs:
+                    self.arriving = None  # it was offered here, and a crash tore the write: nobody has the rest
             case _:
                 self._apply_rarely(record)
 
@@ -133,6 +136,7 @@ class Ledger:
                 self.queue.add_green(messages)
                 self.ready = self.vouches = False
                 self._learn(context, applied)
+                self._drop_passed()
             case r.CaughtUp(context, history, applied):
                 self.history, self.ready = history, True
                 self._learn(context, applied)
@@ -162,6 +166,7 @@ class Ledger:
         self._learn(record.context, record.context_applied)
         self.history = record.history
         self.laid.clear()
+        self._drop_passed()
 
     def _reorder(self, proposal: Proposal) -> None:
         """The proposed messages in the proposed order behind what is green, yellow; all others red."""
@@ -185,6 +190,11 @@ class Ledger:
             queue.lamport = max(queue.lamport, head.lamport)
             self.ready = self.vouches = False
             self._learn(begun.context, begun.applied)
+
+    def _drop_passed(self) -> None:
+        """Half a state is not needed any more when all that it stands for came by messages."""
+        if self.arriving is not None and self.arriving.begun.head.place <= self.queue.green:
+            self.arriving = None
 
     def clear_laid(self) -> None:
         """A recovery was broken off; what was laid aside is not counted on."""

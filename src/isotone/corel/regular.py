@@ -24,7 +24,7 @@ from isotone.corel.ordering import Acknowledgements, Greens
 from isotone.corel.outbox import Outbox
 from isotone.corel.session import Session
 from isotone.corel.settings import ReplicaSettings
-from isotone.corel.snapshot import head_of, pieces_of
+from isotone.corel.snapshot import head_of, pieces_of, place_of, why_unfit
 from isotone.corel.wire import Acknowledged, Regular
 from isotone.trace import corel as trace
 
@@ -249,12 +249,24 @@ class RegularFlow:
         if place > ledger.queue.forgotten:
             self.journal.write(r.Forgotten(place))
 
-    def on_snapshot(self, event: SnapshotOffered) -> list[Action]:
-        """Keep the application's state, if it is newer than the last one."""
+    def why_not_kept(self, position: int) -> str:
+        """Why a state at this position would not be kept; empty if it would."""
         ledger = self.journal.ledger
-        head = head_of(ledger.queue, event.position, event.state)
-        if head is None or (ledger.snapshot and head.place <= ledger.snapshot.head.place) or ledger.arriving:
+        if ledger.arriving is not None:
+            later = ledger.arriving.begun.head.position
+            return f"a state at position {later} is on its way from another server"
+        if reason := why_unfit(ledger.queue, position):
+            return reason
+        if ledger.snapshot is not None and place_of(ledger.queue, position)[0] <= ledger.snapshot.head.place:
+            return f"a state at position {ledger.snapshot.head.position} stands for the same messages, or for more"
+        return ""
+
+    def on_snapshot(self, event: SnapshotOffered) -> list[Action]:
+        """Keep the application's state, if nothing speaks against it."""
+        if self.why_not_kept(event.position):
             return []
+        head = head_of(self.journal.ledger.queue, event.position, event.state)
+        assert head is not None
         self.journal.write(r.SnapshotBegun(head, False))
         for piece in pieces_of(event.state):
             self.journal.write(r.SnapshotPiece(piece))

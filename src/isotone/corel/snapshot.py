@@ -41,21 +41,36 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False):
 
 def head_of(queue: MessageQueue, position: int, state: bytes) -> SnapshotHead | None:
     """The head of a snapshot at a position; nothing if the queue no longer knows, or if its servers changed since."""
-    if not queue.forgotten_records <= position <= queue.green_records:
+    if why_unfit(queue, position):
         return None
-    place, records = queue.forgotten, queue.forgotten_records
-    for message in queue.between(queue.forgotten, queue.green):
-        if records + len(message.records) > position:
-            break
-        place, records = place + 1, records + len(message.records)
-    if place < queue.changed_at:
-        return None
+    place, records = place_of(queue, position)
     counters = dict(queue.counters)
     for message in reversed(queue.between(place, queue.end)):
         counters[message.origin] = message.counter - 1
     known = tuple(sorted((origin, counter) for origin, counter in counters.items() if counter))
     lines = (position, place, records, len(state), queue.lamport)
     return SnapshotHead(*lines, known, queue.configuration, queue.changed_at, digest_of(state))
+
+
+def place_of(queue: MessageQueue, position: int) -> tuple[int, int]:
+    """Up to which place a position stands for whole messages, and how many records those have."""
+    place, records = queue.forgotten, queue.forgotten_records
+    for message in queue.between(queue.forgotten, queue.green):
+        if records + len(message.records) > position:
+            break
+        place, records = place + 1, records + len(message.records)
+    return place, records
+
+
+def why_unfit(queue: MessageQueue, position: int) -> str:
+    """Why no state at this position could be kept; empty if one could."""
+    if position > queue.green_records:
+        return f"position {position} is not green here: the order ends at {queue.green_records}"
+    if position < queue.forgotten_records:
+        return f"what stands behind position {position} is forgotten: the oldest is {queue.forgotten_records}"
+    if place_of(queue, position)[0] < queue.changed_at:
+        return f"the servers changed behind position {position}: offer a later one"
+    return ""
 
 
 def digest_of(state: bytes) -> bytes:

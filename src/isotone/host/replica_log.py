@@ -199,9 +199,17 @@ class ReplicaLog(Levels):
         return None if found is None else Snapshot(found.head.position, found.state)
 
     async def offer_snapshot(self, snapshot: Snapshot) -> None:
-        """Hand in a snapshot; what it stands for is forgotten once every server has it. Durable when this returns."""
+        """Hand in a snapshot; what it stands for is forgotten once every server has it. Durable when this returns.
+
+        One that is not newer than the last changes nothing; `LocalProtocolError` says why another one is not kept.
+        """
         if not 1 <= snapshot.position <= self.entries.end:
             raise LocalProtocolError(f"a snapshot at {snapshot.position}; the log ends at {self.entries.end}")
+        kept = self.replica.ledger.snapshot
+        if kept is not None and snapshot.position <= kept.head.position:
+            return  # as new as this one, or newer
+        if reason := self.replica.flow.why_not_kept(snapshot.position):
+            raise LocalProtocolError(f"the snapshot is not kept: {reason}")
         self.host.tell(corel.SnapshotOffered(self.host.now(), snapshot.position, snapshot.state))
         await self.host.write([])  # behind what the replica wrote
         self._forget()

@@ -1,0 +1,195 @@
+"""State transfer: broken off between any two pieces, continued by another server; half states that are dropped."""
+
+from __future__ import annotations
+
+from isotone.core.contract import TimerFired
+from isotone.corel import records as r
+from isotone.corel.events import ReconfigurationWanted, SnapshotOffered
+from isotone.corel.records import decode_record
+from isotone.corel.snapshot import pieces_of
+from tests.corel.cluster import Cluster, joined
+from tests.corel.test_growth import primaries, with_snapshot
+
+SIZE = 900_000  # more than one request brings
+
+
+def half_learned(cluster: Cluster) -> int:
+    """x has some pieces of a state; how many bytes."""
+    cluster.join("x")
+    cluster.view("a", "b", "c", "x")
+    cluster.run()
+    arriving = cluster["x"].replica.ledger.arriving
+    assert arriving is not None and 0 < arriving.size < SIZE
+    return arriving.size
+
+
+def learn(cluster: Cluster, *names: str) -> None:
+    for _ in range(20):
+        cluster.settle()
+    assert [cluster[name].standing for name in names] == ["regular"] * len(names)
+
+
+def cut_behind(cluster: Cluster, name: str, pieces: int) -> None:
+    """A crash tears the last write of a server: behind so many pieces of a state."""
+    log = cluster[name].log
+    kinds = [type(decode_record(data)) for data in log]
+    begun = len(kinds) - 1 - kinds[::-1].index(r.SnapshotBegun)
+    cluster.crash(name)
+    del log[begun + 1 + pieces :]
+    cluster.restart(name)
+
+
+def test_half_a_state_that_was_offered_is_dropped_and_the_next_one_is_kept() -> None:
+    cluster = joined("a", "b", "c", snapshots=True)
+    cluster.append("a", b"1", b"2")
+    cluster.settle()
+    cluster.tell("a", SnapshotOffered(0, 1, b"s" * 100_000))
+    assert len(pieces_of(b"s" * 100_000)) == 4
+    cut_behind(cluster, "a", 2)
+    assert cluster["a"].replica.ledger.arriving is None and cluster["a"].replica.ledger.snapshot is None
+    cluster.view("a", "b", "c")
+    cluster.settle()
+    cluster.tell("a", SnapshotOffered(0, 2, b"t" * 100_000))
+    cluster.restart("a")
+    assert cluster["a"].installed == [(2, b"t" * 100_000)]
+
+
+def test_an_offered_state_takes_the_place_of_half_a_learned_one() -> None:
+    """b has all that its half state stands for, from c: it is dropped, and b keeps its own."""
+    cluster = with_snapshot(SIZE)
+    half_learned(cluster)
+    cluster.tell("x", SnapshotOffered(0, 1, b"too early"))
+    assert cluster["x"].replica.ledger.arriving is not None
+    learn(cluster, "x")
+    cluster.append("a", b"more")
+    cluster.settle()
+    end = cluster["x"].replica.ledger.queue.green_records
+    cluster.tell("x", SnapshotOffered(0, end, b"own"))
+    cluster.restart("x")
+    assert cluster["x"].installed == [(end, b"own")]
+
+
+def test_messages_help_who_has_half_a_state() -> None:
+    """a has a state and forgot the messages; b still has them, and no state."""
+    cluster = with_snapshot(SIZE)
+    for name in "bc":
+        cluster[name].log[:] = [data for data in cluster[name].log if not _is_of_a_state(data)]
+        cluster.restart(name)
+    assert cluster["b"].replica.ledger.queue.forgotten == 0
+    cluster.view("a", "b", "c")
+    cluster.settle()
+    half_learned(cluster)
+    cluster.crash("a")
+    cluster.view("b", "c", "x")
+    learn(cluster, "x")
+    assert cluster["x"].replica.ledger.arriving is None and not cluster["x"].installed
+    assert cluster["x"].replica.ledger.queue.green == 10 and not cluster.report().violations
+
+
+def _is_of_a_state(data: bytes) -> bool:
+    return isinstance(decode_record(data), r.SnapshotBegun | r.SnapshotPiece | r.Forgotten)
+
+
+def test_another_server_with_another_state_begins_anew() -> None:
+    cluster = with_snapshot(SIZE)
+    half_learned(cluster)
+    cluster.crash("a")
+    for name in "bc":
+        cluster.tell(name, SnapshotOffered(0, 9, b"t" * SIZE))
+    cluster.view("b", "c", "x")
+    learn(cluster, "x")
+    assert cluster["x"].installed == [(9, b"t" * SIZE)] and not cluster.report().violations
+
+
+def test_the_same_server_goes_on_to_a_newer_state() -> None:
+    cluster = with_snapshot(SIZE)
+    half_learned(cluster)
+    for name in "abc":
+        cluster.tell(name, SnapshotOffered(0, 9, b"t" * SIZE))
+    learn(cluster, "x")
+    assert cluster["x"].installed == [(9, b"t" * SIZE)] and not cluster.report().violations
+
+
+def test_an_answer_that_comes_twice_begins_nothing_anew() -> None:
+    cluster = with_snapshot(SIZE)
+    cluster.join("x")
+    cluster.view("a", "b", "c", "x")
+    for name in "abcx":
+        cluster.step(name, cluster.waiting(name))
+    cluster.tell("x", TimerFired(0, "pull"))  # it asks b too, and then hears from both
+    cluster.run()
+    learn(cluster, "x")
+    written = [type(decode_record(data)) for data in cluster["x"].log]
+    assert written.count(r.SnapshotBegun) == 1 and written.count(r.SnapshotPiece) == len(pieces_of(b"s" * SIZE))
+    assert cluster["x"].installed == [(8, b"s" * SIZE)]
+
+
+def test_pieces_that_do_not_make_the_state_begin_it_anew() -> None:
+    """The last of them was another one's: the bytes are not those that the head names."""
+    cluster = with_snapshot(SIZE)
+    half_learned(cluster)
+    arriving = cluster["x"].replica.ledger.arriving
+    assert arriving is not None
+    arriving.pieces[1] = b"t" * len(arriving.pieces[1])
+    learn(cluster, "x")
+    assert cluster["x"].installed == [(8, b"s" * SIZE)]
+
+
+def test_why_a_state_is_not_kept() -> None:
+    cluster = joined("a", "b", "c", snapshots=True)
+    cluster.append("a", b"1", b"2")
+    cluster.settle()
+    flow = cluster["a"].replica.flow
+    assert "not green here: the order ends at 2" in flow.why_not_kept(3)
+    cluster.tell("a", ReconfigurationWanted(0, 1, remove="c"))
+    cluster.settle()
+    assert "the servers changed behind position 1" in flow.why_not_kept(1) and not flow.why_not_kept(2)
+    cluster.tell("a", SnapshotOffered(0, 2, b"state"))
+    assert "a state at position 2 stands for the same" in flow.why_not_kept(2)
+    cluster.append("a", b"3", b"4")
+    cluster.settle()
+    cluster.tell("a", SnapshotOffered(0, 4, b"state"))
+    cluster.settle()
+    assert "what stands behind position 1 is forgotten" in flow.why_not_kept(1)
+    cluster = with_snapshot(SIZE)
+    half_learned(cluster)
+    assert "a state at position 8 is on its way" in cluster["x"].replica.flow.why_not_kept(1)
+
+
+def test_a_checkpoint_says_half_a_state_again() -> None:
+    cluster = with_snapshot(SIZE, checkpoint_records=4)
+    had = half_learned(cluster)
+    assert cluster["x"].first > 1  # its log was cut meanwhile
+    cluster.restart("x")
+    arriving = cluster["x"].replica.ledger.arriving
+    assert arriving is not None and arriving.size == had
+    cluster.view("b", "c", "x")
+    learn(cluster, "x")
+    assert cluster["x"].installed == [(8, b"s" * SIZE)] and not cluster.report().violations
+
+
+def test_a_crash_between_any_two_pieces() -> None:
+    """Of the one that learns, or of the one that teaches: whatever is on the disk is not asked for again."""
+    cluster = with_snapshot(SIZE)
+    cluster.join("x")
+    cluster.view("a", "b", "c", "x")
+    for name in "abcx":
+        cluster.step(name, cluster.waiting(name))
+    taught: list[int] = []
+    for turn in range(60):
+        if cluster["x"].installed:
+            break
+        cluster.run()
+        arriving = cluster["x"].replica.ledger.arriving
+        taught.append(arriving.size if arriving else SIZE)
+        if turn % 2:
+            cluster.restart("x")
+        else:
+            cluster.restart("abc"[turn // 2 % 3])
+        cluster.view("a", "b", "c", "x")
+        cluster.run()
+    assert taught == sorted(taught) and cluster["x"].installed == [(8, b"s" * SIZE)]
+    learn(cluster, "x")
+    cluster.tell("b", ReconfigurationWanted(0, 1, add="x"))
+    cluster.settle()
+    assert primaries(cluster) == "abcx" and not cluster.report(stable=True).violations
