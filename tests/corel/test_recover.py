@@ -323,3 +323,45 @@ def test_who_is_added_after_a_restore_learns_in_many_steps(position: int) -> Non
     cluster.settle()
     assert cluster["x"].configurations == [("a", "b", "x")] and cluster["x"].replica.flow.is_primary
     assert bool(cluster["x"].installed) == bool(position) and cluster["c"].replica.standing is Standing.FENCED
+
+
+def test_who_was_removed_never_comes_back_by_a_restore() -> None:
+    cluster = joined("a", "b", "c", snapshots=True)
+    cluster.tell("a", ReconfigurationWanted(0, 1, remove="c"))
+    cluster.settle()
+    ledger = ledger_of(cluster, "a")
+    with pytest.raises(LocalProtocolError, match="c was removed"):
+        begin_anew(ledger, ("a", "b", "c"), Majority(("a", "b", "c")), 7)
+    restore(cluster, "a")
+    assert cluster["a"].replica.ledger.queue.configuration.retired == ("b", "c")
+    cluster.view("a")
+    cluster.settle()
+    cluster.join("x")
+    cluster.view("a", "x")
+    cluster.settle()
+    for number, gone in enumerate("bc"):
+        cluster.tell("a", ReconfigurationWanted(0, number, add=gone))
+        assert "is or was a server" in cluster["a"].answers[-1]
+    cluster.tell("a", ReconfigurationWanted(0, 3, add="x"))
+    cluster.settle()
+    for name in "ax":
+        assert cluster.restart(name).replica.ledger.queue.configuration.retired == ("b", "c")
+
+
+def test_who_was_removed_never_comes_back_by_force() -> None:
+    """c did not hear of its removal, and is no survivor."""
+    cluster = joined("a", "b", "c", snapshots=True)
+    cluster.tell("a", ReconfigurationWanted(0, 1, remove="c"))
+    for name in "ab":
+        cluster.step(name)
+    cluster.crash("c")
+    cluster.view("a", "b")
+    cluster.settle()
+    ledgers = {name: ledger_of(cluster, name) for name in "abc"}
+    assert ledgers["a"].queue.configuration.retired == ("c",)
+    with pytest.raises(LocalProtocolError, match="c was removed"):
+        forced_record(ledgers, ("a", "c"))
+    with pytest.raises(LocalProtocolError, match="c was removed"):
+        assess(ledgers, ("b", "c"))
+    force(cluster, "a")
+    assert cluster["a"].replica.ledger.queue.configuration.retired == ("b", "c")

@@ -8,9 +8,13 @@ import pytest
 
 from isotone.core.errors import InputError
 from isotone.core.ordered_log import Snapshot
+from isotone.corel.checkpoint import checkpoint_of
+from isotone.corel.configuration import changed
 from isotone.corel.events import Standing
+from isotone.corel.ledger import Ledger
 from isotone.corel.quorum import Majority
-from isotone.host.backup import back_up, new_fence, read_backup, restore
+from isotone.corel.records import encode_record
+from isotone.host.backup import Backup, back_up, new_fence, read_backup, restore
 from tests.host.replicas import Replicas, replicas, run
 from tests.host.test_replica_disk import write_some
 
@@ -94,3 +98,13 @@ def test_what_is_no_copy_is_refused(tmp_path: Path) -> None:
     (tmp_path / "newer").write_bytes(data.replace(b"isotone backup 1\n", b"isotone backup 2\n", 1))
     with pytest.raises(InputError, match="it has version 2, and this program 1"):
         read_backup(tmp_path / "newer")
+
+
+def test_who_was_removed_never_comes_back(tmp_path: Path) -> None:
+    ledger = Ledger.founded("abc", Majority(("a", "b", "c")))
+    ledger.queue.configuration = changed(ledger.queue.configuration, remove="c")
+    copy = Backup("a", 0, 0, tuple(map(encode_record, checkpoint_of(ledger))))
+    with pytest.raises(InputError, match="c was removed, and a name that left never comes back: name other servers"):
+        restore(copy, {"a": tmp_path / "a"}, servers=("a", "b", "c"), rule=Majority(("a", "b", "c")), fence=1)
+    assert not (tmp_path / "a").exists()
+    assert restore(copy, {"a": tmp_path / "a"}, servers=("a", "x"), rule=Majority(("a", "x")), fence=1) == 0

@@ -93,12 +93,18 @@ def forced_rule(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...]) -> Ru
     return _carried(_last(ledgers), tuple(sorted(survivors)))
 
 
-def _known(ledgers: Mapping[str, Ledger]) -> list[Configuration]:
-    return [each for ledger in ledgers.values() for each in (ledger.queue.configuration, *ledger.queue.coming())]
+def _known(ledgers: Iterable[Ledger]) -> list[Configuration]:
+    return [each for ledger in ledgers for each in (ledger.queue.configuration, *ledger.queue.coming())]
 
 
 def _last(ledgers: Mapping[str, Ledger]) -> Configuration:
-    return max(_known(ledgers), key=lambda each: each.number)
+    return max(_known(ledgers.values()), key=lambda each: each.number)
+
+
+def _gone(ledgers: Iterable[Ledger], servers: tuple[str, ...]) -> tuple[str, ...]:
+    """Whoever was a server or is one, as far as it is known, and goes on no more: these names never come back."""
+    named = {server for each in _known(ledgers) for server in (*each.servers, *each.retired)}
+    return tuple(sorted(named - set(servers)))
 
 
 def forced_record(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...], rule: Rule | None = None) -> bytes:
@@ -109,18 +115,20 @@ def forced_record(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...], rul
         assert first.forced is not None
         return r.encode_record(r.Forced(first.fence, first.forced))
     servers = tuple(sorted(survivors))
-    gone = {server for each in _known(ledgers) for server in (*each.servers, *each.retired)} - set(servers)
     following = rule or forced_rule(ledgers, survivors)
     check_quorum(following, servers)
-    configuration = Configuration(_last(ledgers).number + 1, servers, encode_rule(following), tuple(sorted(gone)))
+    gone = _gone(ledgers.values(), servers)
+    configuration = Configuration(_last(ledgers).number + 1, servers, encode_rule(following), gone)
     fence = max(ledger.fence for ledger in ledgers.values()) + 1
     return r.encode_record(r.Forced(fence, configuration))
 
 
 def begin_anew(ledger: Ledger, servers: Iterable[str], rule: Rule, fence: int) -> None:
     """The same log as that of these servers alone, behind this fence: who was not restored with them never counts."""
-    number = ledger.queue.configuration.number + 1
-    ledger.apply(r.Forced(fence, Configuration(number, tuple(sorted(servers)), encode_rule(rule))))
+    names = tuple(sorted(servers))
+    _check_retired([ledger], names)
+    number, retired = ledger.queue.configuration.number + 1, _gone([ledger], names)
+    ledger.apply(r.Forced(fence, Configuration(number, names, encode_rule(rule), retired)))
 
 
 def lacking(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...]) -> tuple[str, ...]:
@@ -145,3 +153,11 @@ def _check(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...]) -> None:
     forced = {ledgers[server].queue.configuration.servers for server in survivors if server not in behind}
     if behind and forced != {tuple(sorted(survivors))}:
         raise LocalProtocolError("not all survivors know of the last primary that was forced")
+    _check_retired(ledgers.values(), survivors)
+
+
+def _check_retired(ledgers: Iterable[Ledger], servers: tuple[str, ...]) -> None:
+    """Its lives and promises are not known any more: a name that left never comes back."""
+    removed = sorted(set(servers) & {name for ledger in ledgers for name in ledger.queue.configuration.retired})
+    if removed:
+        raise LocalProtocolError(f"{', '.join(removed)} was removed, and a name that left never comes back")

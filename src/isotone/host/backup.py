@@ -18,7 +18,7 @@ from zlib import crc32
 import msgspec
 
 from isotone.core.contract import Storage, StoredLog
-from isotone.core.errors import InputError, IsotoneError, MachineError
+from isotone.core.errors import InputError, IsotoneError, LocalProtocolError, MachineError
 from isotone.corel.checkpoint import checkpoint_of
 from isotone.corel.journal import LOG
 from isotone.corel.ledger import Ledger
@@ -172,7 +172,10 @@ def restore(
     if fence <= backup.fence:
         raise InputError(f"the fence must be above {backup.fence}, that of the old log")
     ledger = cut_at(ledger_from(StoredLog(1, backup.records)), position)
-    begin_anew(ledger, servers, rule, fence)
+    try:
+        begin_anew(ledger, servers, rule, fence)
+    except LocalProtocolError as error:
+        raise InputError(f"{error}: name other servers in the settings") from error
     for server, path in stores.items():
         lives = [origin.life for origin in ledger.queue.counters if origin.server == server]
         ledger.life = max(lives, default=0)
