@@ -57,7 +57,7 @@ def test_messages_of_one_colour_become_one_record_and_none_is_lost() -> None:
 def test_a_teacher_sends_as_many_parcels_as_are_asked_for_and_a_few_at_most(wanted: int) -> None:
     green = [message(counter, PARCEL_BYTES_MAX - 100) for counter in range(1, 60)]
     queue = SimpleNamespace(
-        green=len(green), forgotten=0, between=lambda start, stop: green[start:stop], configuration=None
+        green=len(green), forgotten=0, walk=lambda start, stop: iter(green[start:stop]), configuration=None
     )
     ledger = SimpleNamespace(
         queue=queue,

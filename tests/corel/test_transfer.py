@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from isotone.core.contract import TimerFired
 from isotone.corel import records as r
 from isotone.corel.events import ReconfigurationWanted, SnapshotOffered
@@ -193,3 +195,37 @@ def test_a_crash_between_any_two_pieces() -> None:
     cluster.tell("b", ReconfigurationWanted(0, 1, add="x"))
     cluster.settle()
     assert primaries(cluster) == "abcx" and not cluster.report(stable=True).violations
+
+
+class Counted(list[Any]):
+    """How many elements were looked at."""
+
+    looks = 0
+
+    def __getitem__(self, index: Any) -> Any:
+        found = super().__getitem__(index)
+        Counted.looks += len(found) if isinstance(index, slice) else 1
+        return found
+
+
+def test_a_teacher_looks_at_what_it_sends_and_no_more() -> None:
+    """Many requests for a long order, and each message is looked at about once."""
+    cluster = joined("a", "b", "c", snapshots=True, transfer_bytes_per_s=10**9)
+    count = 600
+    for number in range(count):
+        cluster.append("a", b"%d" % number + b"." * 4_000)
+        cluster.run()
+    cluster.settle()
+    for name in "abc":
+        queue = cluster[name].replica.ledger.queue
+        queue.held = Counted(queue.held)
+    Counted.looks = 0
+    cluster.join("x")
+    cluster.view("a", "b", "c", "x")
+    asked = 0
+    while cluster["x"].lines[0] < count - 64:
+        before = cluster["x"].lines[0]
+        cluster.run()
+        cluster.tell("x", TimerFired(0, "pace"))
+        asked += cluster["x"].lines[0] > before
+    assert asked >= 6 and Counted.looks < 2 * count

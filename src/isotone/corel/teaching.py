@@ -1,7 +1,7 @@
 """Helping a server that catches up: green messages from a place on, or a snapshot where they are forgotten.
 
 Nothing is remembered about who asks: each request says what its sender has, so that a transfer goes on with any server,
-after any crash.
+after any crash. A request looks at what is sent and no more: a long order costs no more in many requests than in one.
 
 Implements: docs/protocols/corel-growth.md, state transfer. Deviations: none.
 """
@@ -51,7 +51,7 @@ class Teacher:
         ledger, queue = self.ledger, self.ledger.queue
         after = min(fetch.after, queue.green)
         parcels = []
-        for messages in in_chunks(queue.between(after, queue.green), PARCEL_BYTES_MAX):
+        for messages in in_chunks(queue.walk(after, queue.green), PARCEL_BYTES_MAX):
             parcels.append(messages)
             if len(parcels) == min(fetch.parcels, PARCELS_MAX):
                 break
