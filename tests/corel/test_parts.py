@@ -16,7 +16,7 @@ from isotone.corel.configuration import carried
 from isotone.corel.events import ReconfigurationWanted
 from isotone.corel.exchange import Plan
 from isotone.corel.explain import why_no_primary
-from isotone.corel.journal import Journal
+from isotone.corel.journal import RECEIVED_BYTES_MAX, Journal
 from isotone.corel.learning import Learner
 from isotone.corel.ledger import Ledger
 from isotone.corel.message import Message, Origin
@@ -51,6 +51,20 @@ def test_messages_of_one_colour_become_one_record_and_none_is_lost() -> None:
         ([1, 2], True),
         ([3, 4], False),
     ]
+
+
+def test_no_record_of_received_messages_grows_without_bound() -> None:
+    """While a write takes long, much more may come than one record may hold."""
+    journal = Journal(Ledger.founded(("a",), Majority(("a",))), 100)
+    size = RECEIVED_BYTES_MAX // 4
+    for counter in range(1, 41):
+        journal.gather(r.Received((message(counter, size),), True))
+    journal.gather(r.Received((message(41, 3 * RECEIVED_BYTES_MAX),), True))  # larger than that alone
+    journal.gather(r.Received((message(42),), True))
+    found = [record for record in journal._gathered if isinstance(record, r.Received)]
+    assert [each.counter for record in found for each in record.messages] == list(range(1, 43))
+    assert all(sum(each.size for each in record.messages) <= RECEIVED_BYTES_MAX for record in found[:-2])
+    assert [len(record.messages) for record in found[-2:]] == [1, 1] and len(found) < 20
 
 
 @pytest.mark.parametrize("wanted", [1, 2, PARCELS_MAX, PARCELS_MAX + 5])

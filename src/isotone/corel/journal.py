@@ -2,6 +2,7 @@
 
 What promises something stands behind the `Persist` that makes it true. Lazy records (a green line, forgotten
 messages) promise nothing that the log does not hold already, and wait for the next write or for the settling timer.
+Messages that came one by one become one record, up to so many bytes: a disk may be slow for long.
 
 Implements: [COReL 5.5], "written on stable storage before it is acknowledged". Deviations: D-log.
 """
@@ -9,6 +10,7 @@ Implements: [COReL 5.5], "written on stable storage before it is acknowledged". 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from isotone.core.contract import Action, Append, CutHead, Persist, StoredLog
 from isotone.corel import records as r
@@ -16,6 +18,7 @@ from isotone.corel.checkpoint import checkpoint_of
 from isotone.corel.ledger import Ledger
 
 LOG = "log"
+RECEIVED_BYTES_MAX = 256 * 1024  # of messages that came one by one and are written as one record
 LAZY = (r.Greened, r.Established, r.Forgotten)
 
 
@@ -27,6 +30,7 @@ class Journal:
     checkpoint_records: int
     under_way: int = 0  # how many writes are not yet durable
     _gathered: list[r.Record] = field(default_factory=list)  # applied, and not yet given to the disk
+    _run_bytes: int = 0  # of the messages in the last of them
     _behind: list[Action] = field(default_factory=list)  # to be done when they are durable
     _ticket: int = 0
     _next: int = 1  # the number that the next record gets
@@ -58,13 +62,20 @@ class Journal:
     def gather(self, record: r.Record, *behind: Action) -> None:
         """The same for a record that was applied already."""
         last = self._gathered[-1] if self._gathered else None
-        if isinstance(last, r.Received) and isinstance(record, r.Received) and last.yellow == record.yellow:
+        if isinstance(record, r.Received) and self._fits(last, record):
             self._gathered[-1] = r.Received(last.messages + record.messages, last.yellow)
+            self._run_bytes += _size(record)
         elif isinstance(last, r.Greened) and isinstance(record, r.Greened):
             self._gathered[-1] = record
         else:
             self._gathered.append(record)
+            self._run_bytes = _size(record) if isinstance(record, r.Received) else 0
         self._behind += behind
+
+    def _fits(self, last: r.Record | None, record: r.Received) -> TypeGuard[r.Received]:
+        """Whether the last one can hold these too."""
+        alike = isinstance(last, r.Received) and last.yellow == record.yellow
+        return alike and self._run_bytes + _size(record) <= RECEIVED_BYTES_MAX
 
     def flush(self) -> list[Action]:
         """Give all that was gathered to the disk in one write."""
@@ -99,3 +110,7 @@ class Journal:
         self._ticket += 1
         self.under_way += 1
         return [Persist(self._ticket, [CutHead(LOG, before)])]
+
+
+def _size(record: r.Received) -> int:
+    return sum(message.size for message in record.messages)
