@@ -78,6 +78,7 @@ def test_everything_is_drawn(stack: str) -> None:
     assert {type(each.quorum) for each in drawn} == set(get_args(Rule))
     assert {each.proposals for each in drawn} == {each.gossip for each in drawn} == {True, False}
     assert {bool(each.full_disk) for each in drawn} == {bool(each.snapshot_every) for each in drawn} == {True, False}
+    assert {each.hanging for each in drawn} == {True, False}
     assert {each.sniper for each in drawn} == ({True, False} if stack == "oracle" else {False})
 
 

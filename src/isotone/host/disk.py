@@ -6,8 +6,10 @@ answered to every one that was handed in before it became known, as the contract
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from time import monotonic
 from typing import NamedTuple
 
 from isotone.core.errors import MachineError
@@ -43,6 +45,7 @@ class Disk:
         self.waiting_bytes = 0
         self._store = store
         self._deliver = deliver
+        self._since: deque[float] = deque()  # when each of those that wait was handed in
         self._epoch = 0  # counts failures that were answered
         self._failed_reason = ""
         self._failed_epoch = -1  # the thread's: what was submitted in this epoch stands behind a failure
@@ -70,7 +73,12 @@ class Disk:
         if self.waiting_bytes + size > WAITING_BYTES_MAX and self.waiting_bytes:
             raise MachineError(f"the disk is too slow: {self.waiting_bytes} bytes wait for it already")
         self.waiting_bytes += size
+        self._since.append(monotonic())
         self._thread.put(Waiting(writes, size, self._epoch, answer))
+
+    def waited_s(self) -> float:
+        """How long the oldest write has waited; 0 if none does."""
+        return monotonic() - self._since[0] if self._since else 0.0
 
     def close(self) -> None:
         """Finish what was asked for, and end; the store stays open."""
@@ -98,6 +106,7 @@ class Disk:
     def _answer(self, batch: list[Waiting], reason: str) -> None:
         for each in batch:
             self.waiting_bytes -= each.size
+            self._since.popleft()
         if reason and batch and batch[0].epoch == self._epoch:
             self._epoch += 1
         for each in batch:

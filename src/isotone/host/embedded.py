@@ -117,6 +117,26 @@ class EmbeddedService:
         if moved:
             self._port.on_moved()
 
+    def part(self, reason: str) -> tuple[ClientId, ...]:
+        """End all sessions, ahead of what waits."""
+        if self._node.phase is Phase.ENDED or self._port is None:
+            return ()
+        begun = [action.client for action in self._queue if type(action.request) is Connect]
+        clients = (*self._open, *self._provisional.values(), *begun)
+        for client in [*self._open, *self._provisional]:
+            self._boundary.ask(self._lane, Ask(client, Disconnect()))
+        for held in (self._queue, self._open, self._provisional):
+            held.clear()
+        self.waiting_bytes = 0
+        self._crossing = True
+        try:
+            self._engine.drain()
+        finally:
+            self._crossing = False
+        for client in clients:
+            self._port.on_told((client,), Disconnected(reason))
+        return clients
+
     def _real(self, action: Ask) -> Ask:
         if type(action.request) is Connect:
             own = action.client.daemon == self._node.me

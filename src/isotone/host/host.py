@@ -14,9 +14,11 @@ import logging
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from enum import Enum
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from types import TracebackType
 from typing import cast
 
@@ -40,6 +42,7 @@ from isotone.core.ids import ClientId
 from isotone.daemon.engine import Engine, Lane, Performer
 from isotone.daemon.node import now_us
 from isotone.daemon.node_settings import TraceSettings
+from isotone.host.disk_watch import DiskWatch
 from isotone.host.files import Files
 from isotone.host.machinery import Machinery
 from isotone.host.performing import Callbacks, Performers
@@ -87,6 +90,7 @@ class Host:
         trace: TraceSettings | None = None,
         stop_within_s: float = 5.0,
         files: Files | None = None,
+        disk_within_s: float = 0.0,
     ) -> None:
         self.name = name
         self.service = service
@@ -95,7 +99,8 @@ class Host:
         self.error: BaseException | None = None  # what the automaton, or what is around it, raised
         self._build, self._callbacks = build, dict(on or {})
         self.machinery = Machinery(name, directory, sync=sync, segment_bytes=segment_bytes, trace=trace, files=files)
-        self._stop_within_s = stop_within_s
+        self.stop_within_s = stop_within_s
+        self._disk_within_s = disk_within_s  # 0: however long it takes
         self._told: Event | None = None  # what the application tells, until it is handled
         self._later: deque[Event] = deque()  # what callbacks of the host told: it waits its turn
         self._misuse: LocalProtocolError | None = None
@@ -104,6 +109,7 @@ class Host:
         self._waiters: list[asyncio.Future[None]] = []  # for room
         self._released: asyncio.Future[None] | None = None  # for the end of what is held back
         self._tasks: set[asyncio.Task[None]] = set()
+        self._store_closed: asyncio.Future[None] | None = None
 
     # --- start -----------------------------------------------------------------------------------------------------
 
@@ -130,6 +136,10 @@ class Host:
 
     def _assemble(self) -> None:
         self.machinery.begin(self._fire, keeps_record=self.service.record is None)
+        self.disk_watch = DiskWatch(
+            self.machinery.disk, self._disk_within_s, hangs=self._on_hanging, answers=self._on_answering
+        )
+        self.disk_watch.begin(self._loop)
         self.engine = Engine(self.now, submit=self._submit, failed=self._on_failure)
         self.engine.when_drained.append(self._look)
         self.engine.on_refused = self._on_refused
@@ -234,6 +244,19 @@ class Host:
         """The service cannot go on."""
         self._fail(reason, error or MachineError(reason))
 
+    def _on_hanging(self, reason: str) -> None:
+        """What it asks stands behind a write that does not come back: part from the group beside it."""
+        log.error("host %s: %s: it leaves its groups until it does", self.name, reason)
+        if self.phase is not Phase.RUNNING:
+            return
+        ended = self.service.part(reason)
+        self._drain()
+        held = [each for each in self.lane.held if not (type(each) is Ask and each.client in ended)]
+        self.lane.held = deque(held)
+
+    def _on_answering(self) -> None:
+        log.warning("host %s: the disk answers again", self.name)
+
     def _drain(self) -> None:
         self._scheduled = None
         if self.phase is not Phase.ENDED:
@@ -333,7 +356,7 @@ class Host:
         if not self.lane.held:
             return True
         self._released = self._loop.create_future()
-        done, _ = await asyncio.wait([self._released], timeout=self._stop_within_s)
+        done, _ = await asyncio.wait([self._released], timeout=self.stop_within_s)
         return bool(done)
 
     def _on_stop(self, lane: Lane, action: Stop) -> None:
@@ -366,6 +389,7 @@ class Host:
         self.phase = Phase.ENDED
         self.engine.end([self.lane])
         self.machinery.halt()
+        self.disk_watch.end()
         self._wake(self._waiters)
         if self._released is not None and not self._released.done():
             self._released.set_result(None)
@@ -375,7 +399,18 @@ class Host:
 
     async def _finish(self, clean: bool) -> None:
         await self.service.close(clean=clean)
-        await asyncio.to_thread(partial(self.machinery.close, clean=clean))
+        self._store_closed = in_thread(self._loop, partial(self.machinery.close, clean=clean))
+        await asyncio.wait([self._store_closed], timeout=self.stop_within_s)
+        if not self._store_closed.done():
+            log.error("host %s ended, but its disk does not answer: its store is locked until it does", self.name)
+            return
+        self._store_closed.result()
+
+    async def released(self) -> None:
+        """Wait until its store is given back; after an end that did not wait for the disk that may be much later."""
+        await asyncio.shield(self._closed)
+        if self._store_closed is not None:
+            await asyncio.wait([self._store_closed])
 
     def _on_finished(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -388,3 +423,28 @@ class Host:
 def _settle(done: asyncio.Future[str], reason: str) -> None:
     if not done.done():
         done.set_result(reason)
+
+
+def in_thread(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> asyncio.Future[None]:
+    """Have it done in a thread that nobody needs to wait for, not even the end of the process."""
+    done: asyncio.Future[None] = loop.create_future()
+
+    def work() -> None:
+        error: BaseException | None = None
+        try:
+            call()
+        except BaseException as raised:
+            error = raised
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(tell, error)
+
+    def tell(error: BaseException | None) -> None:
+        if done.cancelled():
+            return
+        if error is None:
+            done.set_result(None)
+        else:
+            done.set_exception(error)
+
+    Thread(target=work, name="isotone-end", daemon=True).start()
+    return done

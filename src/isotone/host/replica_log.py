@@ -39,6 +39,7 @@ FOLLOW_BATCH_MAX = 1024
 RED_MAX = 65_536
 """Red messages that wait for one reader; one that is slower has missed some, and is told."""
 MICROSECONDS = 1_000_000
+MILLISECONDS = 1_000
 
 
 class ReplicaLog(Levels):
@@ -56,6 +57,7 @@ class ReplicaLog(Levels):
         segment_bytes: int = SEGMENT_BYTES,
         trace: TraceSettings | None = None,
         files: Files | None = None,
+        disk_within_ms: int = 0,
     ) -> None:
         super().__init__()
         self.settings = settings = msgspec.structs.replace(settings, snapshots=True)
@@ -83,6 +85,7 @@ class ReplicaLog(Levels):
             segment_bytes=segment_bytes,
             trace=trace,
             files=files,
+            disk_within_s=disk_within_ms / MILLISECONDS,
         )
         self._appends = Appends()
         self._asked: list[tuple[int, bytes]] = []  # in this turn of the loop
@@ -239,7 +242,14 @@ class ReplicaLog(Levels):
 
     def why_no_primary(self) -> str:
         """In a sentence; empty in a primary component."""
-        return f"The server ended: {self.host.end_reason}." if self.has_ended else why_no_primary(self.replica)
+        if self.has_ended:
+            return f"The server ended: {self.host.end_reason}."
+        hanging = self.host.disk_watch.hanging
+        return (
+            f"{why_no_primary(self.replica)} {hanging.capitalize()}.".strip()
+            if hanging
+            else why_no_primary(self.replica)
+        )
 
     def why_not_green(self, message: str) -> str:
         """In a sentence, for the message of this name; for one that was not sent yet, why not."""

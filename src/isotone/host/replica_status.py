@@ -92,5 +92,13 @@ def status_of(log: ReplicaLog) -> ReplicaStatus:
         sync=SYNC_NAMES[log.sync],
         commits=disk.commits,
         syncs=disk.syncs,
-        disk=disk.failed or ("nearly full: no new records are taken" if log.disk_is_low else ""),
+        disk=disk.failed or _disk_of(log),
     )
+
+
+def _disk_of(log: ReplicaLog) -> str:
+    """What is wrong with it while it does not fail."""
+    hanging = log.host.disk_watch.hanging
+    if hanging:
+        return f"{hanging}: this server has left its group until it does"
+    return "nearly full: no new records are taken" if log.disk_is_low else ""

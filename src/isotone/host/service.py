@@ -53,6 +53,9 @@ class Service(Protocol):
     def ask(self, action: Ask) -> None:
         """Carry a request, in order for each session."""
 
+    def part(self, reason: str) -> tuple[ClientId, ...]:
+        """End all sessions, ahead of what waits; their clients, which are told that they are `Disconnected`."""
+
     def on_turn(self) -> None:
         """The automaton has asked all that it asks now."""
 

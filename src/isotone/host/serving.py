@@ -73,6 +73,7 @@ class ServerProcess:
             service=service,
             directory=log_directory(self.settings, self.server),
             sync=SYNCS[replica.sync],
+            disk_within_ms=replica.disk_within_ms,
         )
         host, number = self._place()
         if not is_loopback(host):

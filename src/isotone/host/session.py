@@ -129,6 +129,16 @@ class SessionService:
         session.queue.append(action.request)
         self.carry(session)
 
+    def part(self, reason: str) -> tuple[ClientId, ...]:
+        """End all sessions, ahead of what waits."""
+        sessions = list(self._sessions.values())
+        for session in sessions:
+            self.forget(session)
+            if session.driver.session.life is not Life.ENDED:
+                session.driver.ask(Disconnect())
+            self.tell(session.client, Disconnected(reason))
+        return tuple(session.client for session in sessions)
+
     def on_turn(self) -> None:
         """All was carried already."""
 

@@ -1,4 +1,4 @@
-"""The servers of a run, whatever group service is beneath them: settings, disks that fail, steps, and what is owed.
+"""The servers of a run, whatever group service is beneath them: settings, bad disks, steps, and what is owed.
 
 Implements: [DESIGN 4], the system side of a simulated run.
 """
@@ -31,6 +31,9 @@ from isotone.sim.world import World
 LABEL = "corel"
 DISK_FAILS = 0.01
 FULL_BYTES = 6_000  # of a disk that soon has no room
+DISK_WITHIN_US = 250 * MILLISECOND
+LOOK_US = 50 * MILLISECOND
+STAYED_US = 2 * DISK_WITHIN_US  # whose write has hung for so long has left its group
 
 
 class Servers(Observer):
@@ -44,6 +47,9 @@ class Servers(Observer):
         self._names = plan.topology.names
         self._draw = draw_terms(plan.seed, self._names, plan.stack)
         self._full = self._draw.full_disk
+        self._stayed: set[str] = set()  # servers that did not leave while their disks hung
+        if self._draw.hanging:
+            world.watch_disks(DISK_WITHIN_US)
         self._failing = set(choice.sample(self._names, len(self._names) // 2)) if choice.chance(0.3) else set()
         self._revival = choice.derive("revive")
         founders = self._draw.founders
@@ -82,8 +88,26 @@ class Servers(Observer):
         """Every sync takes this long, or as long as usual; some disks fail now and then."""
         failure = DISK_FAILS if node in self._failing else 0.0
         capacity = FULL_BYTES if node == self._full else None
-        sync_us = sync_us or DiskSettings().sync_us
-        self._world.disk(node).settings = DiskSettings(sync_us=sync_us, failure=failure, capacity_bytes=capacity)
+        hangs = self._draw.hanging and sync_us is not None
+        usual = DiskSettings(failure=failure, capacity_bytes=capacity, hangs=hangs)
+        slow = usual if hangs or sync_us is None else msgspec.structs.replace(usual, sync_us=sync_us)
+        begins = hangs and not self._world.disk(node).settings.hangs
+        self._world.disk(node).settings = slow
+        if begins:
+            self._look_at(node, None)
+
+    def _look_at(self, node: str, seen: tuple[Replica, int] | None) -> None:
+        """While a disk hangs: whether its server leaves its group in time. ``seen``: which one writes, since when."""
+        if not self._world.disk(node).settings.hangs:
+            return
+        writes = self._world.is_up(node) and not self._world.is_paused(node) and self.replica(node).journal.under_way
+        if not writes:
+            seen = None
+        elif seen is None or seen[0] is not self.replica(node):
+            seen = self.replica(node), self._world.now
+        elif self._world.now - seen[1] > STAYED_US and self._world.has_session(node, node):
+            self._stayed.add(f"{node} stayed in its group while its disk hung")
+        self._world.after(LOOK_US, partial(self._look_at, node, seen))
 
     def kill_session(self, node: str) -> None:
         """Break the session off."""
@@ -128,7 +152,7 @@ class Servers(Observer):
         states = {name: self._node(name).chain for name in here}
         if len({(chain.position, chain.digest) for chain in states.values() if chain is not None}) > 1:
             missing.append(f"the states differ: {states}")
-        return sorted(missing)
+        return sorted([*missing, *self._stayed])
 
     def replica(self, name: str) -> Replica:
         """The automaton that runs now."""

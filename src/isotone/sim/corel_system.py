@@ -1,6 +1,7 @@
 """COReL under test: a server at every node, above the oracle or our own daemons.
 
-Quorum rules, learners and reconfigurations, order proposals, failing and full disks and ambushes are drawn by the seed.
+Quorum rules, learners and reconfigurations, order proposals, failing, full and hanging disks and ambushes are drawn by
+the seed.
 
 Implements: [COReL 5], the system side of a simulated run; [DESIGN 4].
 """

@@ -1,4 +1,4 @@
-"""What the seed draws for the servers of a run: founders and learners, the rule, snapshots, proposals, a full disk.
+"""What the seed draws for the servers of a run: founders and learners, the rule, snapshots, proposals, bad disks.
 
 Implements: [DESIGN 4], the system side of a simulated run.
 """
@@ -16,7 +16,7 @@ from isotone.sim.full_system import FULL
 
 GROUP = "corel"
 GOSSIP_MIN = 5  # so many founders that no pair of them is a majority
-SNIPED, FULL_GOSSIP = 0.15, 0.7
+SNIPED, FULL_GOSSIP, HANGING = 0.15, 0.7, 0.25
 FULL_FOUNDERS_MAX = 3
 
 
@@ -31,6 +31,7 @@ class Terms(msgspec.Struct, frozen=True):
     proposals: bool
     gossip: bool  # whether pairs meet, and for a while no more
     full_disk: str  # the server whose disk has no room, if any
+    hanging: bool = False  # whether disks that are hit hang, rather than take long
     sniper: bool = False  # whether one that knows more is parted from one that knows less, at once
 
     def settings(self, server: str) -> ReplicaSettings:
@@ -66,6 +67,7 @@ def draw_terms(seed: int, names: tuple[str, ...], stack: str = ORACLE) -> Terms:
         proposals=proposals,
         gossip=gossip,
         full_disk=choice.pick(names) if choice.chance(0.1) else "",
+        hanging=choice.derive("hanging").chance(HANGING),
     )
     if stack == FULL:
         return _slower(terms, choice.derive("full"))

@@ -31,6 +31,8 @@ class DiskSettings(msgspec.Struct, frozen=True, kw_only=True):
     tail_us: int = 20_000
     failure: float = 0.0
     """The probability that a sync fails and all it covers with it."""
+    hangs: bool = False
+    """A sync that would end now does not: it ends when the disk no longer hangs."""
     capacity_bytes: int | None = None
     """A sync that would take more than this is refused, as by a full disk."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from isotone.core.boundary import Ask, Disconnect, Disconnected, Indicate, Indicated, Indication, Requested
+from isotone.core.boundary import Ask, Connect, Disconnect, Disconnected, Indicate, Indicated, Indication, Requested
 from isotone.core.contract import (
     Action,
     CancelTimer,
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 Performer = Callable[[Lane, Any], None]
 
 
+HANGING_LOOK_US = 5_000
+"""So often it is looked whether a disk that hangs answers again."""
 NEVER = Stop("ended")
 """Stands first in the lanes of an ended process, so that nothing behind it is done."""
 
@@ -48,6 +50,7 @@ class Effects:
 
     def __init__(self, world: World) -> None:
         self.service: Lane | None = None  # the automaton that serves boundary B4 for all, if there is one
+        self.disk_within_us = 0  # whose disk takes longer leaves its groups until it answers; 0: nobody does
         self.armed = 0  # how many timers are armed, without the periodic ones
         self._world = world
         self._agenda = world.agenda
@@ -177,12 +180,41 @@ class Effects:
         disk = process.node.disk
         if disk.is_due:
             self._agenda.push(self._agenda.now + disk.begin_sync(), self._end_sync, process)
+            if self.disk_within_us:
+                self._agenda.push(self._agenda.now + self.disk_within_us, self._watch_disk, (process, disk.syncs))
+
+    def _watch_disk(self, watched: tuple[Process, int]) -> None:
+        """A sync has had its time: if it runs still, the process leaves its groups, as a host does."""
+        process, syncs = watched
+        disk = process.node.disk
+        if process.phase is Phase.ENDED or not disk.syncing or disk.syncs != syncs:
+            return
+        if process.phase is Phase.PAUSED:
+            process.inbox.append((self._watch_disk, watched))
+            return
+        self._agenda.push(self._agenda.now + self.disk_within_us // 4, self._watch_disk, watched)
+        for client in sorted(process.sessions):
+            lane = process.player(client.name)
+            if lane is not None and lane.held:
+                self._part(lane, client)
+
+    def _part(self, lane: Lane, client: ClientId) -> None:
+        """End a session beside the lane; what the lane still asks in it is not asked."""
+        process = lane.process
+        self._ask(lane, Ask(client, Disconnect()))
+        process.sessions.discard(client)
+        process.ousted.add(client)
+        at = process.clock.read(self._agenda.now)
+        self._world.post(lane, Indicated(at, (client,), Disconnected("the disk does not answer")))
 
     def _end_sync(self, process: Process) -> None:
         if process.phase is Phase.ENDED:
             return
         if process.phase is Phase.PAUSED:  # it learns of it when it goes on; a crash before that loses it
             process.inbox.append((self._end_sync, process))
+            return
+        if process.node.disk.settings.hangs:
+            self._agenda.push(self._agenda.now + HANGING_LOOK_US, self._end_sync, process)
             return
         covered, reason = process.node.disk.end_sync()
         for submission in covered:
@@ -223,6 +255,8 @@ class Effects:
 
     def _ask(self, lane: Lane, action: Ask) -> None:
         process = lane.process
+        if action.client in process.ousted:
+            return
         if action.client.daemon != process.daemon:
             raise self._world.failure(lane, action, f"{action.client} is no client of {process.daemon}")
         service = self.service or process.lanes.get(SERVICE_LABEL)
@@ -239,7 +273,10 @@ class Effects:
         entry = entry_of_request(event.client, event.request)
         if entry is not None:
             self._world.record(process.node.name, entry)
+        if type(event.request) is Connect:
+            process.sessions.add(event.client)
         if type(event.request) is Disconnect:
+            process.sessions.discard(event.client)
             process.parted.add(event.client)
             service = self.service or process.lanes[SERVICE_LABEL]
             if service.held or process.inbox:

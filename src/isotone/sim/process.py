@@ -133,10 +133,12 @@ class Process:
         "lanes",
         "late",
         "node",
+        "ousted",
         "parted",
         "phase",
         "players",
         "running",
+        "sessions",
         "stopping",
     )
 
@@ -154,6 +156,8 @@ class Process:
         self.inbox: deque[tuple[Callable[[Any], None], Any]] = deque()  # what waits while the process is paused
         self.inbox_bytes = 0  # of datagrams in the inbox; bounded by the receive buffer
         self.parted: set[ClientId] = set()  # clients that asked to disconnect; their record is closed
+        self.sessions: set[ClientId] = set()  # clients that asked to connect, and not to disconnect
+        self.ousted: set[ClientId] = set()  # those whose session ended because the disk hung
         self.late: set[ClientId] = set()  # those of them who went while what they would hear was held back
 
     def fill(self, automata: Mapping[str, Automaton], players: Mapping[str, str]) -> None:

@@ -189,6 +189,15 @@ class World:
         """What the clock of this process shows."""
         return self._process(name).clock.read(self.now)
 
+    def has_session(self, name: str, client: str) -> bool:
+        """Whether a client of this name at this node has asked for a session, and it is not over."""
+        process = self._node(name).process
+        return process is not None and any(each.name == client for each in process.sessions)
+
+    def watch_disks(self, within_us: int) -> None:
+        """Whose disk takes longer for a sync leaves its groups until it answers."""
+        self._effects.disk_within_us = within_us
+
     def disk(self, name: str) -> Disk:
         """The disk of this node; its ``settings`` may be replaced at any time."""
         return self._node(name).disk

@@ -235,6 +235,7 @@ class Replica(Table, frozen=True, kw_only=True):
     listen: str = "127.0.0.1"
     port: int = REPLICA_PORT
     reserve_bytes: int = 64 * MIB
+    disk_within_ms: int = 5_000
     waiting_records_max: int = 65_536
     transfer_bytes_per_s: int = 64 * MIB
     server: tuple[ReplicaServer, ...] = ()

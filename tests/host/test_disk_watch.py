@@ -1,0 +1,119 @@
+"""A disk that neither fails nor answers: its server leaves the group, the others go on, and it comes back by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from isotone.host.disk_watch import DiskWatch
+from isotone.host.files import Files
+from isotone.host.replica_status import status_of
+from tests.host.replicas import Replicas, replicas, run
+
+WITHIN_MS = 200
+
+
+class HangingFiles(Files):
+    """What the system does, but that a sync does not come back while the disk hangs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers = Event()
+        self.answers.set()
+
+    def sync(self, descriptor: int) -> None:
+        self.answers.wait()
+        super().sync(descriptor)
+
+
+async def with_hanging_files(group: Replicas, name: str) -> HangingFiles:
+    files = group.files[name] = HangingFiles()
+    group.options["disk_within_ms"] = WITHIN_MS
+    await group.stop_log(name)
+    await group.start_log(name)
+    await group.primary()
+    return files
+
+
+@pytest.mark.parametrize("kind", ["embedded", "session"])
+def test_the_others_go_on_and_it_comes_back(tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with replicas(tmp_path, kind=kind) as group:
+            files = await with_hanging_files(group, "c")
+            files.answers.clear()
+            try:
+                assert await group.logs["a"].append(b"green without c") == 1
+                await group.primary("a", "b")
+                hung = group.logs["c"]
+                assert "has not answered" in status_of(hung).disk and not status_of(hung).here
+                assert "has not answered" in hung.why_no_primary() and "has not answered" in caplog.text
+                syncs = files.syncs
+            finally:
+                files.answers.set()
+            await group.primary()
+            await hung.wait_for(1)
+            hung.host.disk_watch.look()
+            assert files.syncs > syncs, "the write that hung is done, and others behind it"
+            assert status_of(hung).disk == "" and "answers again" in caplog.text
+            assert await hung.append(b"of c again") == 2
+            await group.logs["a"].wait_for(2)
+            assert group.records("c") == group.records("a") == [b"green without c", b"of c again"]
+
+    run(main)
+
+
+def test_a_stop_does_not_wait_for_a_disk_that_hangs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with replicas(tmp_path) as group:
+            files = await with_hanging_files(group, "c")
+            hung = group.logs["c"]
+            hung.host.stop_within_s = 0.05
+            files.answers.clear()
+            try:
+                await group.logs["a"].append(b"green without c")
+                await group.stop_log("c")
+                assert "locked" in caplog.text, "what becomes of its store is said"
+            finally:
+                files.answers.set()
+            await hung.host.released()
+            await group.start_log("c")
+            await group.primary()
+
+    run(main)
+
+
+class SlowDisk:
+    """So long has the oldest write waited."""
+
+    waited = 0.0
+
+    def waited_s(self) -> float:
+        return self.waited
+
+
+def test_it_is_said_once_when_it_hangs_and_once_when_it_answers() -> None:
+    disk, told = SlowDisk(), list[str]()
+    watch = DiskWatch(disk, 2.0, hangs=told.append, answers=lambda: told.append("answers"))
+    for waited in (0.0, 1.9, 2.0, 2.5, 7.0):
+        disk.waited = waited
+        watch.look()
+    assert len(told) == 1 and watch.hanging
+    disk.waited = 0.0
+    watch.look()
+    watch.look()
+    assert told[1:] == ["answers"] and not watch.hanging
+
+
+def test_a_watch_of_nothing_never_looks() -> None:
+    async def main() -> None:
+        disk = SlowDisk()
+        disk.waited = 100.0
+        watch = DiskWatch(disk, 0.0, hangs=pytest.fail, answers=pytest.fail)
+        watch.begin(asyncio.get_running_loop())
+        watch.end()
+        assert not watch.hanging
+
+    run(main)
