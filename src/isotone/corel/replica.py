@@ -23,6 +23,7 @@ from isotone.core.errors import LocalProtocolError, RemoteProtocolError
 from isotone.core.ids import NO_DAEMON, DaemonId
 from isotone.corel import records as r
 from isotone.corel import telling
+from isotone.corel.decoding import decoded
 from isotone.corel.events import (
     AppendsWanted,
     AppendWanted,
@@ -44,7 +45,7 @@ from isotone.corel.regular import SETTLE, RegularFlow
 from isotone.corel.session import Session
 from isotone.corel.settings import ReplicaSettings
 from isotone.corel.teaching import Teacher
-from isotone.corel.versions import differing, unmarked, version_of
+from isotone.corel.versions import differing, version_of
 from isotone.corel.views import Views
 from isotone.corel.wire import CATCHING_CODEC, CODEC, Fetch
 
@@ -217,7 +218,10 @@ class Replica:
         version = version_of(body)
         if version not in self.session.speaks:
             return self.views.on_foreign(server, version)
-        message = CODEC.decode(unmarked(body))
+        try:
+            message = decoded(CODEC, server, body)
+        except RemoteProtocolError as error:
+            return self.views.on_nonsense(server, error)
         if message.view != self.session.view:  # type: ignore[attr-defined]  # all have it
             return []
         actions = self.views.on_message(server, message)
@@ -227,7 +231,7 @@ class Replica:
         """From one that catches up, or one that takes part and helps."""
         if version_of(body) not in self.session.speaks:
             raise RemoteProtocolError(differing(server, version_of(body), self.session.speaks))
-        message = CATCHING_CODEC.decode(unmarked(body))
+        message = decoded(CATCHING_CODEC, server, body)
         if isinstance(message, Fetch):
             return self._teacher.on_fetch(self.session.client_of(server), message)
         if server not in self.session.servers:

@@ -33,6 +33,7 @@ class Session:
     doubled: tuple[str, ...] = ()  # servers with two sessions in the view
     speaks: VersionRange = WIRE_VERSIONS
     foreign: dict[str, int] = field(default_factory=dict)  # members of the view with another version: as if not there
+    senseless: dict[str, str] = field(default_factory=dict)  # members that said what nobody understands: likewise
     _view: str = ""
     _round: int = 0
     _sent: int = 0
@@ -57,12 +58,13 @@ class Session:
 
     def leave_view(self) -> None:
         """No message counts until the next view."""
-        self.view, self.servers, self.doubled, self._places, self.foreign = "", (), (), {}, {}
+        self.view, self.servers, self.doubled, self._places = "", (), (), {}
+        self.foreign, self.senseless = {}, {}
 
     def enter_view(self, view: GroupView, known: frozenset[str]) -> None:
         """Who is there now; ``known``: the servers of all configurations known here."""
         self.view = self._view = str(view.id)
-        self._round, self.foreign = 0, {}
+        self._round, self.foreign, self.senseless = 0, {}, {}
         names = sorted(member.name for member in view.members)
         twice = {name for name in names if names.count(name) > 1}
         self._places = {member: member.name for member in view.members if member.name not in twice}
@@ -77,12 +79,21 @@ class Session:
     def dismiss(self, server: str, version: int) -> None:
         """It speaks a version that this server does not: what it says counts for nothing."""
         self.foreign[server] = version
+        self._leave_out(server)
+
+    def ignore(self, server: str, reason: str) -> None:
+        """What it said makes no sense, for this reason: what it says from here on counts for nothing."""
+        self.senseless[server] = reason
+        self._leave_out(server)
+
+    def _leave_out(self, server: str) -> None:
         self._places = {client: name for client, name in self._places.items() if name != server}
         self.servers = tuple(each for each in self.servers if each != server)
 
     def differences(self) -> list[str]:
-        """Who speaks another version, in words."""
-        return [differing(server, version, self.speaks) for server, version in sorted(self.foreign.items())]
+        """Who speaks another version, or says nonsense, in words."""
+        others = [differing(server, version, self.speaks) for server, version in sorted(self.foreign.items())]
+        return [*others, *(reason for _, reason in sorted(self.senseless.items()))]
 
     @property
     def present(self) -> frozenset[str]:

@@ -160,9 +160,30 @@ class Views:
         if server in self.round.states:
             raise RemoteProtocolError(differing(server, version, self.session.speaks))
         self.session.dismiss(server, version)
+        return self._go_without(server)
+
+    def _go_without(self, server: str) -> list[Action]:
+        """It said no state, and is not waited for."""
+        assert self.round is not None
         outcome = self.round.dismiss(server)
         told = self.enter(self.standing, f"without {server}")
         return [*told, *self._on_complete()] if outcome is Outcome.COMPLETE else told
+
+    def on_nonsense(self, server: str, error: RemoteProtocolError) -> list[Action]:
+        """Nobody understands it. All hear that at the same place, and go on as if it were not there: they do not wait
+        for its state, and if it has said it, they begin anew.
+        """
+        if self.round is None or self.standing is Standing.WAITING or server == self.settings.server:
+            raise error
+        if server not in self.round.states:
+            self.session.ignore(server, str(error))
+            return self._go_without(server)
+        invited = self.round.invited - {server}
+        actions = [*self.leave(), *self.flow.write_all()]
+        self.session.ignore(server, str(error))
+        self.session.enter_round()
+        self.round = Round(self.session.present, invited)
+        return [*actions, *self.enter(Standing.EXCHANGE, f"without {server}"), self.say_state()]
 
     def _on_complete(self) -> list[Action]:
         """All states are there."""

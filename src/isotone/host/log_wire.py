@@ -187,7 +187,7 @@ class Frames(Generic[_T]):
             begin = at + LENGTH.size
             try:
                 found.append(self._decoder.decode(bytes(buffer[begin : begin + length])))
-            except (msgspec.MsgspecError, ValueError) as error:
+            except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as error:
                 raise RemoteProtocolError(f"not a frame: {error}") from error
             at = begin + length
         if at:
