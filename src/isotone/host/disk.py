@@ -20,7 +20,8 @@ from isotone.host.writes import StoreWrite, checked_size
 COMMIT_BYTES_MAX = 8 * 1024 * 1024
 """A group commit takes no more once it has so much."""
 WAITING_BYTES_MAX = 256 * 1024 * 1024
-"""What waits for the disk; more is an error, since the caller should have stopped long before."""
+"""What waits for the disk; more is an error, since the caller should have stopped long before. Of one `Persist` no more
+than a group commit counts: a state that is written again is as large as it is."""
 
 Answer = Callable[[str], object]
 """Called with the reason of a failure, or nothing."""
@@ -43,6 +44,7 @@ class Disk:
     def __init__(self, store: Store, deliver: Deliver) -> None:
         self.commits = 0
         self.waiting_bytes = 0
+        self._counted = 0  # of them, for the bound
         self._store = store
         self._deliver = deliver
         self._since: deque[float] = deque()  # when each of those that wait was handed in
@@ -70,9 +72,11 @@ class Disk:
     def submit(self, writes: Sequence[StoreWrite], answer: Answer) -> None:
         """Make these durable, after all before them."""
         size = checked_size(writes)
-        if self.waiting_bytes + size > WAITING_BYTES_MAX and self.waiting_bytes:
+        counted = min(size, COMMIT_BYTES_MAX)
+        if self._counted + counted > WAITING_BYTES_MAX and self._counted:
             raise MachineError(f"the disk is too slow: {self.waiting_bytes} bytes wait for it already")
         self.waiting_bytes += size
+        self._counted += counted
         self._since.append(monotonic())
         self._thread.put(Waiting(writes, size, self._epoch, answer))
 
@@ -106,6 +110,7 @@ class Disk:
     def _answer(self, batch: list[Waiting], reason: str) -> None:
         for each in batch:
             self.waiting_bytes -= each.size
+            self._counted -= min(each.size, COMMIT_BYTES_MAX)
             self._since.popleft()
         if reason and batch and batch[0].epoch == self._epoch:
             self._epoch += 1

@@ -48,6 +48,7 @@ class LogFile:
         self._synced = 0  # the last operation that is durable
         self._salt = 0
         self._staged: list[bytes] = []
+        self.staged_bytes = 0
         self._undo: tuple[State, int] | None = None  # how it stood before what is staged, and the size of the file
 
     # --- opening ---------------------------------------------------------------------------------------------------
@@ -143,6 +144,7 @@ class LogFile:
                 MARK, 1, len(record), crc32(record), self.operation, self.first, self.next, self._synced
             )  # `pack_frame` without copying the record
             self._staged += (head, CHECKSUM.pack(crc32(head, self._salt)), record)
+            self.staged_bytes += len(head) + len(record)
         elif isinstance(write, CutHead):
             self.first = min(max(write.before, self.first), self.next)
             self._stage(Kind.CUT_HEAD)
@@ -170,6 +172,7 @@ class LogFile:
     def write(self) -> None:
         """Hand all that is staged to the system."""
         staged, self._staged = b"".join(self._staged), []
+        self.staged_bytes = 0
         self._files.write(self._descriptor, staged, self._size)
         self._size += len(staged)
 
@@ -181,7 +184,7 @@ class LogFile:
     def undo(self) -> None:
         """Nothing of what was staged happens."""
         assert self._undo is not None
-        self._staged = []
+        self._staged, self.staged_bytes = [], 0
         (self.operation, self.first, self.next), self._size = self._undo
         self._files.cut(self._descriptor, self._size)
 

@@ -162,12 +162,26 @@ class RemoteLog:
 
     async def snapshot(self) -> Snapshot | None:
         """The newest snapshot, if there is one."""
-        found = await self._ask(lambda request: wire.Question(request, "snapshot"))
-        return None if found is None else Snapshot(found[0], found[1])
+        found, pieces, size = (0, b""), list[bytes](), 0
+        while True:
+            asked = f"{found[0]} {size}"
+            told = await self._ask(lambda request, asked=asked: wire.Question(request, "snapshot", asked))
+            if told is None:
+                return None
+            position, digest, whole, piece = told
+            if (position, digest) != found:  # a newer one, or that of another server
+                behind = position == found[0] and size > 0
+                found, pieces, size = (position, digest), [], 0
+                if behind:
+                    continue
+            pieces.append(piece)
+            size += len(piece)
+            if size >= whole:
+                return Snapshot(position, b"".join(pieces))
 
     async def offer_snapshot(self, snapshot: Snapshot) -> None:
         """Hand in a snapshot."""
-        await self._ask(lambda request: wire.OfferSnapshot(request, snapshot.position, snapshot.state))
+        await (await self._connected()).offer(snapshot)
 
     async def reconfigure(self, *, add: str = "", remove: str = "", within_s: float = 30.0) -> None:
         """Add a server that has caught up, or remove one; `Refused` with the reason, `Maybe` when it is not green."""

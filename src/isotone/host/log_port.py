@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import cast
 
@@ -25,6 +25,8 @@ OPEN_APPENDS_MAX = 4_096
 OPEN_BYTES_MAX = 16 * 1024 * 1024
 CONNECTIONS_MAX = 4_096
 TASKS_MAX = 256
+STATE_BYTES_MAX = 1 << 31
+"""Of a snapshot that comes in pieces: it is kept in memory."""
 READ_BYTES_MAX = 4 * 1024 * 1024
 FOLLOW_BATCH = 512
 MS = 1_000
@@ -83,6 +85,7 @@ class Connection(asyncio.Protocol):
         self._requests: list[int] = []  # ordered in this turn
         self._positions: list[int] = []
         self._flushing = False
+        self._offer: _Offer | None = None  # a snapshot that is coming
 
     # --- the stream ------------------------------------------------------------------------------------------------
 
@@ -130,11 +133,13 @@ class Connection(asyncio.Protocol):
         elif isinstance(frame, wire.Taken):
             if (credit := self._credits.get(frame.request)) is not None:
                 credit.add(frame.size)
+        elif isinstance(frame, wire.OfferSnapshot):
+            self._take_piece(frame)
         elif isinstance(frame, wire.Cancel):
             if (task := self._tasks.get(frame.request)) is not None:
                 task.cancel()
         else:
-            self._begin(frame)
+            self._begin(frame.request, self._work(frame.request, frame))
 
     def _greet(self, hello: wire.Hello) -> None:
         if hello.version != wire.VERSION:
@@ -183,13 +188,32 @@ class Connection(asyncio.Protocol):
         if self._open <= OPEN_APPENDS_MAX and self._open_bytes <= OPEN_BYTES_MAX and not self._transport.is_closing():
             self._transport.resume_reading()
 
+    def _take_piece(self, piece: wire.OfferSnapshot) -> None:
+        """One state at a time comes over a connection; one that is too large is passed over to its end."""
+        offer = self._offer
+        if offer is None or offer.request != piece.request:
+            offer = self._offer = _Offer(piece.request)
+        offer.take(piece.piece)
+        if not piece.is_last:
+            return
+        self._offer = None
+        if offer.size > STATE_BYTES_MAX:
+            reason = f"a state of {offer.size} bytes; at most {STATE_BYTES_MAX}"
+            self._send(wire.Failed(piece.request, "LocalProtocolError", reason))
+        else:
+            self._begin(piece.request, self._keep(piece.request, Snapshot(piece.position, b"".join(offer.pieces))))
+
+    async def _keep(self, request: int, snapshot: Snapshot) -> None:
+        await self._log.offer_snapshot(snapshot)
+        self._send(wire.Told(request, snapshot.position))
+
     # --- what takes time -------------------------------------------------------------------------------------------
 
-    def _begin(self, frame: wire.ClientFrame) -> None:
-        request = frame.request  # type: ignore[union-attr]  # all but Hello have one
+    def _begin(self, request: int, work: Coroutine[None, None, None]) -> None:
         if request in self._tasks or len(self._tasks) >= TASKS_MAX:
+            work.close()
             raise RemoteProtocolError(f"request {request} is open already, or {TASKS_MAX} are")
-        task = self._loop.create_task(self._answer(request, frame))
+        task = self._loop.create_task(self._answer(request, work))
         self._tasks[request] = task
         task.add_done_callback(partial(self._ended, request))
 
@@ -200,9 +224,9 @@ class Connection(asyncio.Protocol):
             log.error("replica: a request failed", exc_info=task.exception())
             self._send(wire.Failed(request, "MachineError", "the server's log says why"))
 
-    async def _answer(self, request: int, frame: wire.ClientFrame) -> None:
+    async def _answer(self, request: int, work: Coroutine[None, None, None]) -> None:
         try:
-            await self._work(request, frame)
+            await work
         except IsotoneError as error:
             self._send(wire.Failed(request, type(error).__name__, str(error)))
 
@@ -215,9 +239,6 @@ class Connection(asyncio.Protocol):
                 await self._follow(request, first, credit)
             case wire.WaitFor(position=position, within_ms=within_ms):
                 await replica.wait_for(position, within_s=within_ms / MS if within_ms else None)
-                self._send(wire.Told(request, position))
-            case wire.OfferSnapshot(position=position, state=state):
-                await replica.offer_snapshot(Snapshot(position, state))
                 self._send(wire.Told(request, position))
             case wire.Reconfigure(add=add, remove=remove, within_ms=within_ms):
                 await replica.reconfigure(add=add, remove=remove, within_s=within_ms / MS if within_ms else None)
@@ -252,6 +273,22 @@ class Connection(asyncio.Protocol):
             first += len(records)
             held.take(size)
             self._send(wire.Entries(request, begin, tuple(records)))
+
+
+class _Offer:
+    """A snapshot on its way here."""
+
+    def __init__(self, request: int) -> None:
+        self.request, self.size = request, 0
+        self.pieces: list[bytes] = []
+
+    def take(self, piece: bytes) -> None:
+        """Of one that is too large nothing is kept."""
+        self.size += len(piece)
+        if self.size <= STATE_BYTES_MAX:
+            self.pieces.append(piece)
+        else:
+            self.pieces.clear()
 
 
 class _Credit:

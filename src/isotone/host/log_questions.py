@@ -4,7 +4,7 @@
 |---|---|---|
 | `status` | | a `ReplicaStatus` |
 | `end` | | the last green position |
-| `snapshot` | | position and state of the newest, or nothing |
+| `snapshot` | a position and an offset | of the newest its position, digest, size and a piece; or nothing |
 | `explain` | nothing, or the name of a message | why there is no primary component, or why it is not green |
 | `messages` | a place and a count | the messages behind it, with all that a server keeps of them |
 | `primaries` | | the last primary component known here, and those that may have come after it |
@@ -16,6 +16,7 @@ from __future__ import annotations
 import msgspec
 
 from isotone.core.errors import LocalProtocolError, RemoteProtocolError
+from isotone.host import log_wire as wire
 from isotone.host.replica_log import ReplicaLog
 from isotone.host.replica_status import status_of
 
@@ -40,9 +41,17 @@ async def answer(log: ReplicaLog, what: str, argument: str) -> object:
             ledger = log.replica.ledger
             return [ledger.fence, msgspec.msgpack.encode(ledger.forced or ledger.queue.configuration)]
         case "snapshot":
-            snapshot = await log.snapshot()
-            return None if snapshot is None else [snapshot.position, snapshot.state]
+            return _piece(log, *_numbers(argument))
     raise RemoteProtocolError(f"nobody knows the question {what!r}")
+
+
+def _piece(log: ReplicaLog, position: int, offset: int) -> list[object] | None:
+    """Of another position than the newest has, nobody wants what follows: then it is the first piece."""
+    snapshot = log.replica.ledger.snapshot
+    if snapshot is None:
+        return None
+    head, begin = snapshot.head, offset if position == snapshot.head.position else 0
+    return [head.position, head.digest, head.size, snapshot.state[begin : begin + wire.PIECE_BYTES_MAX]]
 
 
 def _messages(log: ReplicaLog, after: int, count: int) -> list[bytes]:

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any, cast
 
 from isotone.core.errors import InputError, IsotoneError, LocalProtocolError, MachineError, RemoteProtocolError
+from isotone.core.ordered_log import Snapshot
 from isotone.host import log_wire as wire
 from isotone.host.answers import Maybe, NotYet, Refused
 
@@ -171,6 +172,20 @@ class Stream(asyncio.Protocol):
             if self._answers.pop(request, None) is not None and not self.lost.done():
                 self.write(wire.Cancel(request))
             raise
+
+    async def offer(self, snapshot: Snapshot) -> None:
+        """Hand it over piece by piece, no faster than they are taken; wait for the answer."""
+        state, size = memoryview(snapshot.state), wire.PIECE_BYTES_MAX
+        request = self._number()
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        self._answers[request] = answer
+        for begin in range(0, len(state) or 1, size):
+            await self._writable.wait()
+            if self.lost.done():
+                break  # then it is answered
+            is_last = begin + size >= len(state)
+            self.write(wire.OfferSnapshot(request, snapshot.position, bytes(state[begin : begin + size]), is_last))
+        await answer
 
     def follow(self, first: int) -> tuple[int, Follower]:
         """Begin to follow."""

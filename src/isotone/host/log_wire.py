@@ -13,8 +13,11 @@ import msgspec
 
 from isotone.core.errors import RemoteProtocolError
 
-VERSION = 1
+VERSION = 2
+"""2: snapshots go in pieces."""
 FRAME_BYTES_MAX = 32 * 1024 * 1024
+PIECE_BYTES_MAX = 1024 * 1024
+"""So much of a snapshot stands in one frame."""
 LENGTH = Struct("<I")
 
 Natural = Annotated[int, msgspec.Meta(ge=0)]
@@ -80,11 +83,12 @@ class Question(Said, frozen=True, tag=7):
 
 
 class OfferSnapshot(Said, frozen=True, tag=8):
-    """A state that stands for everything up to a position."""
+    """A piece of a state that stands for everything up to a position; all pieces have the same number."""
 
     request: Natural
     position: Natural
-    state: bytes
+    piece: bytes
+    is_last: bool
 
 
 class Reconfigure(Said, frozen=True, tag=10):

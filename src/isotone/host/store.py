@@ -32,6 +32,8 @@ from isotone.host.writes import StoreWrite
 
 LOGS = "logs"
 SEGMENT_BYTES = 64 * 1024 * 1024
+WRITE_BYTES_MAX = 8 * 1024 * 1024
+"""Once so much of one log is staged it is written, if more follows or not."""
 CHECKSUM_BYTES = 4
 
 
@@ -150,6 +152,8 @@ class Store:
             if log is None or log.log != write.log:
                 log = touched.get(write.log) or self._touch(write.log, touched)
             log.stage(write)
+            if log.staged_bytes >= WRITE_BYTES_MAX:
+                log.write()
         for log in touched.values():
             log.write()
         for cell, value in cells.items():

@@ -1,0 +1,84 @@
+"""A state larger than any bound on one piece: through the port, the store and the transfer, with small bounds here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from isotone.core.errors import LocalProtocolError
+from isotone.core.ordered_log import Snapshot
+from isotone.host import disk, log_port, log_wire, store
+from isotone.host.files import Files
+from isotone.host.log_client import RemoteLog
+from isotone.host.log_port import LogPort
+from tests.host.replicas import replicas, run
+
+SMALL = 16 * 1024
+STATE = bytes(range(256)) * 2_048  # half a megabyte
+
+
+class CountingFiles(Files):
+    """How much at most was written at once."""
+
+    most = 0
+
+    def write(self, descriptor: int, data: bytes, offset: int) -> None:
+        self.most = max(self.most, len(data))
+        super().write(descriptor, data, offset)
+
+
+@pytest.fixture
+def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk, "WAITING_BYTES_MAX", 4 * SMALL)
+    monkeypatch.setattr(disk, "COMMIT_BYTES_MAX", SMALL)
+    monkeypatch.setattr(store, "WRITE_BYTES_MAX", SMALL)
+    monkeypatch.setattr(log_wire, "FRAME_BYTES_MAX", 4 * SMALL)
+    monkeypatch.setattr(log_wire, "PIECE_BYTES_MAX", SMALL)
+
+
+@pytest.mark.usefixtures("small_bounds")
+def test_a_state_above_every_bound_ends_nobody_and_is_found_again(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with replicas(tmp_path, "ab", checkpoint_records=8) as group:
+            files = group.files["b"] = CountingFiles()
+            await group.stop_log("b")
+            await group.start_log("b")
+            await group.primary()
+            for number in range(4):  # each with a checkpoint behind it that holds the state again
+                end = await group.logs["b"].append(b"record %d" % number)
+                for log in group.logs.values():
+                    await log.wait_for(end)
+                    await log.offer_snapshot(Snapshot(end, STATE + b"%d" % number))
+                    log.host.check()
+            assert 0 < files.most < 4 * SMALL, "what is written at once is bounded"
+            await group.stop_log("b")
+            log = await group.start_log("b")
+            assert await log.snapshot() == Snapshot(4, STATE + b"3")
+
+    run(main)
+
+
+@pytest.mark.usefixtures("small_bounds")
+def test_the_port_takes_and_gives_it_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with replicas(tmp_path, "a") as group:
+            port = LogPort(group.logs["a"])
+            await port.start("127.0.0.1", 0)
+            async with RemoteLog(port.address) as remote:
+                assert await remote.snapshot() is None
+                await remote.append(b"one")
+                await remote.offer_snapshot(Snapshot(1, STATE))
+                assert await remote.snapshot() == await group.logs["a"].snapshot() == Snapshot(1, STATE)
+                await remote.append(b"two")
+                await remote.offer_snapshot(Snapshot(2, b""))
+                assert await remote.snapshot() == Snapshot(2, b"")
+                with pytest.raises(LocalProtocolError, match="the log ends at 2"):
+                    await remote.offer_snapshot(Snapshot(3, STATE))
+                monkeypatch.setattr(log_port, "STATE_BYTES_MAX", 2 * SMALL)
+                with pytest.raises(LocalProtocolError, match="at most"):
+                    await remote.offer_snapshot(Snapshot(2, STATE))
+                assert await remote.append(b"three") == 3, "the connection goes on"
+            await port.stop()
+
+    run(main)
