@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from isotone.core.errors import MachineError, RemoteProtocolError
 from isotone.host import log_wire as wire
+from isotone.host.answers import Refused
 from isotone.host.log_client import RemoteLog
 from isotone.host.log_port import LogPort
 from tests.host.replicas import replicas, run
@@ -91,5 +92,50 @@ def test_a_server_of_another_version_is_refused_by_its_number() -> None:
         with pytest.raises(MachineError, match="a speaks version 3 of the log's port, this client 2"):
             await log.append(b"x")
         server.close()
+
+    run(main)
+
+
+async def said_to(port: LogPort, data: bytes) -> list[wire.ServerFrame]:
+    """What the port answers before it ends the connection."""
+    host, _, number = port.address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(number))
+    writer.write(data)
+    frames: wire.Frames[wire.ServerFrame] = wire.Frames(wire.SERVER_FRAMES)
+    answered = list(frames.feed(await reader.read()))
+    writer.close()
+    return answered
+
+
+def test_who_has_not_said_hello_says_little_and_not_for_long(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with replicas(tmp_path, "a") as group:
+            port = LogPort(group.logs["a"])
+            await port.start("127.0.0.1", 0)
+            (large,) = await said_to(port, wire.LENGTH.pack(wire.HELLO_BYTES_MAX + 1))
+            assert isinstance(large, wire.Failed) and "at most 4096" in large.reason
+            port.hello_within_s = 0.01
+            (silent,) = await said_to(port, b"")
+            assert isinstance(silent, wire.Failed) and "in time" in silent.reason
+            port.hello_within_s = 60.0
+            async with RemoteLog(port.address) as remote:
+                assert await remote.append(b"x" * (wire.HELLO_BYTES_MAX + 1)) == 1, "who has may say more"
+            await port.stop()
+
+    run(main)
+
+
+def test_who_may_use_the_log_may_not_therefore_change_its_servers(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with replicas(tmp_path, "a") as group:
+            port = LogPort(group.logs["a"], judge_change=judge)
+            await port.start("127.0.0.1", 0)
+            async with RemoteLog(port.address) as user, RemoteLog(port.address, credential=b"sesame") as operator:
+                assert await user.append(b"one") == 1
+                with pytest.raises(Refused, match=r"client at 127\.0\.0\.1 is not known"):
+                    await user.reconfigure(remove="a")
+                with pytest.raises(Refused, match="the last server cannot be removed"):
+                    await operator.reconfigure(remove="a")
+            await port.stop()
 
     run(main)

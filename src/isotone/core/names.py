@@ -11,6 +11,9 @@ CLIENT_NAME_MAX = 10
 DAEMON_NAME_MAX = 19
 GROUP_NAME_MAX = 31
 PRIVATE_GROUP_MARK = "#"
+LOG_GROUP_PREFIX = "$log/"
+"""In groups of such names the servers of replicated logs meet; a daemon lets only servers in."""
+LOG_NAME_MAX = GROUP_NAME_MAX - len(LOG_GROUP_PREFIX)
 
 
 def check_client_name(name: str) -> str:
@@ -38,6 +41,16 @@ def check_group_name(name: str) -> str:
 def is_private_group(name: str) -> bool:
     """Whether the name addresses one client and not a group that can be joined."""
     return name.startswith(PRIVATE_GROUP_MARK)
+
+
+def check_log_name(name: str) -> str:
+    """Return the name of a replicated log, or say what is wrong with it: its group's name is longer."""
+    return _check(name, "name of a log", LOG_NAME_MAX)
+
+
+def is_log_group(name: str) -> bool:
+    """Whether the servers of a replicated log meet there."""
+    return name.startswith(LOG_GROUP_PREFIX)
 
 
 def _check(name: str, what: str, length_max: int) -> str:

@@ -15,7 +15,7 @@ from typing import cast
 from isotone.core.errors import IsotoneError, MachineError, RemoteProtocolError
 from isotone.core.ordered_log import Snapshot
 from isotone.host import log_wire as wire
-from isotone.host.answers import Maybe
+from isotone.host.answers import Maybe, Refused
 from isotone.host.log_questions import answer
 from isotone.host.replica_log import ReplicaLog
 
@@ -25,6 +25,7 @@ OPEN_APPENDS_MAX = 4_096
 OPEN_BYTES_MAX = 16 * 1024 * 1024
 CONNECTIONS_MAX = 4_096
 TASKS_MAX = 256
+HELLO_WITHIN_S = 10.0
 STATE_BYTES_MAX = 1 << 31
 """Of a snapshot that comes in pieces: it is kept in memory."""
 READ_BYTES_MAX = 4 * 1024 * 1024
@@ -44,8 +45,17 @@ def anybody(name: str, credential: bytes, peer: str) -> str:
 class LogPort:
     """Listens for one replica."""
 
-    def __init__(self, replica: ReplicaLog, *, judge: Judge = anybody) -> None:
-        self.replica, self.judge = replica, judge
+    def __init__(
+        self,
+        replica: ReplicaLog,
+        *,
+        judge: Judge = anybody,
+        judge_change: Judge = anybody,
+        hello_within_s: float = HELLO_WITHIN_S,
+    ) -> None:
+        self.replica, self.hello_within_s = replica, hello_within_s
+        self.judge = judge  # who may use the log
+        self.judge_change = judge_change  # who may change its servers and their rule
         self.address = ""
         self.connections: dict[Connection, None] = {}
         self._server: asyncio.Server | None = None
@@ -76,9 +86,10 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, port: LogPort) -> None:
         self._port, self._log = port, port.replica
-        self._frames: wire.Frames[wire.ClientFrame] = wire.Frames(wire.CLIENT_FRAMES)
+        self._frames: wire.Frames[wire.ClientFrame] = wire.Frames(wire.CLIENT_FRAMES, wire.HELLO_BYTES_MAX)
         self._loop = asyncio.get_running_loop()
-        self._greeted = False
+        self._hello: wire.Hello | None = None  # of one that may use the log
+        self._deadline: asyncio.TimerHandle | None = None  # for it
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._credits: dict[int, _Credit] = {}
         self._open, self._open_bytes = 0, 0
@@ -92,11 +103,13 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # other loops have classes of their own
         self._port.connections[self] = None
+        self._deadline = self._loop.call_later(self._port.hello_within_s, self._give_up, "it did not say hello in time")
         if len(self._port.connections) > CONNECTIONS_MAX:
             self._give_up("too many connections")
 
     def connection_lost(self, error: Exception | None) -> None:
         self._port.connections.pop(self, None)
+        self._cancel_deadline()
         for task in self._tasks.values():
             task.cancel()
 
@@ -124,11 +137,11 @@ class Connection(asyncio.Protocol):
     # --- requests --------------------------------------------------------------------------------------------------
 
     def _on_frame(self, frame: wire.ClientFrame) -> None:
-        if isinstance(frame, wire.AppendMany) and self._greeted:
+        if isinstance(frame, wire.AppendMany) and self._hello is not None:
             self._append(frame)
         elif isinstance(frame, wire.Hello):
             self._greet(frame)
-        elif not self._greeted:
+        elif self._hello is None:
             raise RemoteProtocolError("a client says hello first")
         elif isinstance(frame, wire.Taken):
             if (credit := self._credits.get(frame.request)) is not None:
@@ -144,12 +157,20 @@ class Connection(asyncio.Protocol):
     def _greet(self, hello: wire.Hello) -> None:
         if hello.version != wire.VERSION:
             raise RemoteProtocolError(f"version {hello.version} is not spoken here, but {wire.VERSION}")
-        peer = self._transport.get_extra_info("peername")
-        reason = self._port.judge(hello.name, hello.credential, f"{peer[0]}:{peer[1]}" if peer else "")
-        if reason:
+        if reason := self._port.judge(hello.name, hello.credential, self._peer()):
             raise RemoteProtocolError(f"refused: {reason}")
-        self._greeted = True
+        self._hello = hello
+        self._frames.bytes_max = wire.FRAME_BYTES_MAX
+        self._cancel_deadline()
         self._send(wire.Welcome(wire.VERSION, self._log.settings.server))
+
+    def _peer(self) -> str:
+        peer = self._transport.get_extra_info("peername")
+        return f"{peer[0]}:{peer[1]}" if peer else ""
+
+    def _cancel_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
 
     def _append(self, frame: wire.AppendMany) -> None:
         within_s = frame.within_ms / MS if frame.within_ms else None
@@ -241,10 +262,17 @@ class Connection(asyncio.Protocol):
                 await replica.wait_for(position, within_s=within_ms / MS if within_ms else None)
                 self._send(wire.Told(request, position))
             case wire.Reconfigure(add=add, remove=remove, within_ms=within_ms):
+                self._check_change()
                 await replica.reconfigure(add=add, remove=remove, within_s=within_ms / MS if within_ms else None)
                 self._send(wire.Told(request, True))
             case wire.Question(what=what, argument=argument):
                 self._send(wire.Told(request, await answer(replica, what, argument)))
+
+    def _check_change(self) -> None:
+        """Judged anew each time: what it may do may have changed."""
+        assert self._hello is not None
+        if reason := self._port.judge_change(self._hello.name, self._hello.credential, self._peer()):
+            raise Refused(reason)
 
     def _read(self, request: int, first: int, last: int) -> None:
         """As much as one frame may hold; who asks goes on behind it."""

@@ -6,6 +6,7 @@ order. Appends travel many in one frame and are answered many in one frame. docs
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from struct import Struct
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -18,6 +19,8 @@ VERSION = 2
 FRAME_BYTES_MAX = 32 * 1024 * 1024
 PIECE_BYTES_MAX = 1024 * 1024
 """So much of a snapshot stands in one frame."""
+HELLO_BYTES_MAX = 4 * 1024
+"""Who has not said who it is says no more."""
 LENGTH = Struct("<I")
 
 Natural = Annotated[int, msgspec.Meta(ge=0)]
@@ -172,28 +175,27 @@ def framed(frame: Said) -> bytes:
 class Frames(Generic[_T]):
     """Cuts a stream into frames."""
 
-    def __init__(self, decoder: msgspec.msgpack.Decoder[_T]) -> None:
+    def __init__(self, decoder: msgspec.msgpack.Decoder[_T], bytes_max: int | None = None) -> None:
+        self.bytes_max = FRAME_BYTES_MAX if bytes_max is None else bytes_max  # of one frame, from now on
         self._decoder = decoder
         self._buffer = bytearray()
 
-    def feed(self, data: bytes) -> list[_T]:
-        """What is complete; raises `RemoteProtocolError`."""
-        buffer = self._buffer
-        buffer += data
-        found: list[_T] = []
-        at = 0
-        while len(buffer) - at >= LENGTH.size:
-            (length,) = LENGTH.unpack_from(buffer, at)
-            if length > FRAME_BYTES_MAX:
-                raise RemoteProtocolError(f"a frame of {length} bytes")
-            if len(buffer) - at - LENGTH.size < length:
-                break
-            begin = at + LENGTH.size
-            try:
-                found.append(self._decoder.decode(bytes(buffer[begin : begin + length])))
-            except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as error:
-                raise RemoteProtocolError(f"not a frame: {error}") from error
-            at = begin + length
-        if at:
-            del buffer[:at]
-        return found
+    def feed(self, data: bytes) -> Iterator[_T]:
+        """What is complete, one after another; raises `RemoteProtocolError`."""
+        self._buffer += data
+        while len(self._buffer) >= LENGTH.size:
+            (length,) = LENGTH.unpack_from(self._buffer)
+            if length > self.bytes_max:
+                raise RemoteProtocolError(f"a frame of {length} bytes; at most {self.bytes_max}")
+            end = LENGTH.size + length
+            if len(self._buffer) < end:
+                return
+            body = bytes(memoryview(self._buffer)[LENGTH.size : end])
+            del self._buffer[:end]
+            yield self._decoded(body)
+
+    def _decoded(self, body: bytes) -> _T:
+        try:
+            return self._decoder.decode(body)
+        except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as error:
+            raise RemoteProtocolError(f"not a frame: {error}") from error

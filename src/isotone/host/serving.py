@@ -80,7 +80,7 @@ class ServerProcess:
             log.warning(
                 "replica %s listens at %s in clear text: only for networks that are trusted", self.server.name, host
             )
-        port = LogPort(replicated, judge=self._judge)
+        port = LogPort(replicated, judge=self._judge, judge_change=self._judge_change)
         await replicated.start()
         tasks = [asyncio.create_task(self._watch(replicated, on_end))]
         tasks.append(asyncio.create_task(watch_room(replicated, replica.reserve_bytes)))
@@ -118,6 +118,12 @@ class ServerProcess:
         return self.access.permit(admitted.principal, Join(group)) or self.access.permit(
             admitted.principal, Send(probe)
         )
+
+    def _judge_change(self, name: str, credential: bytes, peer: str) -> str:
+        """Who may administer, may change its servers."""
+        del name, peer
+        judged = self.access.judge_admin(credential, "change the servers of a log")
+        return judged.reason if isinstance(judged, Denied) else ""
 
 
 def run_server(path: Path, name: str = "", *, dev: bool = False, credential: bytes = b"") -> int:

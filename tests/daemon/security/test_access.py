@@ -225,3 +225,16 @@ def test_patterns_know_only_the_star() -> None:
     assert patterns.match("chat") and patterns.match("chat-9") and patterns.match("[a]") and patterns.match("a.c")
     assert not patterns.match("a") and not patterns.match("abc") and not patterns.match("my chat")
     assert not Patterns([]).match("x") and Patterns(["*"]).match("")
+
+
+def test_only_servers_join_the_group_of_a_log_or_send_to_it() -> None:
+    """A client that may do all that clients do could else speak as a server."""
+    group, everything = "$log/books", ("connect", "join", "send")
+    for access in (Access(), Access([AccessRule(allow=everything)]), Access([AccessRule(allow=("admin",))])):
+        assert "is no server of $log/books" in access.permit("eve", Join(group))
+        assert "is no server of $log/books" in access.permit("eve", send(group))
+        assert access.refused["forbidden log"] == 2
+    servers = Access([AccessRule(allow=everything), AccessRule(principals=["b"], groups=["$log/books"], allow=["log"])])
+    assert servers.permit("b", Join(group)) == servers.permit("b", send(group)) == ""
+    assert servers.permit("b", Join("$log/other")) and servers.permit("eve", Join(group))
+    assert open_access().permit("eve", Join(group)) == ""

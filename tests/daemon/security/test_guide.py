@@ -65,10 +65,11 @@ def test_every_command_runs_and_makes_what_it_says(here: Path) -> None:
     assert entry is not None and entry.principal == "alice" and entry.names == ("alice*",)
 
 
-@pytest.mark.parametrize("index", range(2))
+@pytest.mark.parametrize("index", range(3))
 def test_all_settings_are_accepted(index: int) -> None:
-    loaded = read(blocks("toml")[index])
-    assert len(blocks("toml")) == 2
+    text = blocks("toml")[index]
+    loaded = read(text if "[[daemon]]" in text else f'[[daemon]]\nname = "d1"\n[security]\nmode = "open"\n{text}')
+    assert len(blocks("toml")) == 3
     assert loaded.settings.security.private_key_file or loaded.settings.security.access
 
 

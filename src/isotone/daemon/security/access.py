@@ -3,7 +3,8 @@
 A principal is who somebody is to the access list: what a credential stands for, ``cert/<common name>`` of a client
 certificate, ``spread/<name>`` of a Spread client, ``anonymous``. A rule allows some principals some acts in some
 groups; what no rule allows is refused. Without any rule everybody who is admitted may connect, join and send, and
-nobody may administer. Every refusal is counted by its reason, and told once for each peer and reason.
+nobody may administer, or speak as a server of a replicated log: that is ``log`` in the log's group. Every refusal is
+counted by its reason, and told once for each peer and reason.
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ import msgspec
 
 from isotone.core.boundary import Join, Request, Send
 from isotone.core.contract import Address
-from isotone.core.names import is_private_group
+from isotone.core.names import is_log_group, is_private_group
 from isotone.daemon.security.credentials import Credentials
 from isotone.daemon.security.events import Note
 from isotone.daemon.security.limits import Refusals
 from isotone.daemon.security.patterns import Patterns
 from isotone.evs.sessions.admission import Admitted, Denied
 
-ACTIONS = ("connect", "join", "send", "admin")
+ACTIONS = ("connect", "join", "send", "log", "admin")
+GIVEN = ("log", "admin")
+"""Nobody may do these unless a rule says so."""
 ANONYMOUS = "anonymous"
 CACHE_MAX = 16_384
 
@@ -129,12 +132,17 @@ class Access:
         """Why it may not do this; empty if it may."""
         if isinstance(request, Send):
             for group in request.bundle.groups:
-                if not self._may(principal, "send", group):
+                if is_log_group(group) and not self._may(principal, "log", group):
+                    return self._forbidden(principal, "forbidden log", f"{principal} is no server of {group}")
+                if not is_log_group(group) and not self._may(principal, "send", group):
                     return self._forbidden(principal, "forbidden send", f"{principal} may not send to {group}")
         elif isinstance(request, Join):
             if is_private_group(request.group):
                 return self._forbidden(principal, "forged private name", "a private group cannot be joined")
-            if not self._may(principal, "join", request.group):
+            if is_log_group(request.group):
+                if not self._may(principal, "log", request.group):
+                    return self._forbidden(principal, "forbidden log", f"{principal} is no server of {request.group}")
+            elif not self._may(principal, "join", request.group):
                 return self._forbidden(principal, "forbidden join", f"{principal} may not join {request.group}")
         return ""
 
@@ -155,7 +163,7 @@ class Access:
         if self._is_open:
             return True
         if not self._rules:
-            return action != "admin"
+            return action not in GIVEN
         key = (principal, action, group)
         known = self._cache.get(key)
         if known is None:

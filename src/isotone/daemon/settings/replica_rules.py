@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from isotone.core.errors import LocalProtocolError
-from isotone.core.names import check_client_name, check_group_name
+from isotone.core.names import check_client_name, check_log_name
 from isotone.corel.quorum import check_quorum
 from isotone.daemon.settings.addresses import PORT_MAX
 from isotone.daemon.settings.places import Path
@@ -20,7 +20,7 @@ def findings(settings: DaemonSettings) -> Iterator[Finding]:
     """All that is wrong with the replicated log."""
     replica = settings.replica
     try:
-        check_group_name(replica.group)
+        check_log_name(replica.group)
     except LocalProtocolError as error:
         yield Finding(("replica", "group"), str(error), "choose another name")
     servers = list(_servers(settings))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from isotone.core.errors import InputError
+from isotone.core.names import LOG_GROUP_PREFIX
 from isotone.corel import quorum as q
 from isotone.corel.settings import ReplicaSettings
 from isotone.daemon.settings.addresses import join_address
@@ -86,7 +87,7 @@ def replica_settings(settings: DaemonSettings, server: ReplicaServer) -> Replica
     return ReplicaSettings(
         server=server.name,
         servers=founders(settings),
-        group=replica.group,
+        group=LOG_GROUP_PREFIX + replica.group,
         quorum=quorum_of(settings),
         waiting_records_max=replica.waiting_records_max,
         snapshots=True,

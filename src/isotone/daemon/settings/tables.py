@@ -19,7 +19,7 @@ SPREAD_PORT = 4813
 REPLICA_PORT = 4816
 
 SlowPolicyName = Literal["block", "disconnect"]
-Permission = Literal["connect", "join", "send", "admin"]
+Permission = Literal["connect", "join", "send", "log", "admin"]
 SpreadMethod = Literal["NULL", "IP", "PWORD"]
 
 
