@@ -18,7 +18,7 @@ from isotone.corel.message import Message
 from isotone.corel.versions import unmarked
 from isotone.corel.wire import Fetched, FetchedHead, Priority, Regular, Retransmitted, State
 
-OPEN_MAX = 1 << 22
+OPEN_MAX = 1 << 26
 """So many messages that are not green may a state name."""
 
 
@@ -41,11 +41,12 @@ def _configurations(message: ControlMessage) -> Iterator[Configuration]:
             yield from _changes((each,))
         case Priority(messages=messages) | Retransmitted(messages=messages):
             yield from _changes(messages)
-        case Fetched(messages=messages, configuration=configuration):
+        case Fetched(messages=messages, forced=forced):
             yield from _changes(messages)
-            yield configuration
-        case FetchedHead(head=head):
+            yield from () if forced is None else (forced,)
+        case FetchedHead(head=head, forced=forced):
             yield head.configuration
+            yield from () if forced is None else (forced,)
         case State(configuration=configuration) if configuration is not None:
             yield configuration
 
