@@ -107,6 +107,33 @@ def test_what_nobody_knows_is_left_and_said(tmp_path: Path) -> None:
     assert list(read_storage(store).logs[LOG].records)[1:5] == RECORDS[1:5]
 
 
+COLLIDING = (1 | 0xEDB88320 << 1).to_bytes(5, "little")
+"""What differs in these bits has the same CRC."""
+
+
+class Mistaken(Peer):
+    """Behind the end of the damaged server's queue it has another message of the same length and checksum."""
+
+    def messages(self, after: int, count: int) -> list[Message]:
+        true = super().messages(after, count)
+        if after != 5:
+            return true
+        record = bytes(a ^ b for a, b in zip(true[0].records[0], COLLIDING.ljust(8, b"\0"), strict=True))
+        return [Message(A, 6, 6, (record,)), *true[1:]]
+
+
+def test_of_two_that_fit_none_is_taken(tmp_path: Path) -> None:
+    (right, *_), (wrong, *_) = Peer().messages(5, 1), Mistaken().messages(5, 1)
+    one, other = (r.encode_record(r.Received((each,), True)) for each in (right, wrong))
+    assert one != other and crc32(one) == crc32(other) and one == RECORDS[7]
+    store = damaged_store(tmp_path / "c", 8)
+    outcome = scrub(store, Mistaken(), SERVERS)
+    assert (outcome.repaired, outcome.left) == ([], [8])
+    assert "2 different records fit" in outcome.reasons[0] and "remove this server" in outcome.reasons[0]
+    assert scrub(store, Peer(), SERVERS).repaired == [8], "the only one is taken"
+    assert list(read_storage(store).logs[LOG].records) == RECORDS
+
+
 class Replicated(Peer):
     """A server that took part in all of it."""
 

@@ -1,10 +1,11 @@
 """Repair of damaged records of a replica's log, from the messages that other servers have.
 
 Each record is one step of the algorithm, and what it may be follows from the state before it: the next messages of the
-order as a peer has them, the next place of a line, the next number; and from what the log says later. Of a damaged
-record length and checksum are known, so the one candidate with these is what stood there. If none fits, and one
-flipped bit explains the checksum, that bit is put right. What is then left, or of which not even the checksum is
-known, is not repaired: then the server is removed, and a new one added.
+order as a peer has them, the next place of a line, the next number; and from what the log says later; or one bit was
+flipped. Of a damaged record length and checksum are known. A checksum of 32 bits fits by chance once in four thousand
+million times, and candidates may be millions: so all are looked at, and only if one alone fits it is what stood there.
+What is then left, or of which not even the checksum is known, is not repaired: then the server is removed, and a new
+one added.
 
 Implements: docs/protocols/host.md, "Scrub".
 """
@@ -107,13 +108,16 @@ def _one(found: Found, number: int, ledger: Ledger, source: Source, outcome: Out
     if place is None:
         outcome.reasons.append(f"of record {number} not even the checksum is left; {DO_INSTEAD}")
         return None
-    for data in candidates(ledger, source, place.length, _later(found, number)):
-        if len(data) == place.length and crc32(data) == place.checksum:
-            return data
-    corrected = [data for data in corrections(_damaged(found, place), place.checksum) if _is_record(data)]
-    if len(corrected) == 1:
-        return corrected[0]
-    outcome.reasons.append(f"record {number} of {place.length} bytes is nothing that other servers know; {DO_INSTEAD}")
+    fit = {
+        data
+        for data in candidates(ledger, source, place.length, _later(found, number))
+        if len(data) == place.length and crc32(data) == place.checksum
+    }
+    fit |= {data for data in corrections(_damaged(found, place), place.checksum) if _is_record(data)}
+    if len(fit) == 1:
+        return fit.pop()
+    why = f"{len(fit)} different records fit its checksum" if fit else "it is nothing that other servers know"
+    outcome.reasons.append(f"record {number} of {place.length} bytes: {why}; {DO_INSTEAD}")
     return None
 
 
