@@ -14,7 +14,7 @@ from isotone.host.answers import Maybe, Refused
 from isotone.host.files import Files
 from isotone.host.inspect import verify
 from isotone.host.replica_status import status_of
-from isotone.host.room import room_at, watch_room
+from isotone.host.room import Reserve, room_at, watch_room
 from tests.host.replicas import Replicas, replicas, run
 
 
@@ -153,6 +153,50 @@ def test_the_room_is_watched(tmp_path: Path) -> None:
                 await log.append(b"x")
             assert "nearly full" in status_of(log).disk and status_of(log).is_primary
             watching.cancel()
+
+    run(main)
+
+
+def test_at_the_limit_it_does_not_go_back_and_forth() -> None:
+    reserve = Reserve(1_000)
+    rooms = (1_000, 999, 1_000, 1_001, 999, 1_249, 1_250, 1_000, 999)
+    told = [(room, reserve.is_low) for room in rooms if reserve.look(room)]
+    assert told == [(999, True), (1_250, False), (999, True)]
+
+
+def test_a_file_system_that_cannot_be_asked_is_asked_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The first four answers: too little room, twice an error, room again; then the replica ends."""
+    looks: list[int] = []
+
+    def room_of(path: Path) -> int:
+        looks.append(len(looks))
+        if looks[-1] in (1, 2):
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+        return 0 if looks[-1] == 0 else 1 << 40
+
+    async def main() -> None:
+        async with replicas(tmp_path, "a") as group:
+            log = group.logs["a"]
+            watching = asyncio.create_task(watch_room(log, 1_000, every_s=0.0, room_of=room_of))
+            await log.until(lambda: log.disk_is_low)
+            await log.until(lambda: not log.disk_is_low)
+            assert caplog.text.count("cannot tell how much room") == 1 and len(looks) >= 4
+            log.host.abort()
+            await watching  # it ends by itself, without an error
+
+    run(main)
+
+
+def test_it_ends_well_when_the_replica_ends_first(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with replicas(tmp_path, "a") as group:
+            log = group.logs["a"]
+
+            def room_of(path: Path) -> int:
+                log.host._loop.call_soon_threadsafe(log.host.abort)
+                return 0
+
+            await watch_room(log, 1_000, every_s=0.0, room_of=room_of)
 
     run(main)
 

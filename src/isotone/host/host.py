@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from threading import Thread
 from types import TracebackType
-from typing import cast
+from typing import TypeVar, cast
 
 from isotone.core.boundary import Ask, Indicated, Indication
 from isotone.core.contract import (
@@ -59,6 +59,7 @@ SEED_BYTES = 32
 EVENT_TEXT_MAX = 400
 
 Build = Callable[[Around], Automaton]
+Result = TypeVar("Result")
 
 
 class Phase(Enum):
@@ -425,26 +426,17 @@ def _settle(done: asyncio.Future[str], reason: str) -> None:
         done.set_result(reason)
 
 
-def in_thread(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> asyncio.Future[None]:
+def in_thread(loop: asyncio.AbstractEventLoop, call: Callable[[], Result]) -> asyncio.Future[Result]:
     """Have it done in a thread that nobody needs to wait for, not even the end of the process."""
-    done: asyncio.Future[None] = loop.create_future()
+    done: asyncio.Future[Result] = loop.create_future()
 
     def work() -> None:
-        error: BaseException | None = None
         try:
-            call()
-        except BaseException as raised:
-            error = raised
+            tell = partial(done.set_result, call())
+        except Exception as error:
+            tell = partial(done.set_exception, error)
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(tell, error)
+            loop.call_soon_threadsafe(lambda: None if done.done() else tell())
 
-    def tell(error: BaseException | None) -> None:
-        if done.cancelled():
-            return
-        if error is None:
-            done.set_result(None)
-        else:
-            done.set_exception(error)
-
-    Thread(target=work, name="isotone-end", daemon=True).start()
+    Thread(target=work, name="isotone-aside", daemon=True).start()
     return done

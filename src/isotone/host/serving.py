@@ -10,7 +10,7 @@ import asyncio
 import logging
 import signal
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from isotone.core.boundary import Join, Send
@@ -90,8 +90,9 @@ class ServerProcess:
         finally:
             for task in tasks:
                 task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
+            for failed in await asyncio.gather(*tasks, return_exceptions=True):
+                if isinstance(failed, Exception):
+                    log.error("replica %s: what watched it failed", self.server.name, exc_info=failed)
             await replicated.stop()
             await port.stop()
 
