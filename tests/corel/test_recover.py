@@ -146,14 +146,14 @@ def test_two_sides_that_were_both_forced_do_not_mix() -> None:
     assert "b" not in cluster["a"].replica.session.servers
 
 
-def test_somebody_must_have_caught_up() -> None:
-    """A learner that is still catching up does not know the order, and would wait for ever."""
+def test_every_survivor_has_caught_up() -> None:
+    """A learner that is still catching up does not know the order, and may have some of it that no other has."""
     cluster = joined("a", "b", "c", snapshots=True)
     cluster.append("a", b"1")
     cluster.settle()
     learner = ledger_of(cluster, "a")
     learner.ready = False
-    with pytest.raises(LocalProtocolError, match="no survivor had caught up"):
+    with pytest.raises(LocalProtocolError, match="x had not caught up"):
         forced_record({"x": learner}, ("x",))
 
 
@@ -365,3 +365,49 @@ def test_who_was_removed_never_comes_back_by_force() -> None:
         assess(ledgers, ("b", "c"))
     force(cluster, "a")
     assert cluster["a"].replica.ledger.queue.configuration.retired == ("b", "c")
+
+
+def test_survivors_go_on_when_all_of_them_have_met() -> None:
+    """Two of three would be a quorum, but only the third has what a client was told: they wait for it, once."""
+    cluster = joined("a", "b", "c", "d", "e", quorum=Monarch("c"), snapshots=True)
+    cluster.view("a", "b")
+    cluster.view("c")
+    cluster.run()
+    cluster.append("c", b"told")
+    cluster.run()
+    assert cluster["c"].green == [b"told"]
+    ledgers = {name: ledger_of(cluster, name) for name in "abc"}
+    record = forced_record(ledgers, ("a", "b", "c"), Majority(("a", "b", "c")))
+    for name in "abc":
+        cluster[name].log.append(record)
+        cluster.restart(name)
+    cluster.view("a", "b")
+    cluster.settle()
+    assert not cluster["a"].replica.flow.is_primary
+    assert "all of a, b, c" in why_no_primary(cluster["a"].replica) and "waits for c" in why_no_primary(
+        cluster["a"].replica
+    )
+    cluster.view("a", "b", "c")
+    cluster.settle()
+    assert cluster["a"].green == [b"told"]
+    cluster.view("a", "b")
+    cluster.settle()
+    assert cluster["a"].replica.flow.is_primary and not cluster.report().violations
+
+
+def test_a_forced_primary_has_a_number_of_its_own() -> None:
+    """c adopted primary 2 of a and b, and never attempted one of that number: its own must not be called so."""
+    cluster = joined("a", "b", "c", "d", snapshots=True, quorum=Monarch("a"))
+    cluster.view("a", "b")
+    cluster.run("a", "b")
+    cluster.append("a", b"1")
+    cluster.settle()
+    cluster.view("b", "c")
+    cluster.run("b", "c")  # no quorum: c learns of primary 2 by b, and neither attempts one
+    ledger = ledger_of(cluster, "c")
+    assert (ledger.committed, ledger.attempted) == (2, 1)
+    force(cluster, "c")
+    cluster.view("c")
+    cluster.settle()
+    assert cluster["c"].replica.flow.is_primary and cluster["c"].replica.ledger.committed > 2
+    assert not cluster.report().violations

@@ -103,10 +103,12 @@ def _why_learning(replica: Replica) -> str:
 
 
 def _needed(replica: Replica) -> str:
+    history = replica.ledger.history
+    if history.forced:
+        return f"all of {', '.join(history.last.servers)}, once, since an operator forced them to go on alone"
     rule = decode_rule(replica.ledger.queue.configuration.rule)
     if not is_dynamic(rule):
         return rule.describe()
-    history = replica.ledger.history
     primaries = [f"primary {each.number} ({', '.join(each.servers)})" for each in (history.last, *history.pending)]
     return f"{rule.describe()}; counted against {' and '.join(primaries)}"
 

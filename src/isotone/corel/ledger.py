@@ -72,6 +72,12 @@ class Ledger:
         return max(self.committed, self.context)
 
     @property
+    def last_number(self) -> int:
+        """The highest of all primaries that it knows of, established or not."""
+        known = [each.number for each in (self.history.last, *self.history.pending)]
+        return max(self.attempted, self.known_context, *known)
+
+    @property
     def level(self) -> Level:
         """The last primary, and the last order proposal applied after it, of which it has what was green before."""
         return max((self.committed, self.applied), (self.context, self.context_applied))
@@ -140,9 +146,10 @@ class Ledger:
             case r.CaughtUp(context, history, applied):
                 self.history, self.ready = history, True
                 self._learn(context, applied)
-            case r.Forced(fence, configuration):
+            case r.Forced(fence, configuration, number):
                 self.fence, self.forced, self.queue.configuration = fence, configuration, configuration
-                self.history = History(Primary(self.history.last.number, configuration.servers))
+                self.history = History(Primary(number, configuration.servers), (), True)
+                self.attempted = max(self.attempted, number)
                 self.arriving = None  # perhaps a state of the other side
             case r.Proposed(proposal):
                 self.proposal = proposal

@@ -35,6 +35,7 @@ class History(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unk
 
     last: Primary
     pending: tuple[Primary, ...] = ()
+    forced: bool = False  # the last one is no primary: an operator chose these servers, and they never met since
 
     def committed(self, primary: Primary) -> History:
         """Committed, perhaps established by others."""
@@ -43,7 +44,7 @@ class History(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unk
     def among(self, servers: Servers) -> History:
         """The same, of these servers only: who was removed, or never had a vote, is not asked [growth]."""
         parts = [Primary(each.number, tuple(s for s in each.servers if s in servers)) for each in self._all()]
-        return History(parts[0], tuple(parts[1:]))
+        return History(parts[0], tuple(parts[1:]), self.forced)
 
     def _all(self) -> tuple[Primary, ...]:
         return (self.last, *self.pending)
@@ -57,9 +58,10 @@ class History(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unk
 
 def merged(histories: list[History]) -> History:
     """What servers that meet know together [COReL 7.2.2]."""
-    last = max((history.last for history in histories), key=lambda primary: primary.number)
+    first = max(histories, key=lambda history: history.last.number)
+    last = first.last
     pending = {each.number: each for history in histories for each in history.pending if each.number > last.number}
-    return History(last, tuple(pending[number] for number in sorted(pending)))
+    return History(last, tuple(pending[number] for number in sorted(pending)), first.forced and not pending)
 
 
 class Quorum(Protocol):

@@ -135,6 +135,7 @@ class Forced(Stored, frozen=True, tag=18):
 
     fence: Natural
     configuration: Configuration
+    number: Natural = 0  # none of them knew of a primary with a higher one
 
 
 class Proposed(Stored, frozen=True, tag=19):

@@ -17,7 +17,7 @@ from isotone.corel import records as r
 from isotone.corel.configuration import Configuration, carried, decode_rule, encode_rule
 from isotone.corel.ledger import Ledger
 from isotone.corel.message import Message
-from isotone.corel.quorum import Majority, Primary, Rule, check_quorum, merged
+from isotone.corel.quorum import History, Majority, Primary, Rule, check_quorum, merged
 
 GREEN, YELLOW, RED = "green", "yellow", "red"
 
@@ -113,14 +113,15 @@ def forced_record(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...], rul
     if lacking(ledgers, survivors):
         first = max((ledgers[server] for server in survivors), key=lambda ledger: ledger.fence)
         assert first.forced is not None
-        return r.encode_record(r.Forced(first.fence, first.forced))
+        return r.encode_record(r.Forced(first.fence, first.forced, first.history.last.number))
     servers = tuple(sorted(survivors))
     following = rule or forced_rule(ledgers, survivors)
     check_quorum(following, servers)
     gone = _gone(ledgers.values(), servers)
     configuration = Configuration(_last(ledgers).number + 1, servers, encode_rule(following), gone)
     fence = max(ledger.fence for ledger in ledgers.values()) + 1
-    return r.encode_record(r.Forced(fence, configuration))
+    number = max(ledgers[server].last_number for server in survivors)
+    return r.encode_record(r.Forced(fence, configuration, number))
 
 
 def begin_anew(ledger: Ledger, servers: Iterable[str], rule: Rule, fence: int) -> None:
@@ -128,7 +129,8 @@ def begin_anew(ledger: Ledger, servers: Iterable[str], rule: Rule, fence: int) -
     names = tuple(sorted(servers))
     _check_retired([ledger], names)
     number, retired = ledger.queue.configuration.number + 1, _gone([ledger], names)
-    ledger.apply(r.Forced(fence, Configuration(number, names, encode_rule(rule), retired)))
+    ledger.apply(r.Forced(fence, Configuration(number, names, encode_rule(rule), retired), ledger.last_number))
+    ledger.history = History(ledger.history.last)  # all have the same: they need not meet first
 
 
 def lacking(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...]) -> tuple[str, ...]:
@@ -147,10 +149,15 @@ def _carried(last: Configuration, servers: tuple[str, ...]) -> Rule:
 def _check(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...]) -> None:
     if not survivors or not set(survivors) <= ledgers.keys():
         raise LocalProtocolError("every survivor has a disk that can be read, and there is at least one")
-    if not any(ledgers[server].ready for server in survivors):
-        raise LocalProtocolError("no survivor had caught up with the others: none of them knows the order")
+    learning = sorted(server for server in survivors if not ledgers[server].ready)
+    if learning:
+        names = ", ".join(learning)
+        raise LocalProtocolError(
+            f"{names} had not caught up with the others, and cannot go on: name the other survivors"
+        )
     behind = lacking(ledgers, survivors)
-    forced = {ledgers[server].queue.configuration.servers for server in survivors if server not in behind}
+    begun = [ledgers[server] for server in survivors if server not in behind]
+    forced = {ledger.queue.configuration.servers for ledger in begun if ledger.history.forced}
     if behind and forced != {tuple(sorted(survivors))}:
         raise LocalProtocolError("not all survivors know of the last primary that was forced")
     _check_retired(ledgers.values(), survivors)

@@ -99,7 +99,8 @@ def _rarer(ledger: Ledger, others: Others, length: int) -> Iterator[r.Record]:
     forcings = list(dict.fromkeys([*others.forcings, *forcings_in(others.later)]))
     primaries = list(dict.fromkeys([*others.primaries, *primaries_in(others.later)]))
     yield from checkpoint_of(ledger)
-    yield from (r.Forced(*forcing) for forcing in forcings)
+    for number in (0, *range(ledger.last_number, ledger.last_number + NUMBERS_MAX)):
+        yield from (r.Forced(*forcing, number) for forcing in forcings)
     yield from (r.Lived(ledger.life + ahead) for ahead in range(2, NUMBERS_MAX))
     yield from (r.Greened(line) for line in range(queue.yellow + 1, queue.end + 1))
     for primary in (ledger.history.last, *primaries):
