@@ -6,9 +6,10 @@ import msgspec
 import pytest
 
 from isotone.core.contract import TimerFired
+from isotone.corel.configuration import decode_rule
 from isotone.corel.events import DiskRoom, ReconfigurationWanted, SnapshotOffered, Standing
 from isotone.corel.explain import why_no_primary
-from isotone.corel.quorum import DynamicVoting, Majority, Monarch, Rule, Weighted
+from isotone.corel.quorum import AllOf, AnyOf, DynamicVoting, Majority, Monarch, Rule, Weighted
 from isotone.corel.snapshot import Snapshot, digest_of
 from tests.corel.cluster import Cluster, joined
 
@@ -96,8 +97,8 @@ def test_of_two_at_once_the_first_in_the_order_takes_effect() -> None:
         (ReconfigurationWanted(0, 1, add="y"), "y is not here"),
         (ReconfigurationWanted(0, 1, add="a"), "is or was a server"),
         (ReconfigurationWanted(0, 1, remove="q"), "q is no server"),
-        (ReconfigurationWanted(0, 1), "one server is added or removed"),
-        (ReconfigurationWanted(0, 1, add="x", rule=Monarch("q")), "not even all servers"),
+        (ReconfigurationWanted(0, 1, add="x", remove="a"), "one server is added or removed"),
+        (ReconfigurationWanted(0, 1, add="x", rule=Monarch("q")), "the rule needs q"),
     ],
 )
 def test_what_is_refused(wanted: ReconfigurationWanted, reason: str) -> None:
@@ -472,3 +473,87 @@ def test_who_has_learned_of_a_later_primary_does_not_catch_up_with_an_earlier_on
     for _ in range(4):
         cluster.settle()
     assert cluster["x"].replica.flow.is_primary and len(cluster["x"].green) == 90 and not cluster.report().violations
+
+
+# --- the rule alone ---------------------------------------------------------------------------------------------------
+
+
+def change(cluster: Cluster, at: str, rule: Rule | None = None, **votes: int) -> str:
+    cluster.tell(at, ReconfigurationWanted(0, 1, rule=rule, votes=tuple(votes.items())))
+    cluster.run()
+    return cluster[at].answers[-1]
+
+
+def test_the_rule_changes_and_the_servers_stay() -> None:
+    cluster = joined("a", "b", "c")
+    assert change(cluster, "b", Monarch("c")) == "accepted"
+    assert [cluster[name].configurations for name in "abc"] == [[("a", "b", "c")]] * 3
+    cluster.view("a", "b")
+    cluster.view("c")
+    cluster.run()
+    assert primaries(cluster) == "c"
+    assert "c must be present" in why_no_primary(cluster["a"].replica)
+    cluster.append("c", b"alone")
+    cluster.run()
+    assert cluster["c"].green == [b"alone"]
+    cluster.view("a", "b", "c")
+    cluster.settle()
+    assert cluster["a"].green == [b"alone"] and not cluster.report(stable=True).violations
+
+
+def test_votes_change_and_what_is_not_named_keeps_its_own() -> None:
+    cluster = joined("a", "b", "c", quorum=Weighted({"a": 1, "b": 1, "c": 1}))
+    assert change(cluster, "a", a=3) == "accepted"
+    assert decode_rule(cluster["b"].replica.ledger.queue.configuration.rule) == Weighted({"a": 3, "b": 1, "c": 1})
+    cluster.view("b", "c")
+    cluster.run()
+    assert "a" in primaries(cluster) and not cluster["b"].replica.flow.is_primary
+    cluster.view("a")
+    cluster.run()
+    assert primaries(cluster) == "a" and not cluster.report().violations
+
+
+def test_a_rule_is_filled_with_the_servers_that_there_are() -> None:
+    cluster = joined("a", "b", "c", quorum=Monarch("a"))
+    assert change(cluster, "a", Majority(())) == "accepted"
+    assert decode_rule(cluster["a"].replica.ledger.queue.configuration.rule) == Majority(("a", "b", "c"))
+    assert change(cluster, "a", Weighted({}), c=2) == "accepted"
+    assert decode_rule(cluster["a"].replica.ledger.queue.configuration.rule) == Weighted({"a": 1, "b": 1, "c": 2})
+
+
+def test_a_change_of_the_rule_that_makes_no_sense_is_refused_with_the_reason() -> None:
+    cluster = joined("a", "b", "c")
+    two = AnyOf((Monarch("a"), Majority(())))
+    assert "both a and b, c would be quorums" in change(cluster, "a", two)
+    assert "nothing changes" in change(cluster, "a")
+    assert "nothing changes" in change(cluster, "a", Majority(()))
+    assert "at most 2048 bytes" in change(cluster, "a", AllOf((Majority(()),) * 100))
+    assert "the rule needs x" in change(cluster, "a", Monarch("x"))
+    assert "x is no server" in change(cluster, "a", Weighted({}), x=3)
+    assert "not even all servers together" in change(cluster, "a", Weighted({}), a=0, b=0, c=0)
+    cluster.view("a", "b")
+    cluster.run()
+    assert "would be no quorum of the new set" in change(cluster, "a", Monarch("c"))
+    assert not any(cluster[name].configurations for name in "abc")
+
+
+@pytest.mark.parametrize("seen", range(12))
+def test_while_a_new_rule_is_known_and_not_green_both_must_hold(seen: int) -> None:
+    """From a majority to a monarch: wherever the view breaks, there are never two primary components."""
+    cluster = joined("a", "b", "c")
+    cluster.tell("a", ReconfigurationWanted(0, 1, rule=Monarch("c")))
+    for place in range(seen):
+        for name in ("c", "a", "b")[place % 3 :]:
+            if cluster.waiting(name):
+                cluster.step(name)
+    known = [name for name in "ab" if any(cluster[name].replica.ledger.queue.coming())]
+    green = [name for name in "ab" if cluster[name].configurations]
+    cluster.view("a", "b")
+    cluster.view("c")
+    cluster.run()
+    if known or green:
+        assert not {"a", "b"} & set(primaries(cluster)), "c is not there, and they know that it must be"
+    assert set(primaries(cluster)) in ({"a", "b"}, {"c"}, set())
+    cluster.view("a", "b", "c")
+    cluster.settle()
+    assert set(primaries(cluster)) == {"a", "b", "c"} and not cluster.report(stable=True).violations

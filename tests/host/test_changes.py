@@ -42,3 +42,18 @@ def test_what_is_refused_and_what_nobody_knows() -> None:
         changes.on_answered(ReconfigurationAnswered(7, True, ""))  # of nobody
 
     asyncio.run(main())
+
+
+def test_a_change_of_the_rule_is_known_by_the_rule() -> None:
+    async def main() -> None:
+        changes = Changes()
+        first, mine = changes.begin(add="", remove="")
+        second, other = changes.begin(add="", remove="")
+        changes.on_answered(ReconfigurationAnswered(first, True, "", b"one"))
+        changes.on_answered(ReconfigurationAnswered(second, True, "", b"two"))
+        changes.on_changed(ConfigurationChanged(1, ("a", "b"), "in words", b"one"))
+        await mine
+        with pytest.raises(Refused, match="another change came first"):
+            await other
+
+    asyncio.run(main())

@@ -87,6 +87,11 @@ def test_a_server_is_added_when_it_has_caught_up_and_another_one_removed(tmp_pat
             assert isotone("replica", "remove", "a", cluster.settings).code == 0
             await cluster.until_status("b", lambda status: status["servers"] == ["b", "c", "d"])
             assert await write(cluster, 1, "d") == 31
+            disjoint = ("--rule", "monarch:b", "--rule", "majority", "--combine", "any")
+            refused = isotone("replica", "rule", cluster.settings, *disjoint)
+            assert refused.code == 1 and "both b and c, d would be quorums" in refused.out
+            assert isotone("replica", "rule", cluster.settings, "--rule", "votes", "--votes", "b=3").code == 0
+            await cluster.until_status("d", lambda status: status["quorum"] == "more than half of 5 votes")
             assert await cluster.records("d") == await cluster.records("b")
 
     run(main())

@@ -16,6 +16,7 @@ LAZY = {
     "recover": "isotone.cli.replica_recover:recover_command",
     "remove": "isotone.cli.replica_servers:remove_command",
     "restore": "isotone.cli.replica_copies:restore_command",
+    "rule": "isotone.cli.replica_rule:rule_command",
     "scrub": "isotone.cli.replica_scrub:scrub_command",
     "status": "isotone.cli.replica_status:status_command",
 }

@@ -47,26 +47,32 @@ def remove_command(*, server: str, as_json: bool, **asked: Any) -> int:
     return _change(as_json, remove=server, **asked)
 
 
-def _change(
+def _change(as_json: bool, *, add: str = "", remove: str = "", **asked: Any) -> int:
+    done = f"{add} votes now" if add else f"{remove} is out"
+    return ask_for_change(as_json, {"add": add, "remove": remove}, done, add=add, remove=remove, **asked)
+
+
+def ask_for_change(
     as_json: bool,
+    told: dict[str, Any],
+    done: str,
     *,
     file: Path | None,
     name: str,
     addresses: tuple[str, ...],
     credential_file: Path | None,
-    add: str = "",
-    remove: str = "",
+    **change: Any,
 ) -> int:
-    """Ask one after another until one says what came of it."""
+    """Ask one after another until one says what came of it; ``told`` describes the change, ``done`` its success."""
     refused = ""
     silent: list[str] = []
     for each, address in places(file, name, addresses).items():
-        if each == add:
+        if each == change.get("add"):
             continue  # it has no say in it yet
-        question = lambda log: log.reconfigure(add=add, remove=remove, within_s=WITHIN_S)  # noqa: E731
+        question = lambda log: log.reconfigure(**change, within_s=WITHIN_S)  # noqa: E731
         (answer,) = ask_all({each: address}, credential_file, question).values()
         if answer is None:
-            return _told(as_json, add, remove, "")
+            return _told(as_json, told, done, "")
         assert isinstance(answer, IsotoneError)
         if isinstance(answer, MachineError):
             silent.append(str(answer))
@@ -76,12 +82,12 @@ def _change(
                 break
     if not refused:
         raise MachineError("; ".join(silent) or "there is nobody to ask")
-    return _told(as_json, add, remove, refused)
+    return _told(as_json, told, done, refused)
 
 
-def _told(as_json: bool, add: str, remove: str, refused: str) -> int:
+def _told(as_json: bool, told: dict[str, Any], done: str, refused: str) -> int:
     if as_json:
-        print_json({"add": add, "remove": remove, "done": not refused, "reason": refused})
+        print_json({**told, "done": not refused, "reason": refused})
     else:
-        print_text(refused or (f"{add} votes now" if add else f"{remove} is out"))
+        print_text(refused or done)
     return EXIT_VIOLATION if refused else 0

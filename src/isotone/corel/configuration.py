@@ -28,6 +28,7 @@ from isotone.corel.quorum import (
     check_quorum,
 )
 
+RULE_BYTES_MAX = 2_048
 _ENCODER = msgspec.msgpack.Encoder(order="sorted")
 _DECODER: msgspec.msgpack.Decoder[Rule] = msgspec.msgpack.Decoder(Rule)
 
@@ -82,8 +83,10 @@ def changed(
     rule: Rule | None = None,
     votes: dict[str, int] | None = None,
 ) -> Configuration:
-    """The next configuration: one server more or one less, with this rule or the present one carried over."""
-    if bool(add) == bool(remove):
+    """The next configuration: one server more, one less or the same ones; with this rule or the present one, carried
+    over, and these votes.
+    """
+    if add and remove:
         raise LocalProtocolError("one server is added or removed at a time")
     if add in now.servers or add in now.retired:
         raise LocalProtocolError(f"{add} is or was a server; one that comes anew has a new name")
@@ -92,8 +95,13 @@ def changed(
     servers = tuple(sorted({*now.servers, add} - {remove, ""}))
     if not servers:
         raise LocalProtocolError("the last server cannot be removed")
-    following = rule or carried(decode_rule(now.rule), servers, votes or {})
+    _check_votes(votes or {}, servers)
+    following = carried(rule or decode_rule(now.rule), servers, votes or {})
     check_quorum(following, servers)
+    if len(encode_rule(following)) > RULE_BYTES_MAX:
+        raise LocalProtocolError(f"a rule has at most {RULE_BYTES_MAX} bytes")
+    if servers == now.servers and encode_rule(following) == now.rule:
+        raise LocalProtocolError(f"nothing changes: the rule is {following.describe()}")
     retired = (*now.retired, remove) if remove else now.retired
     return Configuration(now.number + 1, servers, encode_rule(following), retired)
 
@@ -116,6 +124,12 @@ def carried(rule: Rule, servers: tuple[str, ...], votes: dict[str, int]) -> Rule
     return rule
 
 
+def _check_votes(votes: dict[str, int], servers: tuple[str, ...]) -> None:
+    strangers = sorted(votes.keys() - set(servers))
+    if strangers:
+        raise LocalProtocolError(f"{', '.join(strangers)} is no server; these are: {', '.join(servers)}")
+
+
 def _demand(server: str, servers: tuple[str, ...]) -> None:
     if server not in servers:
-        raise LocalProtocolError(f"the rule needs {server}: to remove it, say another rule")
+        raise LocalProtocolError(f"the rule needs {server}, which is none of {', '.join(servers)}: say another rule")

@@ -76,7 +76,7 @@ class InstallSnapshot(Action, frozen=True, gc=False):
 
 
 class ReconfigurationWanted(Event, frozen=True, gc=False):
-    """One server shall be added or removed; ``rule``: another quorum rule than the present one, carried over."""
+    """One server shall be added or removed, or none; ``rule``: another rule than the present one, carried over."""
 
     request: int
     add: str = ""
@@ -86,11 +86,12 @@ class ReconfigurationWanted(Event, frozen=True, gc=False):
 
 
 class ReconfigurationAnswered(Action, frozen=True, gc=False):
-    """It is being ordered, or why it is not."""
+    """It is being ordered, with this rule, or why it is not."""
 
     request: int
     accepted: bool
     reason: str
+    encoded_rule: bytes = b""
 
 
 class ConfigurationChanged(Action, frozen=True, gc=False):
@@ -99,6 +100,7 @@ class ConfigurationChanged(Action, frozen=True, gc=False):
     number: int
     servers: tuple[str, ...]
     rule: str
+    encoded_rule: bytes = b""
 
 
 class DiskRoom(Event, frozen=True, gc=False):

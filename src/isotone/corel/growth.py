@@ -35,7 +35,8 @@ class Growth:
             following = self._following(event)
         except LocalProtocolError as error:
             return [ReconfigurationAnswered(event.request, False, str(error))]
-        return [ReconfigurationAnswered(event.request, True, ""), *self.flow.reconfigure(following)]
+        accepted = ReconfigurationAnswered(event.request, True, "", following.rule)
+        return [accepted, *self.flow.reconfigure(following)]
 
     def _following(self, event: ReconfigurationWanted) -> Configuration:
         queue, flow = self.ledger.queue, self.flow

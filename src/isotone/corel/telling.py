@@ -97,7 +97,8 @@ def reconfigured(server: str, ledger: Ledger) -> list[Action]:
     actions: list[Action] = []
     for place, configuration in ledger.queue.taken:
         entry = trace.Reconfigured(server, place, configuration.number, configuration.servers)
-        told = ConfigurationChanged(configuration.number, configuration.servers, configuration.describe())
+        rule = configuration.rule
+        told = ConfigurationChanged(configuration.number, configuration.servers, configuration.describe(), rule)
         actions += [Record(entry), told]
     ledger.queue.taken.clear()
     return actions

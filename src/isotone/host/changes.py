@@ -1,4 +1,4 @@
-"""Changes of the servers under way: asked for, accepted or refused, and green."""
+"""Changes of the servers and their rule under way: asked for, accepted or refused, and green."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ class _Change:
     remove: str
     done: asyncio.Future[None]
     accepted: bool = False  # it is being ordered
+    encoded_rule: bytes = b""  # with this rule
 
 
 class Changes:
@@ -40,16 +41,17 @@ class Changes:
         change = self._open.get(action.request)
         if change is None or change.done.done():
             return
-        change.accepted = action.accepted
+        change.accepted, change.encoded_rule = action.accepted, action.encoded_rule
         if not action.accepted:
             change.done.set_exception(Refused(action.reason))
 
     def on_changed(self, action: ConfigurationChanged) -> None:
-        """These servers vote now. Of changes that were accepted at once the first takes effect, and no other."""
+        """They vote now, by this rule. Of changes that were accepted at once the first takes effect, and no other."""
         for change in self._open.values():
             if not change.accepted or change.done.done():
                 continue
-            if (not change.add or change.add in action.servers) and change.remove not in action.servers:
+            is_there = (not change.add or change.add in action.servers) and change.remove not in action.servers
+            if is_there and change.encoded_rule == action.encoded_rule:
                 change.done.set_result(None)
             else:
                 change.done.set_exception(Refused("another change came first; ask again"))

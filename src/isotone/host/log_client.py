@@ -8,7 +8,7 @@ Reading and following go on elsewhere, at the same position.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -16,9 +16,9 @@ import msgspec
 
 from isotone.core.errors import IsotoneError, LocalProtocolError, MachineError
 from isotone.core.ordered_log import LogEntry, Snapshot
-from isotone.corel.configuration import Configuration
+from isotone.corel.configuration import Configuration, encode_rule
 from isotone.corel.message import Message
-from isotone.corel.quorum import Primary
+from isotone.corel.quorum import Primary, Rule
 from isotone.host import log_wire as wire
 from isotone.host.answers import Maybe
 from isotone.host.log_stream import Stream
@@ -183,10 +183,21 @@ class RemoteLog:
         """Hand in a snapshot."""
         await (await self._connected()).offer(snapshot)
 
-    async def reconfigure(self, *, add: str = "", remove: str = "", within_s: float = 30.0) -> None:
-        """Add a server that has caught up, or remove one; `Refused` with the reason, `Maybe` when it is not green."""
+    async def reconfigure(
+        self,
+        *,
+        add: str = "",
+        remove: str = "",
+        rule: Rule | None = None,
+        votes: Mapping[str, int] | None = None,
+        within_s: float = 30.0,
+    ) -> None:
+        """Add a server that has caught up, or remove one, or change the quorum rule or the votes; `Refused` with the
+        reason, `Maybe` when it is not green.
+        """
         stream = await self._connected()
-        await stream.ask(lambda request: wire.Reconfigure(request, add, remove, int(within_s * MS)))
+        encoded, given = encode_rule(rule) if rule is not None else b"", tuple((votes or {}).items())
+        await stream.ask(lambda request: wire.Reconfigure(request, add, remove, int(within_s * MS), encoded, given))
 
     async def status(self) -> dict[str, Any]:
         """How the server stands: a `ReplicaStatus`."""

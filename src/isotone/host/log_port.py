@@ -14,6 +14,7 @@ from typing import cast
 
 from isotone.core.errors import IsotoneError, MachineError, RemoteProtocolError
 from isotone.core.ordered_log import Snapshot
+from isotone.corel.configuration import decode_rule
 from isotone.host import log_wire as wire
 from isotone.host.answers import Maybe, Refused
 from isotone.host.log_questions import answer
@@ -261,18 +262,24 @@ class Connection(asyncio.Protocol):
             case wire.WaitFor(position=position, within_ms=within_ms):
                 await replica.wait_for(position, within_s=within_ms / MS if within_ms else None)
                 self._send(wire.Told(request, position))
-            case wire.Reconfigure(add=add, remove=remove, within_ms=within_ms):
-                self._check_change()
-                await replica.reconfigure(add=add, remove=remove, within_s=within_ms / MS if within_ms else None)
+            case wire.Reconfigure():
+                await self._change(frame)
                 self._send(wire.Told(request, True))
             case wire.Question(what=what, argument=argument):
                 self._send(wire.Told(request, await answer(replica, what, argument)))
 
-    def _check_change(self) -> None:
-        """Judged anew each time: what it may do may have changed."""
+    async def _change(self, wanted: wire.Reconfigure) -> None:
+        """Judged anew each time: what the client may do may have changed."""
         assert self._hello is not None
         if reason := self._port.judge_change(self._hello.name, self._hello.credential, self._peer()):
             raise Refused(reason)
+        await self._log.reconfigure(
+            add=wanted.add,
+            remove=wanted.remove,
+            rule=decode_rule(wanted.rule) if wanted.rule else None,
+            votes=dict(wanted.votes),
+            within_s=wanted.within_ms / MS if wanted.within_ms else None,
+        )
 
     def _read(self, request: int, first: int, last: int) -> None:
         """As much as one frame may hold; who asks goes on behind it."""

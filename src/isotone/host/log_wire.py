@@ -15,7 +15,7 @@ import msgspec
 from isotone.core.errors import RemoteProtocolError
 
 VERSION = 2
-"""2: snapshots go in pieces."""
+"""2: snapshots go in pieces; the rule and votes can be changed."""
 FRAME_BYTES_MAX = 32 * 1024 * 1024
 PIECE_BYTES_MAX = 1024 * 1024
 """So much of a snapshot stands in one frame."""
@@ -95,12 +95,14 @@ class OfferSnapshot(Said, frozen=True, tag=8):
 
 
 class Reconfigure(Said, frozen=True, tag=10):
-    """Add a server that has caught up, or remove one."""
+    """Add a server that has caught up, or remove one, or change the rule (encoded; empty: the present one) or votes."""
 
     request: Natural
     add: str
     remove: str
     within_ms: Natural
+    rule: bytes = b""
+    votes: tuple[tuple[str, Natural], ...] = ()
 
 
 class Cancel(Said, frozen=True, tag=9):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +20,7 @@ from isotone.core.errors import IsotoneError, LocalProtocolError, MachineError
 from isotone.core.ordered_log import Snapshot
 from isotone.corel import events as corel
 from isotone.corel.explain import why_no_primary, why_not_green
+from isotone.corel.quorum import Rule
 from isotone.corel.replica import Replica
 from isotone.corel.settings import ReplicaSettings
 from isotone.daemon.node_settings import TraceSettings
@@ -219,13 +221,22 @@ class ReplicaLog(Levels):
 
     # --- servers ---------------------------------------------------------------------------------------------------
 
-    async def reconfigure(self, *, add: str = "", remove: str = "", within_s: float | None = None) -> None:
-        """Add a server that has caught up, or remove one; returns when that is green here. `Refused`, with the reason;
-        `Maybe` when it is not green in time.
+    async def reconfigure(
+        self,
+        *,
+        add: str = "",
+        remove: str = "",
+        rule: Rule | None = None,
+        votes: Mapping[str, int] | None = None,
+        within_s: float | None = None,
+    ) -> None:
+        """Add a server that has caught up, or remove one, or change the quorum rule or the votes; returns when that is
+        green here. `Refused`, with the reason; `Maybe` when it is not green in time.
         """
+        given = tuple(sorted((votes or {}).items()))
         request, done = self._changes.begin(add=add, remove=remove)
         try:
-            self.host.tell(corel.ReconfigurationWanted(self.host.now(), request, add, remove))
+            self.host.tell(corel.ReconfigurationWanted(self.host.now(), request, add, remove, rule, given))
             async with asyncio.timeout(within_s):
                 await done
         except TimeoutError:
@@ -290,7 +301,8 @@ class ReplicaLog(Levels):
         self.tell()
 
     def _on_configuration(self, action: corel.ConfigurationChanged) -> None:
-        log.info("replica %s: the servers are %s now", self.settings.server, ", ".join(action.servers))
+        servers = ", ".join(action.servers)
+        log.info("replica %s: the servers are %s now; a quorum: %s", self.settings.server, servers, action.rule)
         self._changes.on_changed(action)
         self.tell()
 
