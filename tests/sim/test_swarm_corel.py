@@ -9,6 +9,7 @@ from typing import get_args
 import pytest
 
 from isotone.corel.quorum import Rule
+from isotone.sim.corel_node import RuleStep
 from isotone.sim.corel_terms import Terms, draw_terms
 from isotone.sim.plan import Size, encode_plan
 from isotone.sim.registry import plan_from, system_named
@@ -122,3 +123,16 @@ def test_large_messages_and_many_servers_occur() -> None:
     sizes = {len(draw_plan(system, STANDARD, seed).topology.nodes) for seed in range(60)}
     assert {3, 9} <= sizes and min(sizes) == 3 and max(sizes) == 9
     assert run_plan(system, draw_plan(system, Setting("corel", "oracle", Size.SMALL, nodes="1"), 1)).violations == ()
+
+
+def test_rules_are_changed_while_the_servers_stay() -> None:
+    system = system_named("corel")
+    changed = 0
+    for seed in SEEDS_SMALL:
+        plan = draw_plan(system, SMALL, seed)
+        if any(isinstance(step, RuleStep) for step in plan.steps):
+            rows: list[Row] = []
+            play_plan(system, plan, rows.append)
+            found = {row.entry.number: row.entry.servers for row in rows if isinstance(row.entry, Reconfigured)}
+            changed += sum(found[number] == found.get(number - 1) for number in found)
+    assert changed >= 2

@@ -29,7 +29,7 @@ from isotone.corel.events import (
     StandingChanged,
 )
 from isotone.corel.message import Message
-from isotone.corel.quorum import Monarch
+from isotone.corel.quorum import DynamicVoting, Majority, Monarch, Rule, TieBreaker, Weighted
 from isotone.corel.replica import Replica
 from isotone.sim.evs_clients import ClientKilled, StepDue
 from isotone.sim.plan import Step
@@ -62,7 +62,33 @@ class ReconfigureStep(Step, frozen=True, tag="reconfigure"):
     monarch: bool = False  # the new rule asks for it alone
 
 
-def _wanted(at: int, step: ReconfigureStep) -> ReconfigurationWanted:
+class RuleStep(Step, frozen=True, tag="rule"):
+    """An operator asks the server at a node for another rule."""
+
+    rule: str
+    server: str  # the monarch, the tie-breaker, or the one with more votes
+
+
+def _other_rule(step: RuleStep) -> Rule:
+    """Without the servers: the replica puts them in."""
+    match step.rule:
+        case "monarch":
+            return Monarch(step.server)
+        case "tie-breaker":
+            return TieBreaker((), step.server)
+        case "votes":
+            return Weighted({step.server: 3})
+        case "dynamic":
+            return DynamicVoting(1)
+    return Majority(())
+
+
+RULE_KINDS = ("majority", "monarch", "tie-breaker", "votes", "dynamic")
+
+
+def _wanted(at: int, step: ReconfigureStep | RuleStep) -> ReconfigurationWanted:
+    if isinstance(step, RuleStep):
+        return ReconfigurationWanted(at, 0, rule=_other_rule(step))
     if not step.adds:
         return ReconfigurationWanted(at, 0, remove=step.server)
     rule = Monarch(step.server) if step.monarch else None
@@ -110,9 +136,9 @@ class CorelNode:
         match event:
             case StepDue(step=AppendStep(lengths=lengths)):
                 return [action for length in lengths for action in self._append(event.at, length)]
-            case StepDue(step=ReconfigureStep()) if not self.snapshot_every:
+            case StepDue(step=ReconfigureStep() | RuleStep()) if not self.snapshot_every:
                 return []  # who comes back after all was forgotten could not be helped
-            case StepDue(step=ReconfigureStep() as step):
+            case StepDue(step=ReconfigureStep() | RuleStep() as step):
                 return self._tell(_wanted(event.at, step))
             case ClientKilled():
                 return self._kill(event.at)

@@ -16,7 +16,7 @@ from isotone.corel.events import Standing
 from isotone.corel.explain import why_no_primary
 from isotone.corel.replica import Replica
 from isotone.sim.corel_ambush import Ambusher, Gossip, SlowGossip, Sniper
-from isotone.sim.corel_node import CorelNode, ReconfigureStep
+from isotone.sim.corel_node import CorelNode, ReconfigureStep, RuleStep
 from isotone.sim.corel_terms import draw_terms
 from isotone.sim.disk import DiskSettings
 from isotone.sim.evs_clients import ClientKilled, StepDue
@@ -118,6 +118,8 @@ class Servers(Observer):
         """Let the application append, or the operator ask; a node that is down has none."""
         if isinstance(step, ReconfigureStep):
             step = self._sensible(step)
+        elif isinstance(step, RuleStep):
+            step = self._where_it_counts(step)
         if self._world.is_up(step.node):
             self._world.tell(step.node, LABEL, StepDue(self._world.clock(step.node), step))
 
@@ -133,6 +135,16 @@ class Servers(Observer):
         server = step.server if step.server in wanted or not wanted else wanted[-1]
         monarch = step.monarch or self._draw.sniper  # then a new server alone is a quorum, at once
         return msgspec.structs.replace(step, node=node, server=server, monarch=monarch)
+
+    def _where_it_counts(self, step: RuleStep) -> RuleStep:
+        """An operator asks where there is a primary component, for a rule of servers that there are."""
+        up = [name for name in self._names if self._world.is_up(name) and self.replica(name).flow.is_primary]
+        if not up:
+            return step
+        node = step.node if step.node in up else up[0]
+        servers = self.replica(node).ledger.queue.configuration.servers
+        server = step.server if step.server in servers else servers[-1]
+        return msgspec.structs.replace(step, node=node, server=server)
 
     def missing(self) -> list[str]:
         """One primary component of all, every message green and white everywhere; learners caught up."""

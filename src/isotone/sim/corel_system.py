@@ -13,7 +13,7 @@ from typing import Any
 
 from isotone.core.choice import Choice
 from isotone.corel.settings import RECONNECT_US, SETTLE_US
-from isotone.sim.corel_node import AppendStep, ReconfigureStep
+from isotone.sim.corel_node import RULE_KINDS, AppendStep, ReconfigureStep, RuleStep
 from isotone.sim.corel_run import CorelFullRun, CorelRun
 from isotone.sim.corel_terms import GROUP
 from isotone.sim.evs_system import ORACLE
@@ -38,7 +38,7 @@ class CorelSystem:
 
     name = "corel"
     stacks: tuple[str, ...] = (ORACLE, FULL)
-    step_type: Any = AppendStep | ReconfigureStep
+    step_type: Any = AppendStep | ReconfigureStep | RuleStep
 
     def topology(self, choice: Choice, scale: Scale, nodes: int | None, stack: str) -> Topology:
         """3 to 9 servers; the one client of a node has the node's name."""
@@ -64,6 +64,7 @@ class CorelSystem:
         for name in topology.names:
             steps.append(_append(choice, end + choice.between(50 * MILLISECOND, 600 * MILLISECOND), name))
         steps += _reconfigurations(choice.derive("reconfigurations"), topology.names, marks, end, stack)
+        steps += _rules(choice.derive("rules"), topology.names, marks, end)
         return tuple(sorted(steps, key=lambda step: step.at))
 
     def faults(self, stack: str) -> tuple[str, ...]:
@@ -112,6 +113,18 @@ def _reconfigurations(choice: Choice, names: tuple[str, ...], marks: list[int], 
             at=at, node=choice.pick(names), server=choice.pick(names), adds=adds, votes=votes, monarch=monarch
         )
         steps.append(step)
+    return steps
+
+
+def _rules(choice: Choice, names: tuple[str, ...], marks: list[int], end: int) -> list[Step]:
+    """In some runs the operator also asks for other rules, often close to a fault."""
+    steps: list[Step] = []
+    for _ in range(choice.pick((0, 0, 0, 6))):
+        at = choice.between(end // 20, end + 400 * MILLISECOND)
+        if choice.chance(0.5):
+            at = max(0, choice.pick(marks) + choice.between(-60 * MILLISECOND, 60 * MILLISECOND))
+        rule, server = choice.pick(RULE_KINDS), choice.pick(names)
+        steps.append(RuleStep(at=at, node=choice.pick(names), rule=rule, server=server))
     return steps
 
 
