@@ -10,7 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from isotone.core.errors import InputError, MachineError
 from isotone.pipeline import tables
-from isotone.pipeline.tables import manifests, read_notes, read_table, sweep, write_runs, writing
+from isotone.pipeline.gold import verdict_rows
+from isotone.pipeline.report.page import write_report
+from isotone.pipeline.tables import manifests, read_notes, read_table, reading, sweep, write_runs, writing
 
 
 def _rows(spark: SparkSession, *pairs: tuple[str, int]) -> DataFrame:
@@ -102,13 +104,26 @@ def test_a_run_whose_rows_were_removed_is_not_there(tmp_path: Path) -> None:
 
 def test_one_process_writes_at_a_time(tmp_path: Path) -> None:
     out = tmp_path / "some" / "out"
-    with writing(out), pytest.raises(MachineError, match="another process writes there"), writing(out):
+    with writing(out), pytest.raises(MachineError, match="another process reads or writes there"), writing(out):
         raise AssertionError
     with writing(out):
         pass
     (tmp_path / "file").write_text("")
     with pytest.raises(MachineError, match="Not a directory"), writing(tmp_path / "file" / "out"):
         raise AssertionError
+
+
+def test_nobody_writes_while_somebody_reads(spark: SparkSession, tmp_path: Path) -> None:
+    """What a report is made of must not be swept away beneath it, and is not read while it is replaced."""
+    refused = pytest.raises(MachineError, match="another process reads or writes there")
+    with reading(tmp_path), reading(tmp_path), refused, writing(tmp_path):
+        raise AssertionError
+    with writing(tmp_path):
+        for read in (lambda: verdict_rows(spark, tmp_path), lambda: write_report(spark, tmp_path, tmp_path / "page")):
+            with pytest.raises(MachineError, match="another process writes there"):
+                read()
+    with reading(tmp_path / "not there"):
+        assert not (tmp_path / "not there").exists()
 
 
 def test_no_runs_and_newer_formats_are_named(spark: SparkSession, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pyspark.sql import Column, SparkSession
 
 from isotone.pipeline.failures import failures_named
 from isotone.pipeline.stages import METRICS, TIMELINE, VERDICTS
-from isotone.pipeline.tables import manifests, read_table
+from isotone.pipeline.tables import manifests, read_table, reading
 
 Rows = list[dict[str, Any]]
 
@@ -41,12 +41,13 @@ def timeline_rows(
 def _rows(
     spark: SparkSession, table: Path, *order: str, runs: Sequence[str] | None = None, where: Column | None = None
 ) -> Rows:
-    known = manifests(table)
-    wanted = [run for run in (known if runs is None else runs) if run in known]
-    if not wanted:
-        return []
-    rows = read_table(spark, table, wanted)
-    found = [row.asDict(recursive=True) for row in (rows if where is None else rows.where(where)).collect()]
+    with reading(table.parent):
+        known = manifests(table)
+        wanted = [run for run in (known if runs is None else runs) if run in known]
+        if not wanted:
+            return []
+        rows = read_table(spark, table, wanted)
+        found = [row.asDict(recursive=True) for row in (rows if where is None else rows.where(where)).collect()]
     return sorted(found, key=lambda row: tuple(_sortable(row[name]) for name in order))
 
 

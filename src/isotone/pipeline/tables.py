@@ -3,7 +3,8 @@
 A run's rows are written aside and then named by a *manifest*, one small file per run that is replaced by a rename. Who
 reads goes by the manifests alone, so a job that is killed leaves nothing that a reader takes for a table, and a run
 that is written again replaces what was there. The directory is of a local or shared file system with atomic renames.
-One process writes at a time: it sweeps away what no manifest names, and so would what another is about to name.
+One process writes at a time, and none while others read: it sweeps away what no manifest names any more, be it what
+another is about to name or what a reader still reads.
 
 Implements: [DESIGN 5]. Deviations: none.
 """
@@ -17,7 +18,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import reduce
 from pathlib import Path
 from types import MappingProxyType
@@ -63,22 +64,40 @@ class Manifest(msgspec.Struct, frozen=True):
 
 @contextmanager
 def writing(out: Path) -> Iterator[None]:
-    """While this process writes tables below the directory; no other may."""
+    """While this process writes tables below the directory; no other may read or write there."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         file = (out / _LOCK).open("ab")
     except OSError as error:
         raise MachineError(f"{out}: {error.strerror or error}") from None
     with file:
-        _lock(out, file)
+        _lock(out, file, fcntl.LOCK_EX, "reads or writes")
         yield
 
 
-def _lock(out: Path, file: BinaryIO) -> None:
+@contextmanager
+def reading(out: Path) -> Iterator[None]:
+    """While this process reads tables below the directory; others may read too, and none may write.
+
+    Where there is no lock that this process may open, as in a directory of somebody else, it goes without.
+    """
+    with suppress(OSError):
+        (out / _LOCK).touch()
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        file = (out / _LOCK).open("rb")
+    except OSError:
+        yield
+        return
+    with file:
+        _lock(out, file, fcntl.LOCK_SH, "writes")
+        yield
+
+
+def _lock(out: Path, file: BinaryIO, kind: int, does: str) -> None:
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise MachineError(f"{out}: another process writes there; wait for it, or name another --out") from None
+        raise MachineError(f"{out}: another process {does} there; wait for it, or name another directory") from None
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             raise MachineError(f"{out}: {error.strerror or error}") from None

@@ -23,7 +23,7 @@ from isotone.pipeline.report.measures import latency_section, other_section, thr
 from isotone.pipeline.report.verdicts import verdict_section
 from isotone.pipeline.report.views import DRAWN, OF_GROUPS, lanes, picture
 from isotone.pipeline.stages import TIMELINE
-from isotone.pipeline.tables import manifests, read_table
+from isotone.pipeline.tables import manifests, read_table, reading
 
 RUNS_DRAWN_MAX = 6
 RESULTS = Path("results")
@@ -52,14 +52,15 @@ def write_report(
     advance: Advance = lambda note: None,
 ) -> None:
     """Read the gold tables and write the page; what was there is replaced by a rename."""
-    verdicts = verdict_rows(spark, tables)
-    if not verdicts:
-        raise InputError(f"{tables} has no verdicts: run isotone pipeline run first")
-    advance(f"{len(verdicts)} verdicts read")
-    drawn = chosen_runs(verdicts)
-    metrics = metric_rows(spark, tables, where=F.col("run").isin(*drawn) | _is_counted())
-    timeline = timeline_rows(spark, tables, drawn, where=_is_drawn(spark, tables, drawn))
-    advance(f"metrics and views of {len(drawn)} runs read")
+    with reading(tables):
+        verdicts = verdict_rows(spark, tables)
+        if not verdicts:
+            raise InputError(f"{tables} has no verdicts: run isotone pipeline run first")
+        advance(f"{len(verdicts)} verdicts read")
+        drawn = chosen_runs(verdicts)
+        metrics = metric_rows(spark, tables, where=F.col("run").isin(*drawn) | _is_counted())
+        timeline = timeline_rows(spark, tables, drawn, where=_is_drawn(spark, tables, drawn))
+        advance(f"metrics and views of {len(drawn)} runs read")
     committed = results or (RESULTS if RESULTS.is_dir() else None)
     _replace(target, build(verdicts, metrics, timeline, committed))
     advance("page written")
