@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,13 @@ from isotone.bench.measure import Machine
 from isotone.pipeline.metrics.form import METRICS as METRICS_FORM
 from isotone.pipeline.metrics.form import QUANTILES
 from isotone.pipeline.report import page as report
-from isotone.pipeline.report import views
+from isotone.pipeline.report import tally, views
 from isotone.pipeline.report.exhibits import read_rows
 from isotone.pipeline.report.page import build
+from isotone.pipeline.report.tally import Tally
 from isotone.pipeline.report.views import lanes
-from isotone.pipeline.stages import METRICS, TIMELINE
+from isotone.pipeline.schema import VERDICTS as VERDICTS_FORM
+from isotone.pipeline.stages import METRICS, TIMELINE, VERDICTS
 from isotone.pipeline.tables import write_runs
 from isotone.pipeline.timeline import TIMELINE as TIMELINE_FORM
 
@@ -82,9 +85,22 @@ def _verdicts() -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
+def _tally() -> Tally:
+    rows = _verdicts()
+    [run] = {row["run"] for row in rows}
+    return Tally(
+        runs=(run,),
+        drawn=(run,),
+        states={row["label"]: Counter([row["state"]]) for row in rows},
+        broken=[row for row in rows if row["state"] == "violated"],
+        beside={(run, row["label"]): row["state"] for row in rows},
+        messages={"sent": 40, "delivered": 40},
+    )
+
+
 @pytest.fixture(scope="module")
 def page() -> str:
-    return build(_verdicts(), _metrics(), _timeline(), ROOT / "results")
+    return build(_tally(), _metrics(), _timeline(), ROOT / "results")
 
 
 def test_the_page_needs_nothing_but_itself(page: str) -> None:
@@ -114,12 +130,12 @@ def test_thesis_values_stand_beside_ours(page: str) -> None:
 
 
 def test_what_is_not_measured_is_said(page: str, tmp_path: Path) -> None:
-    bare = build(_verdicts(), _metrics(), _timeline(), tmp_path)
+    bare = build(_tally(), _metrics(), _timeline(), tmp_path)
     assert bare.count("Not yet measured") == len(EXHIBITS)
 
 
 def test_the_same_tables_give_the_same_page(page: str) -> None:
-    assert build(_verdicts(), _metrics(), _timeline(), ROOT / "results") == page
+    assert build(_tally(), _metrics(), _timeline(), ROOT / "results") == page
 
 
 def test_lanes_show_who_was_in_which_view_and_when() -> None:
@@ -142,7 +158,7 @@ def test_results_of_the_bench_are_drawn(tmp_path: Path) -> None:
     points = {1: {"p50": 120.0, "p99": 300.0}, 2: {"p50": 130.0, "p99": 280.0}}
     for name, told in exhibit_files("the command", machine, dict.fromkeys(exhibit_cells(), points)).items():
         (tmp_path / name).write_text(told)
-    drawn = build(_verdicts(), _metrics(), _timeline(), tmp_path)
+    drawn = build(_tally(), _metrics(), _timeline(), tmp_path)
     for name in ("figure-3-4", "figure-3-5"):
         assert re.search(rf'<figure id="{name}"[^>]*><svg', drawn), name
     assert drawn.count("Not yet measured") == len(EXHIBITS) - 2
@@ -153,7 +169,7 @@ def test_a_foreign_file_where_a_result_is_looked_for_is_a_note(tmp_path: Path) -
     (tmp_path / "figure-3.4.json").write_text('{"rows": [{"milk": 2}]}')
     (tmp_path / "figure-5.4.json").write_text("[]")
     (tmp_path / "figure-5.1.txt").write_bytes(b"\xff\xfe")
-    told = build(_verdicts(), _metrics(), _timeline(), tmp_path)
+    told = build(_tally(), _metrics(), _timeline(), tmp_path)
     assert told.count("is not a result of this") == 4
     assert told.count("Not yet measured") == len(EXHIBITS) - 4
 
@@ -166,11 +182,11 @@ def test_a_picture_has_so_many_bars_and_says_what_it_leaves_out(monkeypatch: pyt
     shown = lanes(rows)
     assert [bar.begin for bar in shown.bars] == [0.0, 1.0, 4.0, 9.0]  # of bars of one length the first
     assert (shown.nodes, shown.left) == (["d1", "d2"], "1 of the nodes; 2 of the bars, the shortest")
-    assert "Not drawn: 1 of the nodes; 2 of the bars, the shortest." in build(_verdicts(), _metrics(), rows, None)
+    assert "Not drawn: 1 of the nodes; 2 of the bars, the shortest." in build(_tally(), _metrics(), rows, None)
 
 
 def test_clocks_that_drift_are_warned_of(page: str) -> None:
-    drifting = build(_verdicts(), [*_metrics(), _metric("clock error", "all", "", most=75_000.0)], _timeline(), None)
+    drifting = build(_tally(), [*_metrics(), _metric("clock error", "all", "", most=75_000.0)], _timeline(), None)
     assert "up to 75 ms before they were sent" in drifting
     assert "before they were sent" not in page
 
@@ -179,9 +195,13 @@ def test_no_more_is_read_than_the_page_shows(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And a foreign file in the working directory changes nothing but one note."""
-    two = [("demo <run>", "violated"), ("other", "holds")]
-    judged = [{"run": run, "label": "EVS-2.5", "state": state, "witness": None, "place": 0} for run, state in two]
-    monkeypatch.setattr(report, "verdict_rows", lambda *_: judged)
+    two = [("other", "holds"), ("demo <run>", "violated")]
+    judged = [
+        {"run": run, "label": label, "state": state, "witness": None, "place": place}
+        for run, state in two
+        for place, label in enumerate(("EVS-2.4.1", "EVS-2.5"))
+    ]
+    write_runs(tmp_path / VERDICTS, spark.createDataFrame(judged, VERDICTS_FORM))
     metrics = [row | {"run": run} for run, _ in two for row in _metrics()]
     write_runs(tmp_path / METRICS, spark.createDataFrame(metrics, METRICS_FORM))
     moments = [*_timeline(), *(_moment(5, "d1", kind, group="g") for kind in ("view", "connect", "transsig"))]
@@ -189,7 +209,8 @@ def test_no_more_is_read_than_the_page_shows(
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "figure-4.1.txt").write_text("shopping list\nmilk\nbread\n")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(report, "RUNS_DRAWN_MAX", 1)
+    for bound in ("RUNS_DRAWN_MAX", "RUNS_BESIDE_MAX", "BROKEN_MAX"):
+        monkeypatch.setattr(tally, bound, 1)
     read: list[Any] = []
 
     def noted(*tables: Any) -> str:
@@ -200,11 +221,15 @@ def test_no_more_is_read_than_the_page_shows(
     notes: list[str] = []
     report.write_report(spark, tmp_path, tmp_path / "report.html", advance=notes.append)
     assert len(notes) == report.STEPS
-    assert sorted(row["metric"] for row in read[1] if row["run"] == "other") == ["delivered", "sent"]
-    assert len(read[1]) == len(_metrics()) + 2
+    assert (read[0].drawn, read[0].beside) == (("demo <run>",), {})  # one with violations before others
+    assert [(row["run"], row["label"]) for row in read[0].broken] == [("demo <run>", "EVS-2.4.1")]
+    assert len(read[1]) == len(_metrics())
     assert len(read[2]) == len(_timeline())
     page = (tmp_path / "report.html").read_text()
     assert "<b>80</b><span>messages sent by clients" in page  # of both runs
+    assert "… and 1 more in the tables." in page  # of the violations
+    assert "1 more runs are in the tables." in page
+    assert "<b>2</b><span>properties violated" in page
     assert "is not a result of this" in page
 
 

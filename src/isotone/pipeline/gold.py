@@ -18,11 +18,9 @@ from isotone.pipeline.tables import manifests, read_table, reading
 Rows = list[dict[str, Any]]
 
 
-def metric_rows(
-    spark: SparkSession, out: Path, runs: Sequence[str] | None = None, *, where: Column | None = None
-) -> Rows:
+def metric_rows(spark: SparkSession, out: Path, runs: Sequence[str] | None = None) -> Rows:
     """The metrics of these runs, or of all, in order."""
-    return _rows(spark, out / METRICS, "run", "metric", "dimension", "place", "key", runs=runs, where=where)
+    return _rows(spark, out / METRICS, "run", "metric", "dimension", "place", "key", runs=runs)
 
 
 def verdict_rows(spark: SparkSession, out: Path, runs: Sequence[str] | None = None) -> Rows:

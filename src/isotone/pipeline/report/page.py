@@ -6,7 +6,7 @@ Implements: [DESIGN 5], report. Deviations: none.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +15,20 @@ from pyspark.sql import functions as F
 
 from isotone import __version__
 from isotone.core.errors import InputError, MachineError
-from isotone.pipeline.gold import metric_rows, timeline_rows, verdict_rows
-from isotone.pipeline.metrics.form import ALL
+from isotone.pipeline.gold import metric_rows, timeline_rows
 from isotone.pipeline.report.exhibits import exhibits
 from isotone.pipeline.report.markup import card, figure, page, section, text
 from isotone.pipeline.report.measures import latency_section, other_section, throughput_section
+from isotone.pipeline.report.tally import Tally, tallied
 from isotone.pipeline.report.verdicts import verdict_section
 from isotone.pipeline.report.views import DRAWN, OF_GROUPS, lanes, picture
 from isotone.pipeline.stages import TIMELINE
 from isotone.pipeline.tables import manifests, read_table, reading
+from isotone.spec.verdicts import State
 
-RUNS_DRAWN_MAX = 6
 RESULTS = Path("results")
 STEPS = 3
 """How often a report says what it is at."""
-COUNTED = ("sent", "delivered")
-"""Metrics that are added up over all runs, drawn or not."""
 LINKS = (
     ("verdicts", "Verdicts"),
     ("views", "Views over time"),
@@ -53,21 +51,16 @@ def write_report(
 ) -> None:
     """Read the gold tables and write the page; what was there is replaced by a rename."""
     with reading(tables):
-        verdicts = verdict_rows(spark, tables)
-        if not verdicts:
+        tally = tallied(spark, tables)
+        if tally is None:
             raise InputError(f"{tables} has no verdicts: run isotone pipeline run first")
-        advance(f"{len(verdicts)} verdicts read")
-        drawn = chosen_runs(verdicts)
-        metrics = metric_rows(spark, tables, where=F.col("run").isin(*drawn) | _is_counted())
-        timeline = timeline_rows(spark, tables, drawn, where=_is_drawn(spark, tables, drawn))
-        advance(f"metrics and views of {len(drawn)} runs read")
+        advance(f"verdicts of {len(tally.runs)} runs read")
+        metrics = metric_rows(spark, tables, tally.drawn)
+        timeline = timeline_rows(spark, tables, tally.drawn, where=_is_drawn(spark, tables, tally.drawn))
+        advance(f"metrics and views of {len(tally.drawn)} runs read")
     committed = results or (RESULTS if RESULTS.is_dir() else None)
-    _replace(target, build(verdicts, metrics, timeline, committed))
+    _replace(target, build(tally, metrics, timeline, committed))
     advance("page written")
-
-
-def _is_counted() -> Column:
-    return (F.col("dimension") == ALL) & F.col("metric").isin(*COUNTED)
 
 
 def _is_drawn(spark: SparkSession, tables: Path, runs: Sequence[str]) -> Column:
@@ -91,19 +84,12 @@ def _replace(target: Path, told: str) -> None:
         raise MachineError(f"cannot write {target}: {error.strerror}") from None
 
 
-def chosen_runs(verdicts: Rows) -> list[str]:
-    """The runs that are drawn: those with violations first."""
-    broken = dict.fromkeys(row["run"] for row in verdicts if row["state"] == "violated")
-    return list({**broken, **dict.fromkeys(row["run"] for row in verdicts)})[:RUNS_DRAWN_MAX]
-
-
-def build(verdicts: Rows, metrics: Rows, timeline: Rows, results: Path | None) -> str:
+def build(tally: Tally, metrics: Rows, timeline: Rows, results: Path | None) -> str:
     """The page as text."""
-    drawn = chosen_runs(verdicts)
-    runs = list(dict.fromkeys(row["run"] for row in verdicts))
+    runs, drawn = tally.runs, tally.drawn
     parts = [
-        _cards(verdicts, metrics, timeline),
-        verdict_section(verdicts, runs),
+        _cards(tally, timeline),
+        verdict_section(tally),
         _views(drawn, timeline, len(runs)),
         latency_section(drawn, metrics),
         throughput_section(drawn, metrics),
@@ -116,27 +102,22 @@ def build(verdicts: Rows, metrics: Rows, timeline: Rows, results: Path | None) -
     return page("Isotone: what happened, and whether it was right", f"Runs: {names}", LINKS, "".join(parts), foot)
 
 
-def _cards(verdicts: Rows, metrics: Rows, timeline: Rows) -> str:
-    states = [row["state"] for row in verdicts]
-    whole: Mapping[str, int] = {}
-    for name in COUNTED:
-        found = sum(row["count"] for row in metrics if row["metric"] == name and row["dimension"] == ALL)
-        whole = {**whole, name: found}
-    broken = states.count("violated")
+def _cards(tally: Tally, timeline: Rows) -> str:
+    broken = tally.count(State.VIOLATED)
     nodes = len({(row["run"], row["node"]) for row in timeline if row["node"]})
     cards = [
-        card(str(len({row["run"] for row in verdicts})), "runs judged"),
+        card(str(len(tally.runs)), "runs judged"),
         card(str(broken), "properties violated", "bad" if broken else "good"),
-        card(str(states.count("holds")), "verdicts hold"),
-        card(str(states.count("not_exercised") + states.count("not_judged")), "not exercised or not judged"),
+        card(str(tally.count(State.HOLDS)), "verdicts hold"),
+        card(str(tally.count(State.NOT_EXERCISED, State.NOT_JUDGED)), "not exercised or not judged"),
         card(f"{nodes}", "nodes drawn"),
-        card(f"{whole['sent']:,}", "messages sent by clients"),
-        card(f"{whole['delivered']:,}", "deliveries to clients"),
+        card(f"{tally.messages['sent']:,}", "messages sent by clients"),
+        card(f"{tally.messages['delivered']:,}", "deliveries to clients"),
     ]
     return f'<div class="cards">{"".join(cards)}</div>'
 
 
-def _views(runs: list[str], timeline: Rows, count: int) -> str:
+def _views(runs: Sequence[str], timeline: Rows, count: int) -> str:
     body = (
         '<p class="note">A lane for each node, a bar for each view that it was in; one colour is one view, the number '
         "of its members in brackets. Where colours part, the network was partitioned.</p>"

@@ -5,17 +5,14 @@ Implements: [DESIGN 4], [DESIGN 5]. Deviations: none.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 from isotone.pipeline.report.markup import section, text
+from isotone.pipeline.report.tally import Tally
 from isotone.spec.corel_properties import COREL_PROPERTIES
 from isotone.spec.properties import BY_ID, Property
+from isotone.spec.verdicts import State
 
-Rows = Sequence[dict[str, Any]]
-RUNS_BESIDE_MAX = 4
-BROKEN_MAX = 30
 WITNESS_MAX = 8
 STATES = {
     "holds": "holds",
@@ -30,19 +27,16 @@ _MEANING = (
 )
 
 
-def verdict_section(verdicts: Rows, runs: Sequence[str]) -> str:
+def verdict_section(tally: Tally) -> str:
     """Every property: run by run where there are few, else counted."""
-    labels = dict.fromkeys(row["label"] for row in verdicts)
-    by_label = {label: [row for row in verdicts if row["label"] == label] for label in labels}
-    beside = len(runs) <= RUNS_BESIDE_MAX
-    heads = list(runs) if beside else list(STATES.values())
-    top = "".join(f'<th class="{"" if beside else "n"}">{text(head)}</th>' for head in heads)
-    lines = "".join(_line(label, rows, runs, beside=beside) for label, rows in by_label.items())
+    heads = tally.runs if tally.beside else tuple(STATES.values())
+    top = "".join(f'<th class="{"" if tally.beside else "n"}">{text(head)}</th>' for head in heads)
+    lines = "".join(_line(label, tally) for label in tally.states)
     table = (
         f'<div class="scroll"><table><thead><tr><th>property</th><th>what it promises</th>{top}</tr></thead>'
         f"<tbody>{lines}</tbody></table></div>"
     )
-    return section("verdicts", "Verdicts", _MEANING + _broken(verdicts) + table)
+    return section("verdicts", "Verdicts", _MEANING + _broken(tally) + table)
 
 
 def property_of(label: str) -> Property | None:
@@ -50,14 +44,13 @@ def property_of(label: str) -> Property | None:
     return _KNOWN.get(label.removesuffix("@S"))
 
 
-def _line(label: str, rows: Rows, runs: Sequence[str], *, beside: bool) -> str:
+def _line(label: str, tally: Tally) -> str:
     known = property_of(label)
     told = f"{text(known.name)}<small>{text(known.statement)}</small>" if known else ""
-    if beside:
-        states = {row["run"]: row["state"] for row in rows}
-        cells = "".join(f"<td>{_state(states.get(run))}</td>" for run in runs)
+    if tally.beside:
+        cells = "".join(f"<td>{_state(tally.beside.get((run, label)))}</td>" for run in tally.runs)
     else:
-        counts = Counter(row["state"] for row in rows)
+        counts = tally.states[label]
         cells = "".join(f'<td class="n">{_count(state, counts[state])}</td>' for state in STATES)
     return f'<tr><td class="id">{text(label)}</td><td>{told}</td>{cells}</tr>'
 
@@ -70,13 +63,11 @@ def _count(state: str, count: int) -> str:
     return f'<span class="state violated">{count}</span>' if state == "violated" and count else str(count)
 
 
-def _broken(verdicts: Rows) -> str:
+def _broken(tally: Tally) -> str:
     """Each violation with its explanation and its witness."""
-    found = [row for row in verdicts if row["state"] == "violated"]
-    told = "".join(_violation(row) for row in found[:BROKEN_MAX])
-    if len(found) > BROKEN_MAX:
-        told += f"<p>… and {len(found) - BROKEN_MAX} more in the tables.</p>"
-    return told
+    told = "".join(_violation(row) for row in tally.broken)
+    left = tally.count(State.VIOLATED) - len(tally.broken)
+    return told + (f"<p>… and {left} more in the tables.</p>" if left else "")
 
 
 def _violation(row: dict[str, Any]) -> str:
