@@ -13,7 +13,7 @@ from isotone.core.errors import MachineError
 from isotone.pipeline import schema, stages
 from isotone.pipeline.bronze import Bronze, kept
 from isotone.pipeline.stages import bytes_of_runs, refresh
-from isotone.pipeline.tables import Manifest, _write_manifest, manifests, read_table, writing
+from isotone.pipeline.tables import Manifest, _write_manifest, manifests, read_notes, read_table, writing
 from isotone.trace.events import Connected, Recovered, Row
 from isotone.trace.jsonl import write_jsonl
 from isotone.trace.layout import PARQUET_SUFFIX, part_path
@@ -141,14 +141,14 @@ def test_of_files_that_are_gone_the_rows_are_kept(spark: SparkSession, tmp_path:
     traces, out = tmp_path / "traces", tmp_path / "out"
     traces.mkdir()
     first = records.write(traces, "r", 0, records.rows(0, 3))
-    records.write(traces, "r", 1, records.rows(4, 6))  # row 3 is lost
+    second = records.write(traces, "r", 1, records.rows(4, 6))  # row 3 is lost
     whole = traces / "r" / "whole.parquet"
     write_parquet(whole, "r", [*records.rows(2, 3), *_rows("d2")])
     live = _live(traces, 1)
     _refresh(spark, traces, out)
     records.spool(traces, "r", 2, records.rows(6, 8))
     _refresh(spark, traces, tmp_path / "all")
-    for path in (first, whole, live):
+    for path in (first, second, whole, live):
         path.unlink()
     _live(traces, 2)  # on the same start of the machine: the first died alone, but it may have written more
     done = _refresh(spark, traces, out)
@@ -160,10 +160,21 @@ def test_of_files_that_are_gone_the_rows_are_kept(spark: SparkSession, tmp_path:
     ends = {row[1]: row[3] for row in _silver(spark, out) if row[0] == "d4"}
     assert ends == {1: "truncated", 2: "truncated"}
 
+    records.spool(traces, "r", 3, records.rows(8, 9))
+    done = _refresh(spark, traces, out)
+    assert done.notes == ("run 'r': 4 files that it was made from are gone; their rows are kept",)
+    made = manifests(out / "silver")["r"]
+    notes = read_notes(out / "silver", made) or b""
+    for told in (str(made.inputs), notes.decode()):  # what has long been gone is told of as one
+        assert [str(path) in told for path in (first, second, whole, live)] == [False, True, True, True]
+    grown = [row for row in _silver(spark, out) if row[0] != "d4"]
+    assert {row[:5] for row in kept_on if row[3] != "crash"} < {row[:5] for row in grown}
+    assert (len(grown), {row[5] for row in grown[:2]}) == (len(kept_on) + 1, {str(second)})
+
     [manifest] = (out / "silver" / "manifests").glob("*.json")
     manifest.write_bytes(manifest.read_bytes().replace(b'"format":3', b'"format":2'))
     told = [_refresh(spark, traces, out).notes]
-    records.spool(traces, "r", 3, records.rows(8, 9))
+    records.spool(traces, "r", 4, records.rows(9, 10))
     told.append(_refresh(spark, traces, out).notes)
     assert ["older form" in each for notes in told for each in notes] == [True]  # and once
     lost = [row[3] for row in _silver(spark, out) if row[0] == ""]

@@ -3,7 +3,7 @@
 Beside the rows of a run stands what was told of its files. So when more of the run comes, the rows of files that are
 gone are taken from the table, with what was told of them, and all of it together is what reading all files would have
 given. Of a table that an earlier version wrote nobody knows which rows came from where: then the files are lost, and
-the run is one with lost rows.
+the run is one with lost rows. Files that were gone before are told of as one (`isotone.pipeline.merged`).
 
 Implements: [DESIGN 5]. Deviations: none.
 """
@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import reduce
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
@@ -24,14 +24,12 @@ from pyspark.sql import functions as F
 
 from isotone.pipeline import schema
 from isotone.pipeline.bronze import together
+from isotone.pipeline.merged import Merged, Note, files_in, merge_kept
 from isotone.pipeline.silver import Older
 from isotone.pipeline.tables import FORMAT, Manifest, read_notes, read_table
 from isotone.trace.events import TRACE_VERSION
 from isotone.trace.layout import SPOOL_SUFFIX
 from isotone.trace.spool import rotated_path
-
-Note = dict[str, Any]
-"""A row of bronze that tells of a file, by column."""
 
 
 class Retained(NamedTuple):
@@ -67,13 +65,14 @@ def retained(spark: SparkSession, table: Path, runs: Iterable[Manifest]) -> Reta
         gone = {path: name for path, name in input_files(manifest).items() if not still(path).exists()}
         if not gone:
             continue
-        names |= gone
         files = sorted(map(str, gone))
         known = _known(spark, table, manifest, files)
-        notes += [_lost(manifest.run, file) for file in files] if known is None else known
+        notes += [_lost(manifest.run, file) for file in files] if known is None else known.notes
         told += _told(manifest.run, len(files), known)
         if known is not None:
-            rows.append(read_table(spark, table, [manifest.run]).where(F.col("file").isin(*files)))
+            mine = read_table(spark, table, [manifest.run]).where(F.col("file").isin(*files))
+            rows.append(_renamed(mine, known.stands_for))
+        names |= {path: name for path, name in gone.items() if known is None or str(path) not in known.stands_for}
     if not names:
         return Retained(None, (), {}, ())
     listed = together(spark.createDataFrame(notes, schema.BRONZE))
@@ -81,7 +80,11 @@ def retained(spark: SparkSession, table: Path, runs: Iterable[Manifest]) -> Reta
     return Retained(Older(kept, listed, tuple(map(str, names))), tuple(notes), names, tuple(told))
 
 
-def _known(spark: SparkSession, table: Path, manifest: Manifest, gone: list[str]) -> list[Note] | None:
+def _renamed(rows: DataFrame, names: Mapping[str, str]) -> DataFrame:
+    return rows.replace([*names], [*names.values()], subset=["file"]) if names else rows
+
+
+def _known(spark: SparkSession, table: Path, manifest: Manifest, gone: list[str]) -> Merged | None:
     """What was told of these files; None if nothing was written down."""
     written = read_notes(table, manifest) if manifest.format == FORMAT else None
     if written is None:
@@ -89,8 +92,9 @@ def _known(spark: SparkSession, table: Path, manifest: Manifest, gone: list[str]
     ends = read_table(spark, table, [manifest.run]).where("file IS NULL AND kind = 'crash'")
     crashed = {(row["node"], row["incarnation"]) for row in ends.select("node", "incarnation").collect()}
     files = set(gone)
-    notes: list[Note] = [note for note in msgspec.json.decode(written) if note["file"] in files]
-    return [_kept(note, crashed) if note["kind"] == schema.PART else note for note in notes]
+    merged = merge_kept(note for note in msgspec.json.decode(written) if note["file"] in files)
+    notes = [_kept(note, crashed) if note["kind"] == schema.PART else note for note in merged.notes]
+    return merged._replace(notes=notes)
 
 
 def _kept(note: Note, crashed: set[tuple[str, int]]) -> Note:
@@ -105,11 +109,13 @@ def _lost(run: str, file: str) -> Note:
     return {"run": run, "version": TRACE_VERSION, "kind": schema.LOST, "file": file, **place}
 
 
-def _told(run: str, count: int, known: list[Note] | None) -> list[str]:
+def _told(run: str, count: int, known: Merged | None) -> list[str]:
     gone = "files that it was made from are gone"
     if known is None:
         return [f"run {run!r}: {count} {gone}, and its rows are of an older form: it is judged as one with lost rows"]
-    kept = len({note["file"] for note in known if note["kind"] != schema.LOST})  # others were told of when it was found
+    mine = [note for note in known.notes if note["kind"] != schema.LOST]  # others were told of when it was found
+    counts = {note["file"]: 1 for note in mine} | {n["file"]: files_in(n) for n in mine if n["kind"] == schema.PART}
+    kept = sum(counts.values())
     return [f"run {run!r}: {kept} {gone}; their rows are kept"] if kept else []
 
 

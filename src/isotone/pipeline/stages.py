@@ -24,10 +24,11 @@ from isotone.pipeline import schema
 from isotone.pipeline.bronze import Bronze, ChangedError, Problem, found_files, is_note, kept, read_bronze
 from isotone.pipeline.conformance.verdicts import judge
 from isotone.pipeline.failures import failures_named
+from isotone.pipeline.merged import Note
 from isotone.pipeline.metrics.form import METRICS as METRICS_FORM
 from isotone.pipeline.metrics.messages import traffic
 from isotone.pipeline.metrics.table import metrics_of
-from isotone.pipeline.retained import Note, Retained, input_files, notes_of_runs, printed, retained, still
+from isotone.pipeline.retained import Retained, input_files, notes_of_runs, printed, retained, still
 from isotone.pipeline.silver import counted_silver
 from isotone.pipeline.tables import FORMAT, Manifest, manifests, read_table, write_runs, writing
 from isotone.pipeline.timeline import TIMELINE as TIMELINE_FORM
