@@ -132,14 +132,6 @@ def test_a_simulation_that_never_ends_is_broken_off(tmp_path: Path, monkeypatch:
     assert "more than 1 s of a processor" in row["violations"][0]["explanation"]
 
 
-def test_nothing_is_run_twice(spark: SparkSession, tmp_path: Path) -> None:
-    wanted = [Simulation(Setting(size=Size.SMALL, faults="none"), seed) for seed in (1, 2, 3)]
-    first = sweep(spark, wanted[:1], tmp_path)
-    assert (first.run, first.known, first.failures) == (1, 1, ())
-    assert first.events > 0
-    assert (sweep(spark, wanted, tmp_path).run, sweep(spark, wanted, tmp_path).run) == (2, 0)
-
-
 def test_a_failure_of_another_version_or_of_less_time_is_run_again(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,11 +168,13 @@ def _run(source: Path, *command: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_planted_fault_is_found_by_a_sweep_and_shown_again_by_its_command(tmp_path: Path) -> None:
+    """And nothing is run twice: a sweep goes on where one of fewer simulations ended."""
     source = copy_source(tmp_path, read_planted(PLANTED).diff)
     done = _run(source, "-c", TWICE, str(_spec(tmp_path, SPEC)), str(tmp_path / "out"))
     assert done.returncode == 0, done.stderr
     told: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
     assert [(each["run"], each["known"]) for each in told] == [(8, 8), (12, 20), (0, 20)]
+    assert 0 < told[0]["events"] < told[1]["events"] == told[2]["events"]
     assert told[1]["failures"] == told[2]["failures"]
     [failure] = told[2]["failures"]
     assert set(failure["properties"]) & set(read_planted(PLANTED).raises)
