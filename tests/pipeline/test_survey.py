@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import product, starmap
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from isotone.bench.pipeline_trace import HotGroup, Load, write_trace
 from isotone.core.choice import Choice
@@ -27,7 +28,7 @@ from isotone.pipeline.conformance.survey.people import CLIENTS, DAEMONS, home, l
 from isotone.pipeline.conformance.survey.run import Boundary, Held, Loose
 from isotone.pipeline.conformance.survey.safe import Way, judge_safe
 from isotone.pipeline.conformance.survey.steps import told
-from isotone.pipeline.conformance.survey.table import survey, suspects
+from isotone.pipeline.conformance.survey.table import Survey, survey, suspects
 from isotone.pipeline.conformance.survey.views import comparable
 from isotone.pipeline.conformance.terms import NETWORK
 from isotone.pipeline.conformance.verdicts import judge
@@ -44,40 +45,65 @@ ABOVE = f"boundary != {NETWORK}"
 """Starts of networks and failures of links are few, and always looked at exactly."""
 PAIR = ("#a#d1#1#1", "#b#d2#1#1")
 
-GOOD = Load(deliveries=30_000, change_every=20, clients_per_node=2, messages=(1, 6))
-BROKEN = Load(deliveries=30_000, change_every=20, clients_per_node=2, messages=(1, 6), planted=True)
+LONG = {
+    "good": Load(deliveries=30_000, change_every=20, clients_per_node=2, messages=(1, 6)),
+    "broken": Load(deliveries=30_000, change_every=20, clients_per_node=2, messages=(1, 6), planted=True),
+}
+CUT = Load(deliveries=4000, nodes=4, change_every=20, clients_per_node=2, messages=(1, 6))
+
+
+class Surveyed(NamedTuple):
+    """All runs of `_runs` read and surveyed together, for each query takes its time."""
+
+    rows: DataFrame
+    survey: Survey
+
+    def doubts(self, found: DataFrame | None = None) -> set[tuple[str, str]]:
+        """Which property of which run, above the network."""
+        some = self.survey.found if found is None else found
+        return {(row["run"], row["id"]) for row in some.where("is_doubtful").where(ABOVE).collect()}
+
+
+def _runs() -> dict[str, list[Row]]:
+    known = _known()
+    return {"known": known, "unknown": _unknown(known), "cut": list(_broken_off(list(HotGroup(CUT))))}
 
 
 @pytest.fixture(scope="module")
-def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("long")
-    write_trace(place, "good", GOOD)
-    write_trace(place, "broken", BROKEN)
-    return place
+def surveyed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Surveyed:
+    place = tmp_path_factory.mktemp("surveyed")
+    for run, load in LONG.items():
+        write_trace(place, run, load)
+    for run, rows in _runs().items():
+        write_parquet(place / f"{run}.parquet", run, rows)
+    silver_rows = silver(read_bronze(spark, [place]).rows).localCheckpoint(eager=True)
+    return Surveyed(silver_rows, survey(silver_rows))
 
 
-def test_one_bad_row_among_many_is_found_and_nothing_else(spark: SparkSession, traces: Path) -> None:
-    rows = silver(read_bronze(spark, [traces]).rows).localCheckpoint(eager=True)
-    surveyed = survey(rows)
-    doubts = {(row["run"], row["id"]) for row in surveyed.found.where("is_doubtful").where(ABOVE).collect()}
-    assert doubts == {("broken", "2.6")}
-    looked_at = suspects(rows, surveyed)
-    assert {row["run"] for row in looked_at.where("digests IS NOT NULL").select("run").distinct().collect()} == {
-        "broken"
-    }
-    assert looked_at.count() < rows.where("run = 'broken'").count() / 2
-    found = {(row["run"], row["label"]): row for row in judge(rows).collect()}
-    for run, load in (("good", GOOD), ("broken", BROKEN)):
+def test_one_bad_row_among_many_is_found_and_nothing_else(surveyed: Surveyed) -> None:
+    assert {(run, id) for run, id in surveyed.doubts() if run in LONG} == {("broken", "2.6")}
+    rows = surveyed.rows.where(F.col("run").isin(*LONG))
+    of_long = F.col("run").isin(*LONG)
+    mine = Survey(*(each.where(of_long) for each in surveyed.survey))
+    found = suspects(rows, mine).select("run", F.col("digests").isNotNull().alias("is_message")).collect()
+    assert {row["run"] for row in found if row["is_message"]} == {"broken"}
+    assert sum(row["run"] == "broken" for row in found) < rows.where("run = 'broken'").count() / 2
+    judged = {(row["run"], row["label"]): row for row in judge(rows).collect()}
+    for run, load in LONG.items():
         plain = check(list(HotGroup(load)))
         for label, verdict in plain.verdicts.items():
-            row = found[(run, label)]
+            row = judged[(run, label)]
             witness = tuple((each["node"], each["incarnation"], each["index"]) for each in row["witness"] or ())
             expected = verdict.violation.witness if verdict.violation else ()
             assert (row["state"], witness) == (verdict.state.value, expected), (run, label)
 
 
-def _more(rows: list[Row]) -> list[Row]:
-    """Another causal message of the second sender, at its end; so that its own order could have been wrong."""
+def _known() -> list[Row]:
+    """A question and its answer in the wrong order at a third node.
+
+    With another causal message of the second sender at its end, so that its own order could have been wrong.
+    """
+    rows = list(read_jsonl(TRACES / "2.12.2" / "broken-clients.jsonl").rows())
     *_, first, _, _ = rows
     assert isinstance(first.entry, Sent)
     sent = replace(first.entry, first_sequence=2)
@@ -86,24 +112,23 @@ def _more(rows: list[Row]) -> list[Row]:
     return [*rows, Row("d2", 1, 4, 4, sent), Row("d3", 1, 4, 4, delivered)]
 
 
-def test_messages_that_overtook_others_unknowingly_are_cleared(spark: SparkSession, tmp_path: Path) -> None:
-    known = _more(list(read_jsonl(TRACES / "2.12.2" / "broken-clients.jsonl").rows()))
+def _unknown(known: list[Row]) -> list[Row]:
+    """The same, but the answer is sent before the question is heard."""
     unknown = list(known)
     places = [place for place, row in enumerate(known) if row.node == "d2" and row.index in (2, 3)]
-    entries = [known[place].entry for place in reversed(places)]  # the answer is sent before the question is heard
+    entries = [known[place].entry for place in reversed(places)]
     for place, entry in zip(places, entries, strict=True):
         unknown[place] = replace(known[place], entry=entry)
-    for run, recorded in (("known", known), ("unknown", unknown)):
-        write_parquet(tmp_path / f"{run}.parquet", run, recorded)
-    rows = silver(read_bronze(spark, [tmp_path]).rows).localCheckpoint(eager=True)
-    surveyed = survey(rows)
-    before, after = (
-        {row["run"] for row in each.found.where("id = '2.12.2' AND is_doubtful").collect()}
-        for each in (surveyed, clear_causal(rows, surveyed))
-    )
+    return unknown
+
+
+def test_messages_that_overtook_others_unknowingly_are_cleared(surveyed: Surveyed) -> None:
+    cleared = clear_causal(surveyed.rows, surveyed.survey)
+    before, after = ({run for run, id in surveyed.doubts(each) if id == "2.12.2"} for each in (None, cleared.found))
     assert (before, after) == ({"known", "unknown"}, {"known"})
-    assert check(known).verdicts["EVS-2.12.2"].state is State.VIOLATED
-    assert check(unknown).verdicts["EVS-2.12.2"].state is State.HOLDS
+    runs = _runs()
+    assert check(runs["known"]).verdicts["EVS-2.12.2"].state is State.VIOLATED
+    assert check(runs["unknown"]).verdicts["EVS-2.12.2"].state is State.HOLDS
 
 
 def _broken_off(rows: list[Row]) -> Iterator[Row]:
@@ -121,14 +146,11 @@ def _broken_off(rows: list[Row]) -> Iterator[Row]:
             yield replace(row, entry=Truncated("torn"))
 
 
-def test_records_that_break_off_put_nothing_in_doubt(spark: SparkSession, tmp_path: Path) -> None:
-    load = Load(deliveries=4000, nodes=4, change_every=20, clients_per_node=2, messages=(1, 6))
-    rows = list(_broken_off(list(HotGroup(load))))
-    write_parquet(tmp_path / "cut.parquet", "cut", rows)
-    found = survey(silver(read_bronze(spark, [tmp_path]).rows)).found.collect()
-    assert [row["id"] for row in found if row["is_doubtful"] and row["boundary"] != NETWORK] == []
+def test_records_that_break_off_put_nothing_in_doubt(surveyed: Surveyed) -> None:
+    found = surveyed.survey.found.where("run = 'cut'").collect()
+    assert [row["id"] for row in found if row["is_doubtful"]] == []
     assert [row["is_lossy"] for row in found if row["is_lossy"] is not None] == [True]
-    assert {verdict.state for verdict in check(rows).verdicts.values()} == {State.NOT_JUDGED}
+    assert {verdict.state for verdict in check(_runs()["cut"]).verdicts.values()} == {State.NOT_JUDGED}
 
 
 def test_loose_bundles_are_counted_before_they_come_together(
