@@ -147,7 +147,7 @@ def _broken_off(rows: list[Row]) -> Iterator[Row]:
 
 
 def test_records_that_break_off_put_nothing_in_doubt(surveyed: Surveyed) -> None:
-    found = surveyed.survey.found.where("run = 'cut'").collect()
+    found = surveyed.survey.found.where("run = 'cut'").where(ABOVE).collect()
     assert [row["id"] for row in found if row["is_doubtful"]] == []
     assert [row["is_lossy"] for row in found if row["is_lossy"] is not None] == [True]
     assert {verdict.state for verdict in check(_runs()["cut"]).verdicts.values()} == {State.NOT_JUDGED}
