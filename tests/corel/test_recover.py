@@ -10,9 +10,9 @@ from isotone.corel.checkpoint import checkpoint_of
 from isotone.corel.events import ReconfigurationWanted, SnapshotOffered, Standing
 from isotone.corel.explain import why_no_primary
 from isotone.corel.ledger import Ledger
-from isotone.corel.quorum import Majority, Monarch
+from isotone.corel.quorum import DynamicVoting, Majority, Monarch
 from isotone.corel.records import encode_record
-from isotone.corel.recover import assess, begin_anew, forced_record, lacking
+from isotone.corel.recover import assess, begin_anew, forced_record, forced_rule, lacking
 from tests.corel.cluster import Cluster, joined
 
 
@@ -411,3 +411,12 @@ def test_a_forced_primary_has_a_number_of_its_own() -> None:
     cluster.settle()
     assert cluster["c"].replica.flow.is_primary and cluster["c"].replica.ledger.committed > 2
     assert not cluster.report().violations
+
+
+def test_a_rule_that_asks_for_more_than_are_left_becomes_a_majority() -> None:
+    cluster = joined("a", "b", "c", quorum=DynamicVoting(2), snapshots=True)
+    assert forced_rule({"a": cluster["a"].replica.ledger}, ("a",)) == Majority(("a",))
+    force(cluster, "a")
+    cluster.view("a")
+    cluster.run("a")
+    assert cluster["a"].replica.flow.is_primary

@@ -89,7 +89,7 @@ def _held(ledger: Ledger) -> list[tuple[Loss, Message]]:
 
 
 def forced_rule(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...]) -> Rule:
-    """The last rule that is known, carried over to the survivors; a majority of them if it asks for somebody else."""
+    """The last rule that is known, carried over to the survivors; a majority of them if it asks for somebody else, or for more."""
     return _carried(_last(ledgers), tuple(sorted(survivors)))
 
 
@@ -141,9 +141,11 @@ def lacking(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...]) -> tuple[
 
 def _carried(last: Configuration, servers: tuple[str, ...]) -> Rule:
     try:
-        return carried(decode_rule(last.rule), servers, {})
+        rule = carried(decode_rule(last.rule), servers, {})
+        check_quorum(rule, servers)
     except LocalProtocolError:
-        return Majority(servers)  # the rule asked for somebody who is gone
+        return Majority(servers)  # the rule asked for somebody who is gone, or for more than are left
+    return rule
 
 
 def _check(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...]) -> None:
