@@ -89,7 +89,7 @@ def _held(ledger: Ledger) -> list[tuple[Loss, Message]]:
 
 
 def forced_rule(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...]) -> Rule:
-    """The last rule that is known, carried over to the survivors; a majority of them if it asks for somebody else, or for more."""
+    """The last rule that is known, carried over to the survivors; a majority of them if it cannot hold among them."""
     return _carried(_last(ledgers), tuple(sorted(survivors)))
 
 
