@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,18 @@ def test_the_port_takes_and_gives_it_in_pieces(tmp_path: Path, monkeypatch: pyte
                 with pytest.raises(LocalProtocolError, match="at most"):
                     await remote.offer_snapshot(Snapshot(2, STATE))
                 assert await remote.append(b"three") == 3, "the connection goes on"
+                assert port.coming_bytes == 0
+                async with RemoteLog(port.address) as half:  # what another leaves half told counts until it is gone
+                    stream = await half._connected()
+                    stream.write(log_wire.OfferSnapshot(1, 2, STATE[:SMALL], False))
+                    await half.end()
+                    assert port.coming_bytes == SMALL
+                    with pytest.raises(LocalProtocolError, match="no room for this state"):
+                        await remote.offer_snapshot(Snapshot(2, STATE[: 2 * SMALL]))
+                while port.coming_bytes:
+                    await asyncio.sleep(0)
+                await remote.offer_snapshot(Snapshot(3, STATE[: 2 * SMALL]))
+                assert port.coming_bytes == 0
             await port.stop()
 
     run(main)

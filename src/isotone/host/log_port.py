@@ -28,7 +28,7 @@ CONNECTIONS_MAX = 4_096
 TASKS_MAX = 256
 HELLO_WITHIN_S = 10.0
 STATE_BYTES_MAX = 1 << 31
-"""Of a snapshot that comes in pieces: it is kept in memory."""
+"""Of all snapshots that come in pieces just now: they are kept in memory."""
 READ_BYTES_MAX = 4 * 1024 * 1024
 FOLLOW_BATCH = 512
 MS = 1_000
@@ -58,6 +58,7 @@ class LogPort:
         self.judge = judge  # who may use the log
         self.judge_change = judge_change  # who may change its servers and their rule
         self.address = ""
+        self.coming_bytes = 0  # of snapshots that are not whole yet
         self.connections: dict[Connection, None] = {}
         self._server: asyncio.Server | None = None
 
@@ -111,6 +112,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self._port.connections.pop(self, None)
         self._cancel_deadline()
+        self._drop_offer()
         for task in self._tasks.values():
             task.cancel()
 
@@ -211,19 +213,33 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _take_piece(self, piece: wire.OfferSnapshot) -> None:
-        """One state at a time comes over a connection; one that is too large is passed over to its end."""
+        """One state at a time comes over a connection; one for which there is no room is passed over to its end."""
+        if self._offer is None or self._offer.request != piece.request:
+            self._drop_offer()
+            self._offer = _Offer(piece.request)
         offer = self._offer
-        if offer is None or offer.request != piece.request:
-            offer = self._offer = _Offer(piece.request)
-        offer.take(piece.piece)
+        if offer.fits and self._port.coming_bytes + len(piece.piece) <= STATE_BYTES_MAX:
+            offer.pieces.append(piece.piece)
+            self._port.coming_bytes += len(piece.piece)
+        else:
+            self._drop_offer()
+            self._offer = offer
+            offer.fits = False
         if not piece.is_last:
             return
-        self._offer = None
-        if offer.size > STATE_BYTES_MAX:
-            reason = f"a state of {offer.size} bytes; at most {STATE_BYTES_MAX}"
-            self._send(wire.Failed(piece.request, "LocalProtocolError", reason))
+        state = b"".join(offer.pieces)
+        self._drop_offer()
+        if offer.fits:
+            self._begin(piece.request, self._keep(piece.request, Snapshot(piece.position, state)))
         else:
-            self._begin(piece.request, self._keep(piece.request, Snapshot(piece.position, b"".join(offer.pieces))))
+            reason = f"there is no room for this state: all that come at once have at most {STATE_BYTES_MAX} bytes"
+            self._send(wire.Failed(piece.request, "LocalProtocolError", reason))
+
+    def _drop_offer(self) -> None:
+        if self._offer is not None:
+            self._port.coming_bytes -= sum(map(len, self._offer.pieces))
+            self._offer.pieces = []
+            self._offer = None
 
     async def _keep(self, request: int, snapshot: Snapshot) -> None:
         await self._log.offer_snapshot(snapshot)
@@ -314,16 +330,8 @@ class _Offer:
     """A snapshot on its way here."""
 
     def __init__(self, request: int) -> None:
-        self.request, self.size = request, 0
+        self.request, self.fits = request, True
         self.pieces: list[bytes] = []
-
-    def take(self, piece: bytes) -> None:
-        """Of one that is too large nothing is kept."""
-        self.size += len(piece)
-        if self.size <= STATE_BYTES_MAX:
-            self.pieces.append(piece)
-        else:
-            self.pieces.clear()
 
 
 class _Credit:
