@@ -1,4 +1,4 @@
-"""A state larger than any bound on one piece: through the port, the store and the transfer, with small bounds here."""
+"""A state larger than any bound on one piece: through the port and the store, with small bounds here."""
 
 from __future__ import annotations
 
