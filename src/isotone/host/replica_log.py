@@ -40,6 +40,8 @@ log = logging.getLogger("isotone.replica")
 FOLLOW_BATCH_MAX = 1024
 RED_MAX = 65_536
 """Red messages that wait for one reader; one that is slower has missed some, and is told."""
+DISK_WITHIN_MS = 5_000
+"""A server whose disk answers nothing for so long leaves its group until it does."""
 MICROSECONDS = 1_000_000
 MILLISECONDS = 1_000
 
@@ -59,7 +61,7 @@ class ReplicaLog(Levels):
         segment_bytes: int = SEGMENT_BYTES,
         trace: TraceSettings | None = None,
         files: Files | None = None,
-        disk_within_ms: int = 0,
+        disk_within_ms: int = DISK_WITHIN_MS,
     ) -> None:
         super().__init__()
         self.settings = settings = msgspec.structs.replace(settings, snapshots=True)
