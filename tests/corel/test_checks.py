@@ -158,7 +158,91 @@ def test_a_run_without_replicas_has_no_such_verdicts() -> None:
 
 
 def test_the_entries_are_written_and_read() -> None:
-    for row in rows(**good()):
+    for row in [*rows(**good()), *rows(**forced())]:
         assert entry_of(columns_of(row.entry)) == row.entry
         plain = plain_of(row.entry)
         assert entry_of_plain(plain.pop("kind"), plain) == row.entry
+
+
+def forced(fence: int = 1) -> dict[str, list[Entry]]:
+    """a and b order two messages of which c has none; c is forced, orders its own, and x learns from c.
+
+    a and b go on meanwhile: on the two sides one number is two primaries, and one place two messages.
+    """
+    return {
+        "a": [
+            started("a"),
+            *primary("a"),
+            sent("a", "a.1:1"),
+            c.Yellowed("a", ("a.1:1",)),
+            green("a", 1, "a.1:1"),
+            started("a", life=2, committed=1, attempted=1, green=1, yellow=1),
+            *primary("a", 2),
+            sent("a", "a.2:1"),
+            c.Yellowed("a", ("a.2:1",)),
+            green("a", 2, "a.2:1", primary=2),
+        ],
+        "b": [
+            started("b"),
+            *primary("b"),
+            c.Yellowed("b", ("a.1:1",)),
+            green("b", 1, "a.1:1"),
+            *primary("b", 2),
+            c.Yellowed("b", ("a.2:1",)),
+            green("b", 2, "a.2:1", primary=2),
+        ],
+        "c": [
+            started("c", servers=("a", "b", "c")),
+            sent("c", "c.1:1"),
+            c.Reddened("c", ("c.1:1",)),
+            started("c", life=2, queue=("c.1:1",), servers=("c",), fence=fence),
+            *primary("c", 2, ("c",)),
+            green("c", 1, "c.1:1", primary=2),
+            c.Whitened("c", 1),
+        ],
+        "x": [
+            started("x", servers=("a", "b", "c")),
+            c.Fenced("x", fence, ("c",)),
+            c.QueueArranged("x", 0, 1, 1, (), False),
+            green("x", 1, "c.1:1", primary=2),
+            c.Whitened("x", 1),
+        ],
+    }
+
+
+FORCED_END: list[Entry] = [Stabilised((("a", "b", "c", "x"),)), Ended(True)]
+
+
+def judged(run: dict[str, list[Entry]]) -> set[str]:
+    return set(check([*rows(**run), *(Row("", 0, at, 0, entry) for at, entry in enumerate(FORCED_END))]).violations)
+
+
+def test_both_sides_of_a_fence_are_judged_each_for_itself() -> None:
+    assert not judged(forced())
+    assert {"COR-AGREED", "COR-ONE"} <= judged(forced(fence=0)), "it is the fence that parts them"
+
+
+@pytest.mark.parametrize(
+    ("node", "place", "entry", "label"),
+    [
+        ("x", 3, green("x", 1, "a.1:1", primary=2), "COR-AGREED"),  # what only the other side has
+        ("b", 8, green("b", 2, "b.9:9", primary=2), "COR-AGREED"),  # the old side has one order too
+        ("c", 3, started("c", life=2, servers=("c",), fence=1), "COR-DURABLE"),  # survivors keep what they had
+        ("c", 7, green("c", 2, "c.1:1", primary=2), "COR-GREEN"),
+        ("c", 5, c.PrimaryCommitted("c", 2, ("c", "x")), "COR-PHASES"),
+        ("c", 8, c.Whitened("c", 2), "COR-WHITE"),
+    ],
+)
+def test_who_is_on_one_side_is_held_to_it(node: str, place: int, entry: Entry, label: str) -> None:
+    run = forced()
+    run[node][place] = entry
+    assert label in judged(run)
+
+
+def test_what_survivors_had_is_owed_on_their_side_alone() -> None:
+    run = forced()
+    del run["c"][7:], run["x"][3:]
+    assert "COR-LIVE" in judged(run)
+    run = forced()
+    del run["b"][7:]
+    assert "COR-LIVE" not in judged(run)

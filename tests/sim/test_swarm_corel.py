@@ -8,7 +8,9 @@ from typing import get_args
 
 import pytest
 
+from isotone.corel.learning import PARCELS_ASKED
 from isotone.corel.quorum import Rule
+from isotone.corel.snapshot import PIECE_BYTES_MAX
 from isotone.sim.corel_node import RuleStep
 from isotone.sim.corel_terms import Terms, draw_terms
 from isotone.sim.plan import Size, encode_plan
@@ -17,7 +19,7 @@ from isotone.sim.run import RunResult, play_plan, run_plan
 from isotone.sim.swarm import run_swarm
 from isotone.sim.system import Setting, draw_plan
 from isotone.spec.corel_properties import corel_labels
-from isotone.trace.corel import Reconfigured, StateInstalled
+from isotone.trace.corel import Fenced, Reconfigured, ReplicaStarted, StateInstalled
 from isotone.trace.events import Row
 
 SMALL = Setting(system="corel", stack="oracle", size=Size.SMALL)
@@ -81,6 +83,8 @@ def test_everything_is_drawn(stack: str) -> None:
     assert {bool(each.full_disk) for each in drawn} == {bool(each.snapshot_every) for each in drawn} == {True, False}
     assert {each.hanging for each in drawn} == {True, False}
     assert {each.sniper for each in drawn} == ({True, False} if stack == "oracle" else {False})
+    assert {each.raid for each in drawn} == ({True, False} if stack == "oracle" else {False})
+    assert stack != "oracle" or max(each.snapshot_bytes for each in drawn) > PIECE_BYTES_MAX * PARCELS_ASKED
 
 
 def test_growth_and_proposals_are_no_rarity_on_our_own_daemons() -> None:
@@ -96,6 +100,22 @@ def test_servers_are_added_and_removed() -> None:
     sizes = Counter(len(row.entry.servers) for row in rows if isinstance(row.entry, Reconfigured))
     installed = [row for row in rows if isinstance(row.entry, StateInstalled)]
     assert len(sizes) > 2 and installed
+
+
+def test_a_quorum_is_lost_and_others_come_behind_the_fence() -> None:
+    """In the runs that draw it: survivors come back behind a fence, the others before it, and newcomers learn it."""
+    system = system_named("corel")
+    rows: list[Row] = []
+    for seed in range(1, 61):
+        plan = draw_plan(system, STANDARD, seed)
+        if draw_terms(seed, plan.topology.names).raid:
+            play_plan(system, plan, rows.append)
+    started = [row.entry for row in rows if isinstance(row.entry, ReplicaStarted)]
+    assert {entry.fence for entry in started} == {0, 1}
+    assert any(isinstance(row.entry, Fenced) for row in rows)
+    grown = [row.entry for row in rows if isinstance(row.entry, Reconfigured)]
+    survivors = {entry.server for entry in started if entry.fence}
+    assert any(set(entry.servers) & survivors and len(entry.servers) > 1 for entry in grown)
 
 
 def test_all_are_live_within_the_bound() -> None:

@@ -60,6 +60,12 @@ class Learner:
         """Who may help: those who take part in the view. Others may know no more than this server does."""
         return [server for server in self.session.servers if server != self.settings.server]
 
+    @property
+    def teacher(self) -> str:
+        """Whom it asks next; there must be one."""
+        teachers = self.teachers()
+        return teachers[self._turn % len(teachers)]
+
     def on_timer(self, key: str) -> list[Action]:
         """Ask the next one, or ask for more."""
         if not self.active:
@@ -76,10 +82,9 @@ class Learner:
         if ledger.arriving is not None:
             head = ledger.arriving.begun.head
             position, offset, digest = head.position, ledger.arriving.size, head.digest
-        teacher = teachers[self._turn % len(teachers)]
         server, after = self.settings.server, ledger.queue.green
         fetch = Fetch(server, after, position, offset, PARCELS_ASKED, ledger.fence, digest)
-        return [self.session.send_to(teacher, fetch), SetTimer(PULL, PULL_US)]
+        return [self.session.send_to(self.teacher, fetch), SetTimer(PULL, PULL_US)]
 
     # --- answers ---------------------------------------------------------------------------------------------------
 

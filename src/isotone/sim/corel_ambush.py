@@ -19,6 +19,7 @@ from isotone.sim.world import World
 AMBUSHES_MAX = 12
 CHANGED = 0.5
 SHOTS_MAX, SHOT = 24, 0.9
+INTERRUPTIONS_MAX, INTERRUPTED = 10, 0.25
 FIRST_MEETING_MS, MEETING_MS = (350, 450), (1_150, 1_600)
 PARTED_MS, SHOT_PARTED_MS = (20, 900), (250, 900)  # how long; both sides of a shot shall come to something
 CHANCES = {
@@ -142,6 +143,30 @@ class Sniper(_Striker):
         if can and self._left and self._world.now < self._end_us and self._choice.chance(SHOT):
             self._left -= 1
             self._world.after(0, strike)
+
+
+class Interrupter(_Striker):
+    """Strikes between two pieces of a state: at the server that learns, or at the one that it learns from."""
+
+    def __init__(self, world: World, nodes: EvsNodes, choice: Choice, end_us: int, founders: tuple[str, ...]) -> None:
+        super().__init__(world, nodes, choice, end_us, founders)
+        self._left = choice.pick((0, INTERRUPTIONS_MAX))
+
+    def on_piece(self, node: str, teacher: str) -> None:
+        """A piece of a state came, and it is not whole."""
+        if not self._left or self._world.now >= self._end_us or not self._choice.chance(INTERRUPTED):
+            return
+        self._left -= 1
+        struck = self._choice.pick((node, teacher))
+        strike = self._choice.pick((self._crash, self._isolate))
+        self._world.after(0, lambda: strike(struck))
+
+    def _crash(self, node: str) -> None:
+        self._nodes.crash(node)
+        self._world.after(self._later(), lambda: self._nodes.restart(node))
+
+    def _isolate(self, node: str) -> None:
+        self._split(node, [])
 
 
 class Gossip:

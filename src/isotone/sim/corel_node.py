@@ -124,6 +124,7 @@ class CorelNode:
     replica: Replica
     mark: str
     heard: Callable[[StandingChanged | ConfigurationChanged], None]  # who lies in wait
+    learned: Callable[[str], None]  # by whose help a piece of a state came, while it is not whole
     snapshot_every: int = 0  # after so many records a snapshot is offered; 0: never
     snapshot_bytes: int = 0
     appended: int = 0
@@ -179,7 +180,11 @@ class CorelNode:
         return self._tell(SnapshotOffered(at, self._offered, self.chain.state(self.snapshot_bytes)))
 
     def _tell(self, event: Event) -> list[Action]:
+        ledger = self.replica.ledger
+        had = ledger.arriving.size if ledger.arriving is not None else 0
         actions = self.replica.handle(event)
+        if self.replica.learner.active and ledger.arriving is not None and ledger.arriving.size > had:
+            self.learned(self.replica.learner.teacher)
         for action in actions:
             match action:
                 case StandingChanged() | ConfigurationChanged():

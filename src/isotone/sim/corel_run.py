@@ -11,7 +11,8 @@ import msgspec
 
 from isotone.core.choice import Choice
 from isotone.core.contract import Automaton
-from isotone.sim.corel_servers import LABEL, Servers
+from isotone.sim.corel_servers import Servers
+from isotone.sim.corel_terms import LABEL
 from isotone.sim.evs_nodes import EvsNodes
 from isotone.sim.evs_system import ToldOracle
 from isotone.sim.full_system import FullRun
@@ -31,6 +32,11 @@ class ServedNodes(EvsNodes):
         self._servers.crashing = True
         super().crash(node)
         self._servers.crashing = False
+
+    def restart(self, node: str, *, elsewhere: bool = False) -> None:
+        """Start it again, unless it is kept down."""
+        if self._servers.may_start(node):
+            super().restart(node, elsewhere=elsewhere)
 
     def slow_disk(self, node: str, sync_us: int | None) -> None:
         """Every sync takes this long, or as long as usual."""

@@ -14,10 +14,12 @@ from isotone.core.ids import DaemonId
 from isotone.corel.configuration import Configuration
 from isotone.corel.events import Standing
 from isotone.corel.explain import why_no_primary
+from isotone.corel.ledger import Ledger
 from isotone.corel.replica import Replica
-from isotone.sim.corel_ambush import Ambusher, Gossip, SlowGossip, Sniper
+from isotone.sim.corel_ambush import Ambusher, Gossip, Interrupter, SlowGossip, Sniper
 from isotone.sim.corel_node import CorelNode, ReconfigureStep, RuleStep
-from isotone.sim.corel_terms import draw_terms
+from isotone.sim.corel_raid import Raid
+from isotone.sim.corel_terms import LABEL, draw_terms
 from isotone.sim.disk import DiskSettings
 from isotone.sim.evs_clients import ClientKilled, StepDue
 from isotone.sim.evs_nodes import EvsNodes
@@ -28,7 +30,6 @@ from isotone.sim.plan import Plan, Step
 from isotone.sim.process import Boot
 from isotone.sim.world import World
 
-LABEL = "corel"
 DISK_FAILS = 0.01
 FULL_BYTES = 6_000  # of a disk that soon has no room
 DISK_WITHIN_US = 250 * MILLISECOND
@@ -62,6 +63,10 @@ class Servers(Observer):
             self._ambusher = Sniper(world, nodes, choice.derive("sniper"), plan.faults_end_us, founders)
         else:
             self._ambusher = Ambusher(world, nodes, choice.derive("ambush"), plan.faults_end_us, founders)
+        self._interrupter = Interrupter(world, nodes, choice.derive("interrupt"), plan.faults_end_us, founders)
+        self._raid: Raid | None = None
+        if self._draw.raid:
+            self._raid = Raid(world, nodes, choice.derive("raid"), plan, self._draw)
 
     def node(self, boot: Boot) -> CorelNode:
         """The server of one incarnation."""
@@ -69,8 +74,12 @@ class Servers(Observer):
         boot.players[name] = LABEL
         terms = self._draw
         replica = Replica(terms.settings(name), boot.daemon)
-        heard = partial(self._ambusher.on_told, name)
-        return CorelNode(replica, str(boot.daemon), heard, terms.snapshot_every, terms.snapshot_bytes)
+        heard, learned = partial(self._ambusher.on_told, name), partial(self._interrupter.on_piece, name)
+        return CorelNode(replica, str(boot.daemon), heard, learned, terms.snapshot_every, terms.snapshot_bytes)
+
+    def may_start(self, node: str) -> bool:
+        """Whether nothing keeps it down."""
+        return self._raid is None or node not in self._raid.down
 
     def on_crash(self, daemon: DaemonId) -> None:
         """A process is gone; if nobody meant it, it comes back."""
@@ -79,7 +88,9 @@ class Servers(Observer):
             self._world.after(delay, lambda: self._nodes.restart(daemon.name))
 
     def mend_disks(self) -> None:
-        """No disk fails any more."""
+        """No disk fails any more, and nobody is kept down."""
+        if self._raid is not None:
+            self._raid.end()
         self._failing, self._full = set(), ""
         for name in self._names:
             self.slow_disk(name, None)
@@ -149,15 +160,16 @@ class Servers(Observer):
     def missing(self) -> list[str]:
         """One primary component of all, every message green and white everywhere; learners caught up."""
         replicas = {name: self.replica(name) for name in self._names}
-        last = max(replicas.values(), key=lambda replica: replica.ledger.queue.green)
-        configuration = last.ledger.queue.configuration
-        here = tuple(name for name in sorted(self._names) if name not in configuration.retired)
-        missing = []
+        last = max(replicas.values(), key=lambda replica: (replica.ledger.fence, replica.ledger.queue.green)).ledger
+        configuration = last.queue.configuration
+        fenced = [name for name in self._names if _is_fenced(replicas[name].ledger, last.fence)]
+        here = tuple(name for name in sorted(self._names) if name not in (*configuration.retired, *fenced))
+        missing = self._raid.wrong(last) if self._raid is not None else []
         for name in here:
             missing += [f"{name} {text}" for text in _missing(replicas[name], here, configuration)]
         for name in (each for each in self._names if each not in here):
-            if replicas[name].standing is not Standing.REMOVED:
-                missing.append(f"{name} was removed and does not know it")
+            if replicas[name].standing is not (Standing.FENCED if name in fenced else Standing.REMOVED):
+                missing.append(f"{name} was removed or fenced and does not know it")
         lines = {name: replicas[name].ledger.queue.green for name in here}
         if len(set(lines.values())) > 1:
             missing.append(f"the green lines differ: {lines}")
@@ -174,6 +186,11 @@ class Servers(Observer):
         node = self._world.automaton(name, LABEL)
         assert isinstance(node, CorelNode)
         return node
+
+
+def _is_fenced(ledger: Ledger, fence: int) -> bool:
+    """Whether it has something from before an operator forced a primary without it."""
+    return ledger.fence < fence and (ledger.ready or ledger.queue.green > 0)
 
 
 def _missing(replica: Replica, here: tuple[str, ...], configuration: Configuration) -> list[str]:

@@ -15,8 +15,11 @@ from isotone.sim.evs_system import ORACLE
 from isotone.sim.full_system import FULL
 
 GROUP = "corel"
+LABEL = "corel"  # of the server, among the automata of a process
 GOSSIP_MIN = 5  # so many founders that no pair of them is a majority
 SNIPED, FULL_GOSSIP, HANGING = 0.15, 0.7, 0.25
+RAIDED, LARGE = 0.3, 0.3
+LARGE_BYTES = 300_000  # of a state that takes more than one request
 FULL_FOUNDERS_MAX = 3
 
 
@@ -33,6 +36,7 @@ class Terms(msgspec.Struct, frozen=True):
     full_disk: str  # the server whose disk has no room, if any
     hanging: bool = False  # whether disks that are hit hang, rather than take long
     sniper: bool = False  # whether one that knows more is parted from one that knows less, at once
+    raid: bool = False  # whether a quorum is lost for good, and an operator forces a primary of the rest
 
     def settings(self, server: str) -> ReplicaSettings:
         """Of one server."""
@@ -71,7 +75,7 @@ def draw_terms(seed: int, names: tuple[str, ...], stack: str = ORACLE) -> Terms:
     )
     if stack == FULL:
         return _slower(terms, choice.derive("full"))
-    return _sniped(terms, choice.derive("sniper"))
+    return _raided(_sniped(terms, choice.derive("sniper")), names, choice.derive("raid"))
 
 
 def _sniped(terms: Terms, choice: Choice) -> Terms:
@@ -80,6 +84,14 @@ def _sniped(terms: Terms, choice: Choice) -> Terms:
         return terms
     quorum = DynamicVoting(1) if choice.chance(0.5) else Majority(terms.founders)
     return msgspec.structs.replace(terms, sniper=True, quorum=quorum)
+
+
+def _raided(terms: Terms, names: tuple[str, ...], choice: Choice) -> Terms:
+    """Some states are large; and where a server can come later, some runs lose a quorum."""
+    if terms.snapshot_every and not terms.full_disk and choice.chance(LARGE):
+        terms = msgspec.structs.replace(terms, snapshot_bytes=LARGE_BYTES)
+    comes_later = len(terms.founders) < len(names) and not (terms.gossip or terms.sniper)
+    return msgspec.structs.replace(terms, raid=comes_later and choice.chance(RAIDED))
 
 
 def _slower(terms: Terms, choice: Choice) -> Terms:

@@ -154,6 +154,11 @@ class Disk:
         logs = {name: log.stored() for (owner, name), log in self._logs.items() if owner == label}
         return Storage(cells, logs)
 
+    def write(self, label: str, log: str, record: bytes) -> None:
+        """An operator adds a record to a log while no process runs."""
+        assert self.is_settled
+        self._apply([(label, Append(log, record))])
+
     def damage(self, label: str, log: str, number: int) -> None:
         """Make one durable record unreadable, as a medium does that rots."""
         found = self._logs[label, log]

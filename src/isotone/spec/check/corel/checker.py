@@ -12,6 +12,7 @@ from isotone.spec.check.corel.order import GreenOrder
 from isotone.spec.check.corel.primaries import PrimaryJudge
 from isotone.spec.check.corel.proposals import judge_proposals
 from isotone.spec.check.corel.queues import QueueJudge, pasts, rows_of
+from isotone.spec.check.corel.sides import Side, kept_by, sides_of
 from isotone.spec.check.corel.trail import Trail, event_of
 from isotone.spec.verdicts import State, Verdict
 from isotone.trace import corel as trace
@@ -55,28 +56,29 @@ class CorelChecker:
         """The verdicts; ``components`` are who reached whom when the run was stable."""
         account = Account()
         trails = rows_of(self._rows)
-        order = GreenOrder(trails, account)
-        past = pasts(trails, order)
-        had = {trail.server: QueueJudge(trail, order, past, account).judge() for trail in trails}
-        PrimaryJudge(trails, account).judge(had)
-        GrowthJudge(trails, account).judge()
-        judge_proposals(trails, account)
-        if liveness is None:
-            _judge_liveness(trails, had, order, components, account)
+        nodes = {trail.rows[0].node for trail in trails}
+        together = len(components) == 1 and nodes <= set(components[0])
+        earlier: GreenOrder | None = None
+        for side in sides_of(trails):
+            earlier = _judge(side, earlier, account, owes=side.is_last and together and liveness is None)
         return account.verdicts(lossy=lossy, liveness=liveness)
 
 
-def _judge_liveness(
-    trails: list[Trail],
-    had: dict[str, set[str]],
-    order: GreenOrder,
-    components: tuple[tuple[str, ...], ...],
-    account: Account,
-) -> None:
+def _judge(side: Side, earlier: GreenOrder | None, account: Account, *, owes: bool) -> GreenOrder:
+    """``earlier``: the order of the side that it comes from."""
+    order = GreenOrder(side.whole, account, earlier)
+    past = pasts(side.whole, order)
+    had = {trail.server: QueueJudge(trail, order, past, account).judge() for trail in side.whole}
+    PrimaryJudge(side.own, account).judge(had)
+    GrowthJudge(kept_by(side), account).judge()
+    judge_proposals(side, account)
+    if owes:
+        _judge_liveness(side.whole, had, order, account)
+    return order
+
+
+def _judge_liveness(trails: list[Trail], had: dict[str, set[str]], order: GreenOrder, account: Account) -> None:
     """Owed when all servers ended in one component, to those who are servers at the end."""
-    nodes = {trail.rows[0].node for trail in trails}
-    if len(components) != 1 or not nodes <= set(components[0]):
-        return
     account.exercised.add("LIVE")
     everything = set().union(*had.values())
     for trail in trails:

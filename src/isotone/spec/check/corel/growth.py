@@ -8,18 +8,18 @@ from __future__ import annotations
 from itertools import pairwise
 
 from isotone.spec.check.corel.account import Account
-from isotone.spec.check.corel.trail import Trail, event_of
+from isotone.spec.check.corel.trail import event_of
 from isotone.spec.verdicts import EventId
 from isotone.trace import corel as trace
 from isotone.trace.events import Row
 
 
 class GrowthJudge:
-    """Over all servers of a run."""
+    """Over all servers of a run, or of one side of a fence."""
 
-    def __init__(self, trails: list[Trail], account: Account) -> None:
+    def __init__(self, rows: list[Row], account: Account) -> None:
         self._account = account
-        self._rows = sorted((row for trail in trails for row in trail.rows), key=event_of)
+        self._rows = sorted(rows, key=event_of)
         self._configurations: dict[int, tuple[int, tuple[str, ...], EventId]] = {}
         self._states: dict[int, tuple[int, EventId]] = {}
 

@@ -5,7 +5,7 @@ Implements: [COReL 5.4, Agreed Green]. Deviations: none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from isotone.spec.check.corel.account import Account
 from isotone.spec.check.corel.trail import Trail, Vector, event_of, parted
@@ -16,7 +16,7 @@ from isotone.trace import corel as trace
 class GreenOrder:
     """Place by place: the message, and who said so first by event id."""
 
-    def __init__(self, trails: Iterable[Trail], account: Account) -> None:
+    def __init__(self, trails: Sequence[Trail], account: Account, earlier: GreenOrder | None = None) -> None:
         self.names: dict[int, str] = {}
         self.places: dict[str, int] = {}
         self.in_primary: dict[int, tuple[int, EventId]] = {}  # the highest place greened in the context of each
@@ -35,6 +35,16 @@ class GreenOrder:
         for event, entry in told:
             if isinstance(entry, trace.Greened):
                 self._take(event, entry)
+        if earlier is not None:
+            self._fill(earlier, trails)
+
+    def _fill(self, earlier: GreenOrder, trails: Iterable[Trail]) -> None:
+        """What a server has green by a state, others told before they were left behind."""
+        states = (row.entry for trail in trails for row in trail.rows if isinstance(row.entry, trace.StateInstalled))
+        for place in range(1, max((state.place for state in states), default=0) + 1):
+            if place not in self.names and place in earlier.names:
+                self.names[place] = earlier.names[place]
+                self.places.setdefault(earlier.names[place], place)
 
     def _take(self, event: EventId, entry: trace.Greened) -> None:
         for offset, (name, digest) in enumerate(zip(entry.messages, entry.digests, strict=True)):

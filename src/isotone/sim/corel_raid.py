@@ -1,0 +1,100 @@
+"""A raid: all servers stop at once, most for good as it seems, and an operator forces a primary of a few of them.
+
+The others come back later with their old disks, and must be fenced; servers that were never started before come, and
+must learn from the survivors. What the operator was shown as lost, and nothing else, is lost at the end.
+
+Implements: [DESIGN 4], the system side of a simulated run; docs/protocols/corel-growth.md, recovery by force.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from isotone.core.choice import Choice
+from isotone.core.contract import StoredLog
+from isotone.corel.journal import LOG
+from isotone.corel.ledger import Ledger
+from isotone.corel.message import Origin
+from isotone.corel.recover import assess, forced_record
+from isotone.sim.corel_node import ReconfigureStep
+from isotone.sim.corel_terms import LABEL, Terms
+from isotone.sim.evs_nodes import EvsNodes
+from isotone.sim.faults import MILLISECOND
+from isotone.sim.plan import Plan
+from isotone.sim.world import World
+
+BACK_MS = (0, 600)
+COMES_BACK = 0.6  # before all faults are over
+ASKED_MAX, ASKED_AFTER_MS = 12, 400
+
+
+class Raid:
+    """Of one run."""
+
+    def __init__(self, world: World, nodes: EvsNodes, choice: Choice, plan: Plan, terms: Terms) -> None:
+        self._world, self._nodes, self._choice = world, nodes, choice
+        self._terms, self._names = terms, plan.topology.names
+        self._late = tuple(name for name in self._names if name not in terms.founders)
+        self.down = set(self._late)  # who does not start, whoever asks for it
+        self.survivors: tuple[str, ...] = ()
+        self._shown: set[str] = set()
+        self._had: set[tuple[Origin, int]] = set()
+        world.after(0, partial(self._stop, self._late))
+        struck = choice.between(plan.faults_end_us // 4, plan.faults_end_us * 3 // 4)
+        world.after(struck, self._strike)
+        for _ in range(choice.pick((0, ASKED_MAX))):
+            world.after(choice.between(struck, plan.faults_end_us + ASKED_AFTER_MS * MILLISECOND), self._ask)
+
+    def end(self) -> None:
+        """All who are down may come back."""
+        self.down.clear()
+
+    def _strike(self) -> None:
+        self._stop(self._names)
+        ledgers = {name: self._found(name) for name in self._names}
+        self.survivors = self._survivors(ledgers)
+        self._had = {message.name for ledger in ledgers.values() for message in ledger.queue.held}
+        self._shown = {each.name for each in assess(ledgers, self.survivors).messages}
+        record = forced_record(ledgers, self.survivors)
+        for name in self.survivors:
+            self._world.disk(name).write(LABEL, LOG, record)
+        self.down = set(self._names)
+        for name in self._names:
+            if name in (*self.survivors, *self._late) or self._choice.chance(COMES_BACK):
+                self._world.after(self._choice.between(*BACK_MS) * MILLISECOND, partial(self._release, name))
+
+    def _ask(self) -> None:
+        """That a newcomer be added; most of it is refused, for it has to catch up first."""
+        node, server = self._choice.pick(self.survivors), self._choice.pick(self._late)
+        self._nodes.play(ReconfigureStep(at=self._world.now, node=node, server=server, adds=True))
+
+    def _stop(self, names: tuple[str, ...]) -> None:
+        for name in names:
+            self._nodes.crash(name)
+
+    def _release(self, name: str) -> None:
+        self.down.discard(name)
+        self._nodes.restart(name)
+
+    def _found(self, name: str) -> Ledger:
+        """As its disk has it."""
+        ledger = Ledger.founded(self._terms.founders, self._terms.quorum)
+        ledger.ready = name in self._terms.founders
+        ledger.restore(self._world.disk(name).storage(LABEL).logs.get(LOG, StoredLog(1, ())))
+        return ledger
+
+    def _survivors(self, ledgers: dict[str, Ledger]) -> tuple[str, ...]:
+        """Some of those who can go on: at most half of the servers, and one at least."""
+        removed = {name for ledger in ledgers.values() for name in ledger.queue.configuration.retired}
+        able = [name for name in self._terms.founders if name not in removed and ledgers[name].ready]
+        few = max(1, len(able) // 2)
+        return tuple(sorted(self._choice.sample(able, self._choice.between(1, few))))
+
+    def wrong(self, ledger: Ledger) -> list[str]:
+        """Where what is lost is not what was shown; ``ledger``: of a server that has everything at the end."""
+        found = []
+        for origin, counter in sorted(self._had):
+            is_lost, is_shown = not ledger.queue.has((origin, counter)), f"{origin}:{counter}" in self._shown
+            if is_lost != is_shown:
+                found.append(f"{origin}:{counter} was {'' if is_shown else 'not '}shown as lost, and is the contrary")
+        return found
