@@ -28,6 +28,7 @@ from isotone.core.contract import (
 )
 from isotone.core.ids import ClientId, DaemonId, DaemonViewId, GroupViewId, Stamp
 from isotone.core.views import Cause, GroupView
+from isotone.corel import records as r
 from isotone.corel.events import (
     AppendWanted,
     ConfigurationChanged,
@@ -47,6 +48,11 @@ from isotone.trace.events import Ended, Row, Stabilised
 from isotone.trace.recorder import Recorder
 
 GROUP = "corel"
+
+
+def identity_of(name: str, incarnation: int) -> bytes:
+    """Of a log that began in this incarnation."""
+    return f"{name}{incarnation}".encode()
 
 
 @dataclass
@@ -96,8 +102,14 @@ class Cluster:
     """All servers."""
 
     def __init__(
-        self, *names: str, quorum: Rule | None = None, checkpoint_records: int = 4_096, **settings: object
+        self,
+        *names: str,
+        quorum: Rule | None = None,
+        checkpoint_records: int = 4_096,
+        met: bool = True,
+        **settings: object,
     ) -> None:
+        """``met``: the founders know each other's logs already, and nothing else."""
         self.names = self.founders = names
         self._settings = settings
         self._quorum = quorum or Majority(names)
@@ -112,8 +124,10 @@ class Cluster:
         self._cursor: dict[str, int] = {}  # by server, in the order of its view
         self._epoch = self._stamp = 0
         self.private: deque[tuple[str, b4.Message]] = deque()  # to one server alone, outside of views
+        identities = tuple((name, identity_of(name, 1)) for name in sorted(names))
         for name in names:
-            self.servers[name] = self._boot(name, 1, [])
+            met_before = [r.Lived(0, identity_of(name, 1)), r.Founded(identities)]
+            self.servers[name] = self._boot(name, 1, [r.encode_record(each) for each in met_before] if met else [])
 
     def __getitem__(self, name: str) -> Server:
         return self.servers[name]
@@ -127,7 +141,8 @@ class Cluster:
             checkpoint_records=self._checkpoint,
             **self._settings,  # type: ignore[arg-type]
         )
-        server = Server(name, Replica(settings, DaemonId(f"d{name}", incarnation)), incarnation, first, log)
+        replica = Replica(settings, DaemonId(f"d{name}", incarnation), identity_of(name, incarnation))
+        server = Server(name, replica, incarnation, first, log)
         self.servers[name] = server
         self._tell(server, Started(0, Storage({}, {"log": StoredLog(first, tuple(log))})))
         self.indicate(server, b4.Connected())
@@ -235,12 +250,18 @@ class Cluster:
         self._signalled.discard(name)
         self.indicate(self.servers[name], b4.Disconnected("lost"))
 
-    def restart(self, name: str) -> Server:
-        """It comes back with what its disk has."""
+    def restart(self, name: str, log: list[bytes] | None = None) -> Server:
+        """It comes back with what its disk has, or with this instead."""
         old = self.servers[name]
         if old.up:
             self.crash(name)
+        if log is not None:
+            return self._boot(name, old.incarnation + 1, log)
         return self._boot(name, old.incarnation + 1, old.log, old.first)
+
+    def lose_disk(self, name: str) -> Server:
+        """It comes back under its name with an empty disk."""
+        return self.restart(name, [])
 
     def report(self, *, stable: bool = False) -> Report:
         """What the checkers say of all that was recorded."""
@@ -333,7 +354,7 @@ def _records(messages: tuple[Message, ...]) -> list[bytes]:
 
 def joined(*names: str, quorum: Rule | None = None, **settings: object) -> Cluster:
     """A cluster whose servers are all in one primary component."""
-    cluster = Cluster(*names, quorum=quorum, **settings)  # type: ignore[arg-type]
+    cluster = Cluster(*names, quorum=quorum, met=False, **settings)  # type: ignore[arg-type]
     cluster.view(*names)
     cluster.run()
     return cluster

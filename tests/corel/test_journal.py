@@ -9,7 +9,7 @@ from isotone.core.errors import LocalProtocolError
 from isotone.corel.checkpoint import checkpoint_of
 from isotone.corel.ledger import Ledger
 from isotone.corel.quorum import History, Primary
-from isotone.corel.records import decode_record, encode_record
+from isotone.corel.records import Lived, decode_record, encode_record
 from tests.corel.cluster import Cluster, joined
 
 
@@ -79,14 +79,14 @@ def test_a_torn_checkpoint_is_as_if_it_were_not_there() -> None:
     assert len(parts) == 3
     torn = ledger_of(log + parts[:2])
     assert torn.queue == ledger.queue
-    gone_on = ledger_of([*log, *parts[:2], log[0]])  # the next life began behind it
-    assert gone_on.queue == ledger.queue and gone_on.life == 1
+    gone_on = ledger_of([*log, *parts[:2], encode_record(Lived(2))])  # the next life began behind it
+    assert gone_on.queue == ledger.queue and gone_on.life == 2
 
 
 def test_a_damaged_log_stops_the_server() -> None:
     cluster = busy()
     replica = cluster.restart("a").replica
-    actions = type(replica)(replica.settings, replica.session.daemon).handle(
+    actions = type(replica)(replica.settings, replica.session.daemon, b"a").handle(
         Started(0, Storage({}, {"log": StoredLog(1, (b"",), (1,))}))
     )
     (stop,) = actions

@@ -101,6 +101,8 @@ LINES = {
     "applied": 0,
     "context": 0,
     "context_applied": 0,
+    "identity": b"",
+    "coming": (),
     "yellow": 5,
     "attempted": 0,
     "history": History(Primary(0, ("a",))),

@@ -23,7 +23,7 @@ from isotone.corel.proposals import PROPOSE
 from isotone.corel.quorum import Majority, Primary
 from isotone.corel.recover import forced_record
 from isotone.corel.repair import Others, candidates_for, rarer_candidates
-from tests.corel.cluster import Cluster, joined
+from tests.corel.cluster import Cluster, identity_of, joined
 
 
 def lost_in(cluster: Cluster, name: str, peer: str, kinds: Counter[str] | None = None) -> list[str]:
@@ -34,7 +34,7 @@ def lost_in(cluster: Cluster, name: str, peer: str, kinds: Counter[str] | None =
     steps = [r.decode_record(data) for data in cluster[name].log]
     lost = []
     for number, (step, data) in enumerate(zip(steps, cluster[name].log, strict=True)):
-        others = knowledge(cluster, peer, steps[number + 1 :])
+        others = knowledge(cluster, name, peer, steps[number + 1 :])
         found = found_again(ledger, others, data)
         assert found in {None, data}, f"{step} was taken for {r.decode_record(found or b'')}"
         if found is None:
@@ -45,7 +45,7 @@ def lost_in(cluster: Cluster, name: str, peer: str, kinds: Counter[str] | None =
     return lost
 
 
-def knowledge(cluster: Cluster, peer: str, later: Sequence[r.Record]) -> Others:
+def knowledge(cluster: Cluster, name: str, peer: str, later: Sequence[r.Record]) -> Others:
     ledger = cluster[peer].replica.ledger
     queue, history = ledger.queue, ledger.history
 
@@ -54,7 +54,8 @@ def knowledge(cluster: Cluster, peer: str, later: Sequence[r.Record]) -> Others:
 
     primaries: list[Primary] = [history.last, *history.pending]
     state = ledger.snapshot.state if ledger.snapshot is not None else b""
-    return Others(messages, primaries, [(ledger.fence, queue.configuration)], later, lambda: state)
+    forcings = [(ledger.fence, queue.configuration)]
+    return Others(messages, primaries, forcings, later, lambda: state, (identity_of(name, 1),))
 
 
 def found_again(ledger: Ledger, others: Others, data: bytes) -> bytes | None:
@@ -191,7 +192,7 @@ def checkpointed() -> Cluster:
 def proposed() -> Cluster:
     """Messages become green by a proposal, in pairs."""
     five = tuple("abcde")
-    cluster = Cluster(*five, quorum=Majority(five), proposals=True, snapshots=True)
+    cluster = joined(*five, quorum=Majority(five), proposals=True, snapshots=True)
     together(cluster, "ab")
     cluster.append("a", b"1")
     cluster.append("b", b"2")

@@ -262,7 +262,7 @@ def test_a_damaged_log_stops_the_server_before_it_says_anything() -> None:
     cluster = joined("a", "b", "c")
     settings, log = cluster["a"].replica.settings, cluster["a"].log
     storage = Storage({}, {"log": StoredLog(1, tuple(log), (2,))})
-    (stop,) = Replica(settings, DaemonId("da", 2)).handle(Started(0, storage))
+    (stop,) = Replica(settings, DaemonId("da", 2), b"a").handle(Started(0, storage))
     assert isinstance(stop, Stop) and "damaged at 2" in stop.reason and "repaired from another server" in stop.reason
 
 
@@ -284,7 +284,7 @@ def test_after_a_total_stop_each_says_whom_it_waits_for() -> None:
 
 def test_over_a_session_the_daemon_says_who_we_are() -> None:
     cluster = Cluster("a", "b", "c")
-    replica = Replica(cluster["a"].replica.settings, NO_DAEMON)
+    replica = Replica(cluster["a"].replica.settings, NO_DAEMON, b"a")
     replica.handle(Started(0, Storage()))
     real = ClientId(DaemonId("d9", 4), "a", 17)
     (ask,) = replica.handle(b4.Indicated(0, (real,), b4.Connected()))

@@ -38,7 +38,7 @@ def speak(cluster: Cluster, names: Sequence[str], versions: VersionRange) -> Non
 
 def test_the_first_version_has_no_mark() -> None:
     record = encode_record(Lived(7))
-    assert record == b"\x92\x01\x07" and marked(1, record) == unmarked(record) == record
+    assert record == b"\x93\x01\x07\xc4\x00" and marked(1, record) == unmarked(record) == record
     assert version_of(record) == version_of(b"") == version_of(b"\x00") == version_of(b"\xdc\x00\x20") == 1
 
 
@@ -145,6 +145,6 @@ def test_a_server_does_not_start_on_a_log_of_a_newer_version() -> None:
     cluster = joined("a", "b", "c")
     server = cluster["a"]
     log = StoredLog(1, (*server.log, marked(2, b"whatever it means there")))
-    replica = type(server.replica)(server.replica.settings, DaemonId("da", 2))
+    replica = type(server.replica)(server.replica.settings, DaemonId("da", 2), b"a")
     (stop,) = replica.handle(Started(0, Storage({}, {"log": log})))
     assert isinstance(stop, Stop) and "version 2" in stop.reason and "newer" in stop.reason

@@ -37,7 +37,10 @@ def test_all_begin_anew_at_a_position_and_who_was_not_restored_is_fenced(tmp_pat
             old = group.directory
             group.directory = tmp_path / "new"
             fence = new_fence(made)
-            assert restored(group, tmp_path / "copy", "a", "b", fence=fence, position=12) == 12
+            copy, both = read_backup(tmp_path / "copy"), ("a", "b")
+            stores = {name: group.path(name) for name in both}
+            reached = restore(copy, stores, servers=both, rule=Majority(both), fence=fence, position=12)
+            assert reached == 12
             (group.directory / "c").symlink_to(old / "c")  # it comes back with its old log
             await group.start()
             await group.primary("a", "b")

@@ -46,6 +46,7 @@ def checkpoint_of(ledger: Ledger) -> Iterator[r.Record]:
             snapshot.head if snapshot else None,
             ledger.context_applied,
             ledger.forced,
+            ledger.identity,
         ),
     )
     for messages in in_chunks(queue.held, KEPT_BYTES_MAX):
@@ -84,7 +85,7 @@ def become(ledger: Ledger, parts: list[r.Record]) -> None:
     queue.configuration, queue.changed_at = known.configuration, known.changed_at
     ledger.context, ledger.base, ledger.fence, ledger.applied = known.context, known.base, known.fence, known.applied
     ledger.vouches, ledger.ready, ledger.proposal = known.vouches, known.ready, known.proposal
-    ledger.context_applied, ledger.forced = known.context_applied, known.forced
+    ledger.context_applied, ledger.forced, ledger.identity = known.context_applied, known.forced, known.identity
     if known.snapshot is not None:
         state = b"".join(part.data for part in parts if isinstance(part, r.KeptPiece))
         ledger.snapshot = Snapshot(known.snapshot, state)

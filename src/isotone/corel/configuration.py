@@ -48,12 +48,13 @@ def decode_rule(data: bytes) -> Rule:
 
 
 class Configuration(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
-    """The servers that vote, sorted; those that did once and never come back; and the rule, encoded."""
+    """The servers that vote, sorted; those that did once and never come back; the rule, encoded; and their logs."""
 
     number: Natural
     servers: tuple[str, ...]
     rule: bytes
     retired: tuple[str, ...] = ()
+    identities: tuple[tuple[str, bytes], ...] = ()  # whose log is which, also of the retired; none before it began
 
     def holds(self, members: Servers, history: History) -> bool:
         """Whether these servers, connected, are a quorum of this configuration. Learners do not count.
@@ -82,9 +83,10 @@ def changed(
     remove: str = "",
     rule: Rule | None = None,
     votes: dict[str, int] | None = None,
+    identity: bytes = b"",
 ) -> Configuration:
-    """The next configuration: one server more, one less or the same ones; with this rule or the present one, carried
-    over, and these votes.
+    """The next configuration: one server more, with this log, one less or the same ones; with this rule or the present
+    one, carried over, and these votes.
     """
     if add and remove:
         raise LocalProtocolError("one server is added or removed at a time")
@@ -103,7 +105,8 @@ def changed(
     if servers == now.servers and encode_rule(following) == now.rule:
         raise LocalProtocolError(f"nothing changes: the rule is {following.describe()}")
     retired = (*now.retired, remove) if remove else now.retired
-    return Configuration(now.number + 1, servers, encode_rule(following), retired)
+    identities = (*now.identities, (add, identity)) if add else now.identities
+    return Configuration(now.number + 1, servers, encode_rule(following), retired, identities)
 
 
 def carried(rule: Rule, servers: tuple[str, ...], votes: dict[str, int]) -> Rule:

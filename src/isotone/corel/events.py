@@ -122,6 +122,7 @@ class Standing(Enum):
     REGULAR = "regular"
     LEARNING = "learning"  # it catches up, and does not vote
     FENCED = "fenced"  # an operator forced a primary without it
+    STRANGER = "stranger"  # its log is not the one that its name stands for
     REMOVED = "removed"  # the others go on without it
 
 

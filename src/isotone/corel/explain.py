@@ -13,7 +13,7 @@ from isotone.corel.growth import may_order
 from isotone.corel.message import Origin
 from isotone.corel.quorum import is_dynamic
 from isotone.corel.replica import Replica
-from isotone.corel.views import FENCED
+from isotone.corel.views import FENCED, NOT_BEGUN, STRANGER
 
 WAITS_MAX = 8
 NO_SESSION = "it has no session with a daemon, or no view of the group yet"
@@ -23,7 +23,16 @@ def why_no_primary(replica: Replica) -> str:
     """Empty in a primary component."""
     if replica.flow.is_primary:
         return _why_capped(replica)
-    return f"{_why_waiting(replica)}{_who_speaks_otherwise(replica)}"
+    return f"{_why_waiting(replica)}{_who_speaks_otherwise(replica)}{_who_is_strange(replica)}"
+
+
+def _who_is_strange(replica: Replica) -> str:
+    round = replica.views.round
+    names = [each for each in (round.strangers if round else ()) if each != replica.settings.server]
+    if not names:
+        return ""
+    text = "its disk was lost, or it was given another directory. Remove it, and add a server with a new name"
+    return f" {', '.join(names)} is here without its log and does not count: {text}."
 
 
 def _who_speaks_otherwise(replica: Replica) -> str:
@@ -33,6 +42,7 @@ def _who_speaks_otherwise(replica: Replica) -> str:
 
 def _why_waiting(replica: Replica) -> str:
     here, round = ", ".join(replica.session.servers), replica.views.round
+    founders = replica.ledger.queue.configuration  # if their log has not begun
     match replica.standing:
         case Standing.DETACHED:
             return f"{replica.settings.server} orders nothing: {NO_SESSION}."
@@ -41,6 +51,9 @@ def _why_waiting(replica: Replica) -> str:
             return f"The view still holds an old session of {doubled}; it ends when its daemon notices."
         case Standing.WAITING if round is not None and round.conflict:
             return f"The servers do not agree on who they are: {round.conflict}."
+        case Standing.WAITING if round is not None and round.is_complete and not founders.identities:
+            away = sorted(set(founders.servers) - set(replica.session.servers))
+            return f"{NOT_BEGUN[0].upper()}{NOT_BEGUN[1:]}; missing: {', '.join(away)}."
         case Standing.WAITING:
             return "The view is in transition; the next one begins a new exchange of states."
         case Standing.REGULAR:
@@ -49,6 +62,8 @@ def _why_waiting(replica: Replica) -> str:
             return _why_learning(replica)
         case Standing.FENCED:
             return f"{FENCED[0].upper()}{FENCED[1:]}."
+        case Standing.STRANGER:
+            return f"{STRANGER[0].upper()}{STRANGER[1:]}."
         case Standing.REMOVED:
             return f"{replica.settings.server} was removed from the servers."
     return f"{here} agree on their past first; now: {replica.standing.value}; awaited: {_awaited(replica)}."

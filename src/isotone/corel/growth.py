@@ -5,6 +5,7 @@ Implements: docs/protocols/corel-growth.md. Deviations: D-growth.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from isotone.core.contract import Action
@@ -28,6 +29,7 @@ class Growth:
 
     ledger: Ledger
     flow: RegularFlow
+    identity_of: Callable[[str], bytes]  # the log of a server that takes part in the view
 
     def on_wanted(self, event: ReconfigurationWanted) -> list[Action]:
         """Order it, or say why not."""
@@ -47,10 +49,16 @@ class Growth:
             raise LocalProtocolError("the disk of this server is nearly full: ask another one")
         if any(True for _ in queue.coming()) or any(each.change is not None for each in flow.outbox.pending):
             raise LocalProtocolError("another reconfiguration is not green yet")
+        here = event.add in members
         following = changed(
-            queue.configuration, add=event.add, remove=event.remove, rule=event.rule, votes=dict(event.votes)
+            queue.configuration,
+            add=event.add,
+            remove=event.remove,
+            rule=event.rule,
+            votes=dict(event.votes),
+            identity=self.identity_of(event.add) if here else b"",
         )
-        if event.add and event.add not in members:
+        if event.add and not here:
             raise LocalProtocolError(f"{event.add} is not here, or has not caught up")
         if not following.holds(members, self.ledger.history):
             raise LocalProtocolError("those who are here would be no quorum of the new set")

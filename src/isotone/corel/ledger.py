@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from isotone.core.contract import StoredLog
 from isotone.core.errors import LocalProtocolError
 from isotone.corel import records as r
@@ -38,6 +40,7 @@ class Ledger:
     history: History
     queue: MessageQueue = field(default_factory=MessageQueue)
     life: int = 0
+    identity: bytes = b""  # of this log, since its first life
     committed: int = 0  # Last_Committed_Primary
     attempted: int = 0  # Last_Attempted_Primary
     vouches: bool = True  # what was green in the last committed primary is yellow or green here, as [COReL 5.4] has it
@@ -124,8 +127,8 @@ class Ledger:
                 self._drop_passed()
             case r.Forgotten(place):
                 queue.forget(place)
-            case r.Lived(life):
-                self.life = life
+            case r.Lived(life, identity):
+                self.life, self.identity = life, identity or self.identity
                 if self.arriving is not None and not self.arriving.begun.installs:
                     self.arriving = None  # it was offered here, and a crash tore the write: nobody has the rest
             case _:
@@ -151,6 +154,8 @@ class Ledger:
                 self.history = History(Primary(number, configuration.servers), (), True)
                 self.attempted = max(self.attempted, number)
                 self.arriving = None  # perhaps a state of the other side
+            case r.Founded(identities):
+                self.queue.configuration = replace(self.queue.configuration, identities=identities)
             case r.Proposed(proposal):
                 self.proposal = proposal
             case r.Applied(proposal):

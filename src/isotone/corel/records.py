@@ -25,9 +25,10 @@ class Stored(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unkn
 
 
 class Lived(Stored, frozen=True, tag=1):
-    """A life began."""
+    """A life began; the first one says by which identity the log is known from now on."""
 
     life: Natural
+    identity: bytes = b""
 
 
 class Received(Stored, frozen=True, tag=2):
@@ -150,6 +151,12 @@ class Applied(Stored, frozen=True, tag=20):
     proposal: Proposal
 
 
+class Founded(Stored, frozen=True, tag=22):
+    """The servers of a configuration that did not know each other's logs met: these they are."""
+
+    identities: tuple[tuple[str, bytes], ...]
+
+
 class Knowledge(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
     """Of a checkpoint: what came with growth, recovery by force, and order proposals."""
 
@@ -165,6 +172,7 @@ class Knowledge(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_u
     snapshot: SnapshotHead | None
     context_applied: Natural = 0
     forced: Configuration | None = None  # that of the fence
+    identity: bytes = b""
 
 
 class Checkpoint(Stored, frozen=True, tag=11):
@@ -221,6 +229,7 @@ Record = (
     | Proposed
     | Applied
     | KeptPiece
+    | Founded
 )
 
 _ENCODER = msgspec.msgpack.Encoder()

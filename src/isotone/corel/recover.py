@@ -117,8 +117,8 @@ def forced_record(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...], rul
     servers = tuple(sorted(survivors))
     following = rule or forced_rule(ledgers, survivors)
     check_quorum(following, servers)
-    gone = _gone(ledgers.values(), servers)
-    configuration = Configuration(_last(ledgers).number + 1, servers, encode_rule(following), gone)
+    gone, identities = _gone(ledgers.values(), servers), _identities(ledgers, servers)
+    configuration = Configuration(_last(ledgers).number + 1, servers, encode_rule(following), gone, identities)
     fence = max(ledger.fence for ledger in ledgers.values()) + 1
     number = max(ledgers[server].last_number for server in survivors)
     return r.encode_record(r.Forced(fence, configuration, number))
@@ -131,6 +131,13 @@ def begin_anew(ledger: Ledger, servers: Iterable[str], rule: Rule, fence: int) -
     number, retired = ledger.queue.configuration.number + 1, _gone([ledger], names)
     ledger.apply(r.Forced(fence, Configuration(number, names, encode_rule(rule), retired), ledger.last_number))
     ledger.history = History(ledger.history.last)  # all have the same: they need not meet first
+
+
+def _identities(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...]) -> tuple[tuple[str, bytes], ...]:
+    """Whose log is which, also of those who are gone; none if a survivor never ran: then all of them must meet."""
+    known = dict(pair for each in sorted(_known(ledgers.values()), key=lambda each: each.number) for pair in each.identities)
+    known |= {server: ledgers[server].identity for server in survivors}
+    return tuple(sorted(known.items())) if all(known[server] for server in survivors) else ()
 
 
 def lacking(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...]) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from isotone.corel.quorum import Primary
 from isotone.corel.repair_history import (
     Forcing,
     arrangements,
+    beginnings,
     catchings_up,
     few_histories,
     forcings_in,
@@ -87,6 +88,7 @@ class Others:
     forcings: Sequence[Forcing] = ()  # their fences and configurations
     later: Sequence[r.Record] = ()  # what stands behind the damage in the same log
     state: Callable[[], bytes] = bytes  # the newest snapshot of another server
+    identities: Sequence[bytes] = ()  # that this log may have
 
 
 def rarer_candidates(ledger: Ledger, others: Others, length: int) -> Iterator[bytes]:
@@ -101,6 +103,7 @@ def _rarer(ledger: Ledger, others: Others, length: int) -> Iterator[r.Record]:
     yield from checkpoint_of(ledger)
     for number in (0, *range(ledger.last_number, ledger.last_number + NUMBERS_MAX)):
         yield from (r.Forced(*forcing, number) for forcing in forcings)
+    yield from beginnings(ledger, [configuration for _, configuration in forcings], others.later, others.identities)
     yield from (r.Lived(ledger.life + ahead) for ahead in range(2, NUMBERS_MAX))
     yield from (r.Greened(line) for line in range(queue.yellow + 1, queue.end + 1))
     for primary in (ledger.history.last, *primaries):

@@ -14,6 +14,7 @@ from itertools import accumulate, combinations, product
 
 from isotone.corel import records as r
 from isotone.corel.configuration import Configuration
+from isotone.corel.identities import learner_life
 from isotone.corel.ledger import Ledger, Level
 from isotone.corel.message import Message
 from isotone.corel.proposal import Proposal
@@ -147,6 +148,20 @@ def forcings_in(records: Iterable[r.Record]) -> Iterator[Forcing]:
             yield record.fence, record.configuration
         elif isinstance(record, r.Checkpoint) and record.knowledge is not None and record.knowledge.forced is not None:
             yield record.knowledge.fence, record.knowledge.forced
+
+
+def beginnings(
+    ledger: Ledger, configurations: Sequence[Configuration], later: Iterable[r.Record], identities: Sequence[bytes]
+) -> Iterator[r.Lived | r.Founded]:
+    """How the log began, and whose logs the others are, as its store, peers or later records know it."""
+    known = dict(pair for each in (ledger.queue.configuration, *configurations) for pair in each.identities)
+    known |= dict(pair for record in later if isinstance(record, r.Founded) for pair in record.identities)
+    for identity in (*identities, *known.values()):
+        yield r.Lived(ledger.life + 1, identity)
+        yield r.Lived(learner_life(identity), identity)
+    servers = ledger.queue.configuration.servers
+    if set(servers) <= known.keys():
+        yield r.Founded(tuple((server, known[server]) for server in servers))
 
 
 def proposals_in(records: Iterable[r.Record]) -> Iterator[Proposal]:

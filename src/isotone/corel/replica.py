@@ -34,6 +34,7 @@ from isotone.corel.events import (
     Standing,
 )
 from isotone.corel.growth import Growth
+from isotone.corel.identities import learner_life
 from isotone.corel.journal import LOG, Journal
 from isotone.corel.learning import PACE, PULL, Learner
 from isotone.corel.ledger import Ledger
@@ -56,8 +57,10 @@ DISK_FULL = "disk full"
 class Replica:
     """A server. Nothing of it survives but its log."""
 
-    def __init__(self, settings: ReplicaSettings, daemon: DaemonId) -> None:
+    def __init__(self, settings: ReplicaSettings, daemon: DaemonId, identity: bytes) -> None:
+        """``identity``: of the log, if it begins now; whoever begins one, ever, has another."""
         self.settings = settings.check()
+        self._identity = identity
         self.ledger = Ledger.founded(settings.servers, settings.quorum)
         self.ledger.ready = settings.server in settings.servers
         self.journal = Journal(self.ledger, settings.checkpoint_records)
@@ -68,7 +71,7 @@ class Replica:
         self.learner = Learner(settings, self.journal, self.session)
         self.proposals = Proposals(self.flow)
         self.views = Views(self.flow, self.learner, self.proposals)
-        self.growth = Growth(self.ledger, self.flow)
+        self.growth = Growth(self.ledger, self.flow, self.views.identity_of)
         self._teacher = Teacher(self.ledger, self.session)
         self._stopping = False  # it said good-bye; what still comes in counts for nothing
 
@@ -131,13 +134,20 @@ class Replica:
         except LocalProtocolError as error:
             return [Stop(str(error))]
         self.journal.begin(log)
-        self.journal.write(r.Lived(self.ledger.life + 1), telling.started(self.settings.server, self.ledger))
+        lived = r.Lived(self.ledger.life + 1) if self.ledger.identity else self._first_life()
+        self.journal.write(lived, telling.started(self.settings.server, self.ledger, lived.identity))
         self.outbox.origin = Origin(self.settings.server, self.ledger.life)
         self.greens.take(self.settings.server, self.ledger.queue.green)
         snapshot, found = self.ledger.snapshot, []
         if snapshot is not None:
             found = [InstallSnapshot(snapshot.head.position, snapshot.state)]
         return [*self.flow.write_all(), *found, self.session.connect()]
+
+    def _first_life(self) -> r.Lived:
+        """Of a log that is known by this identity from now on."""
+        is_founder = self.settings.server in self.settings.servers
+        life = self.ledger.life + 1 if is_founder or self.ledger.life else learner_life(self._identity)
+        return r.Lived(life, self._identity)
 
     def _on_stopping(self) -> list[Action]:
         self._stopping = True

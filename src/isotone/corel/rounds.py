@@ -12,9 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from msgspec.structs import replace
+
 from isotone.core.errors import RemoteProtocolError
 from isotone.corel.configuration import Configuration
 from isotone.corel.exchange import plan_of
+from isotone.corel.identities import of_one_log, strangers_of
 from isotone.corel.wire import State
 
 
@@ -36,6 +39,7 @@ class Round:
     is_complete: bool = False
     parts: tuple[str, ...] = ()  # who takes part, sorted; when complete
     conflict: str = ""  # why some are left out for good
+    strangers: tuple[str, ...] = ()  # who has another log than its name stands for: left out too, sorted
     fence: int = 0
 
     def take(self, server: str, state: State) -> Outcome:
@@ -74,17 +78,23 @@ class Round:
         ready = [state for state in self.states.values() if state.ready]
         self.fence = max((state.fence for state in ready), default=0)
         live = [state for state in ready if state.fence == self.fence]
+        live, apart = of_one_log(live)
         live, self.conflict = _agreeing(live)
-        self.parts = _able(live)
+        self.conflict = self.conflict or apart
+        self.strangers = strangers_of(self.states.values(), live)
+        self.parts = _able([state for state in live if state.server not in self.strangers])
 
     def _may_join(self, state: State) -> bool:
         """It caught up since, or knows of a fence that these do not."""
         parts = [self.states[part] for part in self.parts]
+        if state.fence <= self.fence and strangers_of([state], parts):
+            self.strangers = tuple(sorted({*self.strangers, state.server}))
+            return False
         if not state.ready or state.fence < self.fence:
             return False
         if state.fence > self.fence:
             return True
-        self.conflict = self.conflict or _agreeing([*parts, state])[1]
+        self.conflict = self.conflict or of_one_log([*parts, state])[1] or _agreeing([*parts, state])[1]
         return not self.conflict and state.server in _able([*parts, state])
 
 
@@ -103,14 +113,15 @@ def _able(states: list[State]) -> tuple[str, ...]:
 def _agreeing(states: list[State]) -> tuple[list[State], str]:
     """Those who agree on what each number means, the most of them; and how others differ.
 
-    They do if servers were set up with different founders, or if two sides were forced.
+    They differ if servers were set up with different founders, or if two sides were forced. Some may not know yet whose
+    log is which.
     """
     meanings: dict[int, dict[Configuration, list[str]]] = {}
     for state in sorted(states, key=lambda each: each.server):
-        if state.configuration is not None:
-            meanings.setdefault(state.configuration.number, {}).setdefault(state.configuration, []).append(state.server)
+        if (meaning := _meaning(state)) is not None:
+            meanings.setdefault(meaning.number, {}).setdefault(meaning, []).append(state.server)
     chosen = {number: max(found, key=lambda each: len(found[each])) for number, found in meanings.items()}
-    agreeing = [each for each in states if each.configuration in {None, chosen.get(_number(each))}]
+    agreeing = [each for each in states if _meaning(each) in {None, chosen.get(_number(each))}]
     for state in states:
         if state not in agreeing and state.configuration is not None:
             number = state.configuration.number
@@ -118,6 +129,10 @@ def _agreeing(states: list[State]) -> tuple[list[State], str]:
             text = f"configuration {number} is {two} at {state.server}, and {one} at others, or their rules differ"
             return agreeing, text
     return agreeing, ""
+
+
+def _meaning(state: State) -> Configuration | None:
+    return None if state.configuration is None else replace(state.configuration, identities=())
 
 
 def _number(state: State) -> int:

@@ -31,8 +31,8 @@ def _digest(records: tuple[bytes, ...]) -> int:
     return int.from_bytes(state.digest(), "big")
 
 
-def started(server: str, ledger: Ledger) -> Record:
-    """What was found on disk."""
+def started(server: str, ledger: Ledger, identity: bytes) -> Record:
+    """What was found on disk; ``identity``: of a log that begins now."""
     queue, proposal = ledger.queue, ledger.proposal
     return Record(
         trace.ReplicaStarted(
@@ -47,6 +47,7 @@ def started(server: str, ledger: Ledger) -> Record:
             ledger.vouches,
             proposal.number if proposal is not None and server in proposal.accepted else 0,
             ledger.fence,
+            (identity or ledger.identity).hex(),
         )
     )
 

@@ -18,6 +18,7 @@ from isotone.corel.establishing import Establishing
 from isotone.corel.events import DeliverRed, Standing, StandingChanged
 from isotone.corel.exchange import Plan, plan_of
 from isotone.corel.growth import may_order
+from isotone.corel.identities import founding
 from isotone.corel.learning import Learner
 from isotone.corel.proposals import Proposals
 from isotone.corel.quorum import Primary
@@ -29,6 +30,11 @@ from isotone.corel.wire import Acknowledged, Attempt, Commit, Priority, Proposin
 from isotone.trace import corel as trace
 
 FENCED = "an operator forced a primary component without this server: remove its data and add it under a new name"
+STRANGER = (
+    "this is not the log that the others know under this name: its disk was lost, or it was given another directory. "
+    "It never counts: remove this server, and add one with a new name; without a primary component, recover first"
+)
+NOT_BEGUN = "a log begins when all its servers have met once"
 
 
 @dataclass
@@ -51,7 +57,9 @@ class Views:
     def enter(self, standing: Standing, reason: str) -> list[Action]:
         """Stand there now, and say so."""
         self.standing = standing
-        reasons = "; ".join([reason, *self.session.differences()])
+        others = [each for each in (self.round.strangers if self.round else ()) if each != self.settings.server]
+        strange = [f"{each} is here without its log, and does not count" for each in others]
+        reasons = "; ".join([reason, *self.session.differences(), *strange])
         return [StandingChanged(standing, self.flow.is_primary, self.session.servers, reasons)]
 
     def leave(self) -> list[Action]:
@@ -117,8 +125,15 @@ class Views:
             applied,
             ledger.proposal,
             ledger.context_applied,
+            ledger.identity,
+            tuple(sorted({known for each in queue.coming() for known in each.identities})),
         )
         return self.session.send(state)
+
+    def identity_of(self, server: str) -> bytes:
+        """The log of one that takes part in the view."""
+        assert self.plan is not None
+        return self.plan.states[server].identity
 
     def on_message(self, server: str, message: object) -> list[Action]:
         """A message of this view and round."""
@@ -139,7 +154,7 @@ class Views:
                 return self.proposals.on_proposing(proposal)
             case Commit(number=number) if self.standing is Standing.COMMIT:
                 return self._on_commit(server, number)
-        if self.standing in {Standing.WAITING, Standing.LEARNING, Standing.FENCED}:
+        if self.standing in {Standing.WAITING, Standing.LEARNING, Standing.FENCED, Standing.STRANGER}:
             return []
         raise RemoteProtocolError(f"{server} sent {type(message).__name__} while {self.standing.value}")
 
@@ -188,7 +203,8 @@ class Views:
     def _on_complete(self) -> list[Action]:
         """All states are there."""
         assert self.round is not None
-        for each in self.round.states.values():
+        known = [each for each in self.round.states.values() if each.server not in self.round.strangers]
+        for each in known:
             for about, place in (*each.greens, (each.server, each.green)):
                 self.greens.take(about, place)
         parts = self.session.servers = self.round.parts
@@ -204,6 +220,8 @@ class Views:
         assert self.round is not None
         if self.settings.server not in self.round.states:
             return self.enter(Standing.LEARNING, "the others went ahead")  # they begin again when they have its state
+        if self.settings.server in self.round.strangers:
+            return self.enter(Standing.STRANGER, STRANGER)
         if self.ledger.ready and self.round.conflict:
             return self.enter(Standing.WAITING, self.round.conflict)
         if (self.ledger.ready or self.ledger.queue.green) and self.ledger.fence < self.round.fence:
@@ -242,7 +260,14 @@ class Views:
         assert plan is not None
         self.recovery = None
         members = self.session.servers
-        proposed = self._learn_proposals(plan)
+        begun: list[Action] = []
+        if not queue.configuration.identities:
+            identities = founding(queue.configuration, plan.states)
+            if not identities:
+                return self.enter(Standing.WAITING, NOT_BEGUN)
+            self.journal.write(r.Founded(identities))
+            begun = self.flow.write_all()
+        proposed = [*begun, *self._learn_proposals(plan)]
         if not may_order(queue, frozenset(members), plan.history):
             actions = [*proposed, *self.flow.begin(members, primary=False)]
             actions += [*self.proposals.consider(), *self.proposals.propose_soon()]

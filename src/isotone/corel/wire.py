@@ -56,6 +56,8 @@ class State(ControlMessage, frozen=True, tag=0x82):
     applied: Natural = 0
     proposal: Proposal | None = None
     context_applied: Natural = 0
+    identity: bytes = b""  # of its log
+    coming: tuple[tuple[str, bytes], ...] = ()  # the logs of servers that configurations add which are not green
 
 
 class Priority(ControlMessage, frozen=True, tag=0x83):

@@ -24,6 +24,7 @@ import msgspec
 from isotone.core.errors import InputError, IsotoneError
 from isotone.corel import records as r
 from isotone.corel.configuration import Configuration
+from isotone.corel.identities import log_identity
 from isotone.corel.journal import LOG
 from isotone.corel.ledger import Ledger
 from isotone.corel.message import Message
@@ -33,10 +34,11 @@ from isotone.host.correction import corrections
 from isotone.host.replay import read_log
 from isotone.host.scrub import repair
 from isotone.host.segments import Found, Place, escape, segment_path
-from isotone.host.store import LOGS, owner_of
+from isotone.host.store import LOGS, identity_of, owner_of
 
 RUN_MAX = 4_096
 """So many messages at most stand in one record that is looked for."""
+INCARNATIONS_MAX = 64
 DO_INSTEAD = "remove this server, and add a new one: isotone replica remove, isotone replica add"
 
 
@@ -110,7 +112,7 @@ def _one(found: Found, number: int, ledger: Ledger, source: Source, outcome: Out
         return None
     fit = {
         data
-        for data in candidates(ledger, source, place.length, _later(found, number))
+        for data in candidates(ledger, source, place.length, _later(found, number), _identities(found.directory))
         if len(data) == place.length and crc32(data) == place.checksum
     }
     fit |= {data for data in corrections(_damaged(found, place), place.checksum) if _is_record(data)}
@@ -119,6 +121,12 @@ def _one(found: Found, number: int, ledger: Ledger, source: Source, outcome: Out
     why = f"{len(fit)} different records fit its checksum" if fit else "it is nothing that other servers know"
     outcome.reasons.append(f"record {number} of {place.length} bytes: {why}; {DO_INSTEAD}")
     return None
+
+
+def _identities(directory: Path) -> list[bytes]:
+    """By which the log may be known, if it was begun in one of the first incarnations of its store."""
+    store = identity_of(directory.parent.parent).bytes
+    return [log_identity(store, incarnation) for incarnation in range(1, INCARNATIONS_MAX)]
 
 
 def _later(found: Found, number: int) -> list[r.Record]:
@@ -144,11 +152,14 @@ def _is_record(data: bytes) -> bool:
 # --- what may have stood there ----------------------------------------------------------------------------------------
 
 
-def candidates(ledger: Ledger, source: Source, length: int, later: Sequence[r.Record] = ()) -> Iterator[bytes]:
+def candidates(
+    ledger: Ledger, source: Source, length: int, later: Sequence[r.Record] = (), identities: Sequence[bytes] = ()
+) -> Iterator[bytes]:
     """The records of at most this length that are possible in this state, the likely ones first."""
     fit, primaries = _within(source.messages(ledger.queue.end, RUN_MAX), length), source.primaries()
     yield from candidates_for(ledger, fit, primaries)
-    others = Others(partial(source.messages, count=RUN_MAX), primaries, source.forcings(), later, source.state)
+    messages = partial(source.messages, count=RUN_MAX)
+    others = Others(messages, primaries, source.forcings(), later, source.state, identities)
     yield from rarer_candidates(ledger, others, length)
 
 

@@ -20,6 +20,7 @@ from isotone.core.errors import IsotoneError, LocalProtocolError, MachineError
 from isotone.core.ordered_log import Snapshot
 from isotone.corel import events as corel
 from isotone.corel.explain import why_no_primary, why_not_green
+from isotone.corel.identities import log_identity
 from isotone.corel.quorum import Rule
 from isotone.corel.replica import Replica
 from isotone.corel.settings import ReplicaSettings
@@ -97,7 +98,7 @@ class ReplicaLog(Levels):
         self._watch: asyncio.Task[None] | None = None
 
     def _build(self, around: Around) -> Replica:
-        self.replica = Replica(self.settings, around.daemon)
+        self.replica = Replica(self.settings, around.daemon, log_identity(around.identity, around.incarnation))
         return self.replica
 
     # --- life ------------------------------------------------------------------------------------------------------

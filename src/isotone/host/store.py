@@ -235,7 +235,12 @@ def log_directories(path: Path) -> list[Path]:
 
 def owner_of(path: Path) -> str:
     """Whose store it is."""
+    return identity_of(path).name
+
+
+def identity_of(path: Path) -> Identity:
+    """Of a store, with the name of its owner."""
     try:
-        return msgspec.json.decode((path / IDENTITY).read_bytes(), type=Identity).name
+        return msgspec.json.decode((path / IDENTITY).read_bytes(), type=Identity)
     except (OSError, ValueError) as error:
         raise InputError(f"{path} is no store that can be used: {error}") from None

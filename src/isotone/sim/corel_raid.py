@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import partial
 
 from isotone.core.choice import Choice
-from isotone.core.contract import StoredLog
+from isotone.core.contract import Append, StoredLog
 from isotone.corel.journal import LOG
 from isotone.corel.ledger import Ledger
 from isotone.corel.message import Origin
@@ -57,7 +57,7 @@ class Raid:
         self._shown = {each.name for each in assess(ledgers, self.survivors).messages}
         record = forced_record(ledgers, self.survivors)
         for name in self.survivors:
-            self._world.disk(name).write(LABEL, LOG, record)
+            self._world.disk(name).hold(LABEL, [Append(LOG, record)])
         self.down = set(self._names)
         for name in self._names:
             if name in (*self.survivors, *self._late) or self._choice.chance(COMES_BACK):

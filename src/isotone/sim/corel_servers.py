@@ -10,11 +10,15 @@ from functools import partial
 import msgspec
 
 from isotone.core.choice import Choice
+from isotone.core.contract import Append
 from isotone.core.ids import DaemonId
 from isotone.corel.configuration import Configuration
 from isotone.corel.events import Standing
 from isotone.corel.explain import why_no_primary
+from isotone.corel.identities import log_identity
+from isotone.corel.journal import LOG
 from isotone.corel.ledger import Ledger
+from isotone.corel.records import Founded, Lived, encode_record
 from isotone.corel.replica import Replica
 from isotone.sim.corel_ambush import Ambusher, Gossip, Interrupter, SlowGossip, Sniper
 from isotone.sim.corel_node import CorelNode, ReconfigureStep, RuleStep
@@ -58,6 +62,11 @@ class Servers(Observer):
             SlowGossip(world, nodes, choice.derive("gossip"), plan.faults_end_us, founders)
         elif self._draw.gossip:
             Gossip(world, nodes, choice.derive("gossip"), plan.faults_end_us)
+        losing = choice.derive("lost")
+        self._intact = set(self._draw.lost)  # who still has the disk that it will lose
+        for name in self._draw.lost:
+            at = losing.between(plan.faults_end_us // 10, plan.faults_end_us)
+            self._world.after(at, partial(self._lose_disk, name, losing.between(5, 200) * MILLISECOND))
         self._ambusher: Ambusher | Sniper
         if self._draw.sniper:
             self._ambusher = Sniper(world, nodes, choice.derive("sniper"), plan.faults_end_us, founders)
@@ -73,7 +82,10 @@ class Servers(Observer):
         name = boot.daemon.name
         boot.players[name] = LABEL
         terms = self._draw
-        replica = Replica(terms.settings(name), boot.daemon)
+        identity = log_identity(name.encode(), boot.daemon.incarnation)
+        if terms.gossip and boot.daemon.incarnation == 1 and name in terms.founders:
+            self._world.disk(name).hold(LABEL, _met(terms.founders, identity))
+        replica = Replica(terms.settings(name), boot.daemon, identity)
         heard, learned = partial(self._ambusher.on_told, name), partial(self._interrupter.on_piece, name)
         return CorelNode(replica, str(boot.daemon), heard, learned, terms.snapshot_every, terms.snapshot_bytes)
 
@@ -86,6 +98,14 @@ class Servers(Observer):
         if not self.crashing:
             delay = self._revival.between(20, 400) * MILLISECOND
             self._world.after(delay, lambda: self._nodes.restart(daemon.name))
+
+    def _lose_disk(self, name: str, back_us: int) -> None:
+        """It comes back under its name with an empty disk, unless it is down anyway."""
+        if self._world.is_up(name):
+            self._nodes.crash(name)
+            self._world.after(back_us, lambda: self._nodes.restart(name))
+        self._world.disk(name).lose(LABEL)
+        self._intact.discard(name)
 
     def mend_disks(self) -> None:
         """No disk fails any more, and nobody is kept down."""
@@ -129,7 +149,11 @@ class Servers(Observer):
         """Let the application append, or the operator ask; a node that is down has none."""
         if isinstance(step, ReconfigureStep):
             step = self._sensible(step)
+            if self._counts_on_the_lost(step.node):
+                return
         elif isinstance(step, RuleStep):
+            if self._draw.lost:  # what may be lost is drawn with the rule
+                return
             step = self._where_it_counts(step)
         if self._world.is_up(step.node):
             self._world.tell(step.node, LABEL, StepDue(self._world.clock(step.node), step))
@@ -157,17 +181,25 @@ class Servers(Observer):
         server = step.server if step.server in servers else servers[-1]
         return msgspec.structs.replace(step, node=node, server=server)
 
+    def _counts_on_the_lost(self, node: str) -> bool:
+        """A set that needs those whose disks are lost next would be more than the rule says that it survives."""
+        if self._intact or not self._world.is_up(node):
+            return bool(self._intact)
+        return bool({*self.replica(node).flow.members} & {*self._draw.lost})
+
     def missing(self) -> list[str]:
         """One primary component of all, every message green and white everywhere; learners caught up."""
         replicas = {name: self.replica(name) for name in self._names}
         last = max(replicas.values(), key=lambda replica: (replica.ledger.fence, replica.ledger.queue.green)).ledger
         configuration = last.queue.configuration
         fenced = [name for name in self._names if _is_fenced(replicas[name].ledger, last.fence)]
-        here = tuple(name for name in sorted(self._names) if name not in (*configuration.retired, *fenced))
+        strangers = {name for name in self._draw.lost if replicas[name].standing is Standing.STRANGER}
+        gone = {*configuration.retired, *fenced, *strangers}
+        here = tuple(name for name in sorted(self._names) if name not in gone)
         missing = self._raid.wrong(last) if self._raid is not None else []
         for name in here:
-            missing += [f"{name} {text}" for text in _missing(replicas[name], here, configuration)]
-        for name in (each for each in self._names if each not in here):
+            missing += [f"{name} {text}" for text in _missing(replicas[name], here, configuration, strangers)]
+        for name in (each for each in self._names if each not in {*here, *strangers}):
             if replicas[name].standing is not (Standing.FENCED if name in fenced else Standing.REMOVED):
                 missing.append(f"{name} was removed or fenced and does not know it")
         lines = {name: replicas[name].ledger.queue.green for name in here}
@@ -193,7 +225,13 @@ def _is_fenced(ledger: Ledger, fence: int) -> bool:
     return ledger.fence < fence and (ledger.ready or ledger.queue.green > 0)
 
 
-def _missing(replica: Replica, here: tuple[str, ...], configuration: Configuration) -> list[str]:
+def _met(founders: tuple[str, ...], identity: bytes) -> list[Append]:
+    """The log of a founder where the founders met before the run: in it they may never be all together."""
+    identities = tuple((name, log_identity(name.encode(), 1)) for name in sorted(founders))
+    return [Append(LOG, encode_record(each)) for each in (Lived(0, identity), Founded(identities))]
+
+
+def _missing(replica: Replica, here: tuple[str, ...], configuration: Configuration, strangers: set[str]) -> list[str]:
     missing = []
     queue = replica.ledger.queue
     if replica.standing is not Standing.REGULAR or not replica.flow.is_primary:
@@ -202,6 +240,7 @@ def _missing(replica: Replica, here: tuple[str, ...], configuration: Configurati
         missing.append(f"is together with {', '.join(replica.session.servers)} only")
     if queue.green < queue.end or replica.outbox.pending or replica.outbox.waiting:
         missing.append("has messages that are not green")
-    if replica.settings.server in configuration.servers and replica.flow.white < queue.green:
+    can_be_white = not strangers & {*configuration.servers}
+    if can_be_white and replica.settings.server in configuration.servers and replica.flow.white < queue.green:
         missing.append(f"has white up to {replica.flow.white}, green up to {queue.green}")
     return missing

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from isotone.core.choice import Choice
-from isotone.corel.quorum import AllOf, DynamicVoting, Majority, Monarch, Rule
+from isotone.corel.quorum import AllOf, DynamicVoting, History, Majority, Monarch, Primary, Rule, is_dynamic
 from isotone.corel.settings import ReplicaSettings
 from isotone.sim.corel_rules import draw_quorum
 from isotone.sim.evs_system import ORACLE
@@ -21,6 +21,7 @@ SNIPED, FULL_GOSSIP, HANGING = 0.15, 0.7, 0.25
 RAIDED, LARGE = 0.3, 0.3
 LARGE_BYTES = 300_000  # of a state that takes more than one request
 FULL_FOUNDERS_MAX = 3
+LOSING, LOST_MAX = 0.35, 2
 
 
 class Terms(msgspec.Struct, frozen=True):
@@ -35,6 +36,7 @@ class Terms(msgspec.Struct, frozen=True):
     gossip: bool  # whether pairs meet, and for a while no more
     full_disk: str  # the server whose disk has no room, if any
     hanging: bool = False  # whether disks that are hit hang, rather than take long
+    lost: tuple[str, ...] = ()  # founders whose disks are lost for good; the rest is a quorum without them
     sniper: bool = False  # whether one that knows more is parted from one that knows less, at once
     raid: bool = False  # whether a quorum is lost for good, and an operator forces a primary of the rest
 
@@ -73,9 +75,22 @@ def draw_terms(seed: int, names: tuple[str, ...], stack: str = ORACLE) -> Terms:
         full_disk=choice.pick(names) if choice.chance(0.1) else "",
         hanging=choice.derive("hanging").chance(HANGING),
     )
+    terms = _losing(terms, choice.derive("lost"))
     if stack == FULL:
         return _slower(terms, choice.derive("full"))
     return _raided(_sniped(terms, choice.derive("sniper")), names, choice.derive("raid"))
+
+
+def _losing(terms: Terms, choice: Choice) -> Terms:
+    """As many disks as the rule says that a cluster survives; under dynamic voting that depends on who is where."""
+    if is_dynamic(terms.quorum) or not choice.chance(LOSING):
+        return terms
+    lost: set[str] = set()
+    for name in choice.sample(terms.founders, min(LOST_MAX, len(terms.founders))):
+        rest = frozenset(terms.founders) - lost - {name}
+        if terms.quorum.holds(rest, History(Primary(0, terms.founders))):
+            lost.add(name)
+    return msgspec.structs.replace(terms, lost=tuple(sorted(lost)))
 
 
 def _sniped(terms: Terms, choice: Choice) -> Terms:
@@ -83,14 +98,14 @@ def _sniped(terms: Terms, choice: Choice) -> Terms:
     if terms.gossip or not choice.chance(SNIPED):
         return terms
     quorum = DynamicVoting(1) if choice.chance(0.5) else Majority(terms.founders)
-    return msgspec.structs.replace(terms, sniper=True, quorum=quorum)
+    return msgspec.structs.replace(terms, sniper=True, quorum=quorum, lost=())
 
 
 def _raided(terms: Terms, names: tuple[str, ...], choice: Choice) -> Terms:
     """Some states are large; and where a server can come later, some runs lose a quorum."""
     if terms.snapshot_every and not terms.full_disk and choice.chance(LARGE):
         terms = msgspec.structs.replace(terms, snapshot_bytes=LARGE_BYTES)
-    comes_later = len(terms.founders) < len(names) and not (terms.gossip or terms.sniper)
+    comes_later = len(terms.founders) < len(names) and not (terms.gossip or terms.sniper or terms.lost)
     return msgspec.structs.replace(terms, raid=comes_later and choice.chance(RAIDED))
 
 
@@ -104,6 +119,7 @@ def _slower(terms: Terms, choice: Choice) -> Terms:
         terms,
         founders=founders,
         quorum=quorum,
+        lost=(),  # all of them must agree
         gossip=True,
         snapshot_every=terms.snapshot_every or 20,
     )

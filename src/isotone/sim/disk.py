@@ -154,10 +154,14 @@ class Disk:
         logs = {name: log.stored() for (owner, name), log in self._logs.items() if owner == label}
         return Storage(cells, logs)
 
-    def write(self, label: str, log: str, record: bytes) -> None:
-        """An operator adds a record to a log while no process runs."""
-        assert self.is_settled
-        self._apply([(label, Append(log, record))])
+    def hold(self, label: str, writes: Iterable[Write]) -> None:
+        """What an operator writes for one automaton while no process runs, or what it has from before the run."""
+        self._apply((label, write) for write in writes)
+
+    def lose(self, label: str) -> None:
+        """All that one automaton had is gone, as with a disk that is replaced while it does not run."""
+        self._cells = {key: value for key, value in self._cells.items() if key[0] != label}
+        self._logs = {key: log for key, log in self._logs.items() if key[0] != label}
 
     def damage(self, label: str, log: str, number: int) -> None:
         """Make one durable record unreadable, as a medium does that rots."""

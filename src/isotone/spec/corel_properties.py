@@ -61,7 +61,7 @@ COREL_PROPERTIES: tuple[Property, ...] = (
     _p(
         "DURABLE",
         "Durable",
-        "A server that comes back has all that was on its disk; what it told as green is green or yellow in its place.",
+        "A server that comes back with its log has all that was in it; what it told as green is green or yellow there.",
         "5.1",
     ),
     _p("WHITE", "White", "What a server calls white is green at every server of its green prefix.", "3.3 white"),
@@ -86,7 +86,7 @@ COREL_PROPERTIES: tuple[Property, ...] = (
     _p(
         "LIVE",
         "All ordered",
-        "When all servers end together and in quiet, every message that any of them had is green at all.",
+        "When all servers end together and in quiet, every message in a log that was not lost is green at all.",
         "3.5",
         Form.LIVENESS,
     ),

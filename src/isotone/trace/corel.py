@@ -25,6 +25,7 @@ class ReplicaStarted(Entry, frozen=True, gc=False, tag="replica"):
     vouches: bool = True
     accepted: int = 0  # the last order proposal, if it accepted that
     fence: int = 0  # how often an operator forced a primary, as far as it knows
+    log: str = ""  # the identity of its log: with another one the disk was lost, and nothing of it is owed
 
 
 class Initiated(Entry, frozen=True, gc=False, tag="initiate"):

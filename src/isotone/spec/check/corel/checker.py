@@ -68,7 +68,9 @@ def _judge(side: Side, earlier: GreenOrder | None, account: Account, *, owes: bo
     """``earlier``: the order of the side that it comes from."""
     order = GreenOrder(side.whole, account, earlier)
     past = pasts(side.whole, order)
-    had = {trail.server: QueueJudge(trail, order, past, account).judge() for trail in side.whole}
+    had: dict[str, set[str]] = {}
+    for trail in side.whole:
+        had.setdefault(trail.server, set()).update(QueueJudge(trail, order, past, account).judge())
     PrimaryJudge(side.own, account).judge(had)
     GrowthJudge(kept_by(side), account).judge()
     judge_proposals(side, account)
@@ -78,15 +80,17 @@ def _judge(side: Side, earlier: GreenOrder | None, account: Account, *, owes: bo
 
 
 def _judge_liveness(trails: list[Trail], had: dict[str, set[str]], order: GreenOrder, account: Account) -> None:
-    """Owed when all servers ended in one component, to those who are servers at the end."""
+    """Owed when all servers ended in one component, to those who are servers at the end and never lost their log."""
     account.exercised.add("LIVE")
-    everything = set().union(*had.values())
+    servers = [trail.server for trail in trails]
+    lost = {server for server in servers if servers.count(server) > 1}
+    everything = set().union(*(had[server] for server in servers if server not in lost))
     for trail in trails:
         for _ in trail.walk():
             pass
     last = max(trails, key=lambda trail: trail.green).servers
     for trail in trails:
-        if last and trail.server not in last:
+        if trail.server in lost or (last and trail.server not in last):
             continue
         lacking = sorted(name for name in everything if order.places.get(name, trail.green + 1) > trail.green)
         if lacking:

@@ -92,7 +92,9 @@ class PrimaryJudge:
 
     def _judge_white(self) -> None:
         """Every server of the green prefix has had green, on disk or told, what a server calls white."""
-        highest = {trail.server: _highest_green(trail) for trail in self._trails}
+        highest: dict[str, int] = {}
+        for trail in self._trails:
+            highest[trail.server] = max(highest.get(trail.server, 0), _highest_green(trail))
         for trail in self._trails:
             for row in trail.walk():
                 if isinstance(row.entry, trace.Whitened):

@@ -171,8 +171,12 @@ class QueueJudge:
 
 
 def rows_of(rows: list[Row]) -> list[Trail]:
-    """The rows by server, each in its order."""
-    trails: dict[str, Trail] = {}
+    """The rows by server and log, each in their order: a server whose disk was lost owes nothing of it."""
+    trails: dict[tuple[str, str], Trail] = {}
+    logs: dict[str, str] = {}
     for row in sorted(rows, key=event_of):
-        trails.setdefault(row.node, Trail(row.entry.server)).rows.append(row)  # type: ignore[attr-defined]
+        if isinstance(row.entry, trace.ReplicaStarted):
+            logs[row.node] = row.entry.log
+        key = (row.node, logs.get(row.node, ""))
+        trails.setdefault(key, Trail(row.entry.server)).rows.append(row)  # type: ignore[attr-defined]
     return list(trails.values())

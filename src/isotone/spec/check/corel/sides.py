@@ -28,13 +28,13 @@ class Side:
 
 def sides_of(trails: list[Trail]) -> list[Side]:
     """By fence, the lowest first; most runs have one."""
-    fenced = {trail.server: list(_fenced(trail.rows)) for trail in trails}
-    fences = sorted({fence for rows in fenced.values() for fence, _ in rows})
+    fenced = [(trail.server, list(_fenced(trail.rows))) for trail in trails]
+    fences = sorted({fence for _, rows in fenced for fence, _ in rows})
     found = []
     for fence in fences:
-        here = [trail for trail in trails if any(each == fence for each, _ in fenced[trail.server])]
-        whole = [_part(trail, [row for each, row in fenced[trail.server] if each <= fence]) for trail in here]
-        own = [_part(trail, [row for each, row in fenced[trail.server] if each == fence]) for trail in here]
+        here = [(server, rows) for server, rows in fenced if any(each == fence for each, _ in rows)]
+        whole = [Trail(server, [row for each, row in rows if each <= fence]) for server, rows in here]
+        own = [Trail(server, [row for each, row in rows if each == fence]) for server, rows in here]
         found.append(Side(whole, own, fence == fences[-1]))
     return found
 
@@ -46,10 +46,6 @@ def _fenced(rows: list[Row]) -> Iterator[tuple[int, Row]]:
         if isinstance(row.entry, trace.ReplicaStarted | trace.Fenced):
             fence = row.entry.fence
         yield fence, row
-
-
-def _part(trail: Trail, rows: list[Row]) -> Trail:
-    return Trail(trail.server, rows)
 
 
 def kept_by(side: Side) -> list[Row]:
