@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from isotone.core.errors import MachineError
+from isotone.corel.events import Standing
 from isotone.host.answers import Maybe, Refused
 from isotone.host.files import Files
 from isotone.host.inspect import verify
 from isotone.host.replica_status import status_of
 from isotone.host.room import Reserve, room_at, watch_room
+from isotone.host.store import LOGS
 from tests.host.replicas import Replicas, replicas, run
 
 
@@ -233,5 +236,23 @@ def test_all_stop_and_start_again_elsewhere(tmp_path: Path) -> None:
             await group.primary()
             assert await group.logs["c"].append(b"after") == end + 1
             assert group.records("c")[:end] == [b"record %d" % number for number in range(end)]
+
+    run(main)
+
+
+@pytest.mark.parametrize("what", ["the whole directory", "the log alone"])
+def test_an_empty_directory_under_an_old_name_is_a_stranger(tmp_path: Path, what: str) -> None:
+    async def main() -> None:
+        async with replicas(tmp_path) as group:
+            await write_some(group, 5)
+            await group.stop_log("b")
+            path = group.path("b")
+            shutil.rmtree(path if what == "the whole directory" else path / LOGS)
+            log = await group.start_log("b")
+            await log.until(lambda: log.replica.standing is Standing.STRANGER)
+            assert "add one with a new name" in log.why_no_primary()
+            await group.primary("a", "c")
+            assert await group.logs["a"].append(b"without b") == 6
+            assert status_of(log).standing == "stranger"
 
     run(main)

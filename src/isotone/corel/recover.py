@@ -135,7 +135,8 @@ def begin_anew(ledger: Ledger, servers: Iterable[str], rule: Rule, fence: int) -
 
 def _identities(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...]) -> tuple[tuple[str, bytes], ...]:
     """Whose log is which, also of those who are gone; none if a survivor never ran: then all of them must meet."""
-    known = dict(pair for each in sorted(_known(ledgers.values()), key=lambda each: each.number) for pair in each.identities)
+    in_order = sorted(_known(ledgers.values()), key=lambda each: each.number)
+    known = dict(pair for each in in_order for pair in each.identities)
     known |= {server: ledgers[server].identity for server in survivors}
     return tuple(sorted(known.items())) if all(known[server] for server in survivors) else ()
 
