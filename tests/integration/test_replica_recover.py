@@ -96,10 +96,16 @@ def test_backup_and_restore_to_a_position(tmp_path: Path) -> None:
             told("replica", "restore", tmp_path / "copy", cluster.settings, *words)
             (tmp_path / "old-c").rename(cluster.store("c"))
             cluster.start()
-            await cluster.primary("a", "b")
+            await cluster.until_status("c", lambda status: status["standing"] == "fenced")
+            await cluster.until_status("a", lambda status: "begins when all its servers have met" in status["reason"])
+            await cluster.stop("c")
+            cluster.store("c").rename(tmp_path / "old-c")
+            words = ("--name", "c", "--position", "6", "--fence", str(first["fence"]))
+            told("replica", "restore", tmp_path / "copy", cluster.settings, *words)
+            cluster.start("c")
+            await cluster.primary(*cluster.names)
             assert await write(cluster, "b", b"another story") == 7
             assert (await cluster.records("a"))[5:] == [b"record 5", b"another story"]
-            await cluster.until_status("c", lambda status: status["standing"] == "fenced")
 
     run(main())
 
