@@ -29,7 +29,7 @@ class Survey(NamedTuple):
 
     found: DataFrame
     bundles: DataFrame
-    packets: DataFrame
+    packets: DataFrame | None
 
 
 def survey(silver: DataFrame) -> Survey:
@@ -38,6 +38,8 @@ def survey(silver: DataFrame) -> Survey:
     bundle = kept(bundles(rows))
     network = survey_packets(silver)
     found = gathered(rows, bundle).groupBy("run").applyInArrow(judge_run, JUDGED)
+    if network is None:
+        return Survey(kept(found), bundle, None)
     return Survey(kept(found.unionByName(network.found, allowMissingColumns=True)), bundle, network.suspects)
 
 
@@ -69,8 +71,9 @@ def suspects(silver: DataFrame, surveyed: Survey) -> DataFrame:
     if some.isEmpty():
         return whole
     partly = silver.join(F.broadcast(some), on="run", how="left_semi")
-    turns = partly.where(~F.col("kind").isin(*_MESSAGES, *PACKETS))
-    reduced = turns.unionByName(packets_of(partly, surveyed.packets))
+    reduced = partly.where(~F.col("kind").isin(*_MESSAGES, *PACKETS))
+    if surveyed.packets is not None:
+        reduced = reduced.unionByName(packets_of(partly, surveyed.packets))
     talking = kept(doubts.where(F.col("boundary") != NETWORK).select("run").join(some, on="run", how="left_semi"))
     if not talking.isEmpty():
         reduced = reduced.unionByName(_loose_of(silver, surveyed, talking.distinct()))
