@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from isotone.core.contract import TimerFired
-from isotone.corel.configuration import decode_rule
+from isotone.corel.configuration import decode_rule, founded
 from isotone.corel.events import DiskRoom, ReconfigurationWanted, SnapshotOffered, Standing
 from isotone.corel.explain import why_no_primary
-from isotone.corel.quorum import AllOf, AnyOf, DynamicVoting, Majority, Monarch, Rule, Weighted
+from isotone.corel.quorum import AllOf, AnyOf, DynamicVoting, History, Majority, Monarch, Primary, Rule, Weighted
 from isotone.corel.snapshot import Snapshot, digest_of
 from tests.corel.cluster import Cluster, joined
 
@@ -231,6 +231,14 @@ def test_who_is_removed_and_went_on_alone_does_not_stop_the_others() -> None:
     cluster.view("b", "c")
     cluster.settle()
     assert primaries(cluster) == "bc" and not cluster.report().violations
+
+
+def test_a_primary_of_which_nobody_stays_is_asked_by_a_green_configuration() -> None:
+    """The exemption is for one that is not green, beside which the green one asks."""
+    configuration = founded("yz", DynamicVoting(1))
+    for history in (History(Primary(7, ("a",))), History(Primary(7, ("y",)), (Primary(8, ("a",)),))):
+        assert not configuration.holds(frozenset("yz"), history)
+        assert configuration.would_hold(frozenset("yz"), history)
 
 
 def test_founders_must_be_the_same_everywhere() -> None:

@@ -325,6 +325,29 @@ def test_who_is_added_after_a_restore_learns_in_many_steps(position: int) -> Non
     assert bool(cluster["x"].installed) == bool(position) and cluster["c"].replica.standing is Standing.FENCED
 
 
+def test_restored_servers_of_other_names_are_one_primary_wherever_they_are_cut_off() -> None:
+    """No server of the old log is left to ask: x, y and z, who met and established nothing, ask for each other."""
+    old = joined("a", "b", "c", snapshots=True)
+    old.append("a", b"1")
+    old.settle()
+    names, rule = ("x", "y", "z"), DynamicVoting(1)
+    ledger = ledger_of(old, "a")
+    begin_anew(ledger, names, rule, 7)
+    ledger.life, ledger.identity = 0, b""
+    cluster = Cluster(*names, quorum=rule, met=False, snapshots=True)
+    for name in names:
+        cluster.restart(name, list(map(encode_record, checkpoint_of(ledger))))
+    cluster.view(*names)
+    for name in names:
+        while cluster[name].standing != "attempt":
+            cluster.step(name)
+    cluster.view("x")
+    cluster.view("y", "z")
+    cluster.settle()
+    assert [cluster[name].replica.flow.is_primary for name in names] == [False, True, True]
+    assert not cluster.report().violations
+
+
 def test_who_was_removed_never_comes_back_by_a_restore() -> None:
     cluster = joined("a", "b", "c", snapshots=True)
     cluster.tell("a", ReconfigurationWanted(0, 1, remove="c"))

@@ -3,7 +3,8 @@
 A server's queue holds removals only: the first takes out a, the second b. So a queue is a length, and two lines divide
 it. One step is one view, each of whose servers may be cut off before it adopts, attempts, commits or establishes; or a
 removal that is sent in a primary component, which some receive, or all, and then some have green. All begin together in
-primary 0. Quorums are those of `isotone.corel`; numbers stand for order only, so runs are bounded by the highest.
+primary 0, or with another history, and no primary yet. Quorums are those of `isotone.corel`; numbers stand for order
+only, so runs are bounded by the highest.
 """
 
 from __future__ import annotations
@@ -59,7 +60,11 @@ def merge(told: list[Known]) -> Known:
 class DynamicModel:
     """Explores all runs up to so many primary components after the first."""
 
-    def __init__(self, names: str, rule: Rule, *, number_max: int, removals: int) -> None:
+    def __init__(
+        self, names: str, rule: Rule, *, number_max: int, removals: int, before: History | None = None
+    ) -> None:
+        """``before``: what all know, who never were a primary together."""
+        self._met = before is None
         self.names, self.number_max, self.removals = names, number_max, removals
         now = founded(names, rule)
         self.configurations = [now]
@@ -69,7 +74,7 @@ class DynamicModel:
         self._known: list[Known] = []
         self._numbers: dict[Known, int] = {}
         self._everyone = tuple(range(len(names)))
-        first = self._number(Known(History(Primary(0, tuple(names)))))
+        first = self._number(Known(before or History(Primary(0, tuple(names)))))
         self.start = Global((first,) * len(names))
         self._merged = lru_cache(maxsize=None)(self._merge)
         self._stands_still = lru_cache(maxsize=None)(self._stuck)
@@ -86,7 +91,7 @@ class DynamicModel:
     def explore(self) -> tuple[int, str]:
         """How many states can be reached, and the first that must not be, in words."""
         seen, frontier = {self.start}, [self.start]
-        following = self._removed(self.start, self._everyone)
+        following = self._removed(self.start, self._everyone) if self._met else self._views(self.start)
         while True:
             for state, wrong in following:
                 if state in seen and not wrong:
@@ -103,7 +108,8 @@ class DynamicModel:
     def _may_order(self, members: Members, history: History, green: int, end: int) -> bool:
         """As `isotone.corel.growth.may_order` has it."""
         servers = frozenset(self.names[each] for each in members)
-        return all(each.holds(servers, history) for each in self.configurations[green : end + 1])
+        now, *coming = self.configurations[green : end + 1]
+        return now.holds(servers, history) and all(each.would_hold(servers, history) for each in coming)
 
     def _stuck(self, servers: tuple[int, ...]) -> str:
         """All servers together may order; and those who stay, once each of them knows who was removed."""

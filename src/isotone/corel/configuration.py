@@ -57,7 +57,7 @@ class Configuration(msgspec.Struct, frozen=True, gc=False, array_like=True, forb
     identities: tuple[tuple[str, bytes], ...] = ()  # whose log is which, also of the retired; none before it began
 
     def holds(self, members: Servers, history: History) -> bool:
-        """Whether these servers, connected, are a quorum of this configuration. Learners do not count.
+        """Whether these servers, connected, are a quorum of this configuration, if it is green. Learners do not count.
 
         Of servers that were chosen by force nobody knows which of them has what was green last: all must meet first.
         """
@@ -65,6 +65,11 @@ class Configuration(msgspec.Struct, frozen=True, gc=False, array_like=True, forb
         if history.forced:
             return members >= set(history.last.servers)
         return decode_rule(self.rule).holds(members & own, history.among(own))
+
+    def would_hold(self, members: Servers, history: History) -> bool:
+        """The same, if it is not green yet: only the green one asks for a primary of which nobody stays."""
+        own = frozenset(self.servers)
+        return self.holds(members, history.among(own).answered_by(members & own) if not history.forced else history)
 
     def describe(self) -> str:
         """The rule in words."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from isotone.corel.configuration import Configuration, decode_rule
+from isotone.corel.configuration import decode_rule
 from isotone.corel.events import Standing
 from isotone.corel.growth import may_order
 from isotone.corel.message import Origin
@@ -88,17 +88,14 @@ def _why_no_quorum(replica: Replica, here: str) -> str:
     configuration = replica.ledger.queue.configuration
     away = ", ".join(sorted(set(configuration.servers) - set(replica.session.servers)))
     text = f"No quorum: {here} are here, {away or 'none'} are not; needed: {_needed(replica)}."
-    coming = [each for each in replica.ledger.queue.coming() if not _holds(replica, each)]
-    if coming and _holds(replica, configuration):
+    members, history = frozenset(replica.session.servers), replica.ledger.history
+    coming = [each for each in replica.ledger.queue.coming() if not each.would_hold(members, history)]
+    if coming and configuration.holds(members, history):
         text = (
             f"{text} A reconfiguration to {', '.join(coming[-1].servers)} is known and asks for a quorum of those too."
         )
     waits = [" and ".join(more) for more in whom_it_waits_for(replica)[:WAITS_MAX]]
     return f"{text} It waits for {', or '.join(waits)}." if waits else text
-
-
-def _holds(replica: Replica, configuration: Configuration) -> bool:
-    return configuration.holds(frozenset(replica.session.servers), replica.ledger.history)
 
 
 def _why_capped(replica: Replica) -> str:

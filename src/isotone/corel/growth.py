@@ -20,7 +20,8 @@ from isotone.corel.regular import RegularFlow
 
 def may_order(queue: MessageQueue, members: Servers, history: History) -> bool:
     """A quorum of the green configuration, and of every one that is known to come."""
-    return all(each.holds(members, history) for each in (queue.configuration, *queue.coming()))
+    is_quorum = queue.configuration.holds(members, history)
+    return is_quorum and all(each.would_hold(members, history) for each in queue.coming())
 
 
 @dataclass
@@ -60,6 +61,6 @@ class Growth:
         )
         if event.add and not here:
             raise LocalProtocolError(f"{event.add} is not here, or has not caught up")
-        if not following.holds(members, self.ledger.history):
+        if not following.would_hold(members, self.ledger.history):
             raise LocalProtocolError("those who are here would be no quorum of the new set")
         return following

@@ -46,6 +46,11 @@ class History(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unk
         parts = [Primary(each.number, tuple(s for s in each.servers if s in servers)) for each in self._all()]
         return History(parts[0], tuple(parts[1:]), self.forced)
 
+    def answered_by(self, members: Servers) -> History:
+        """The same, with these in place of a primary of which nobody stays: nobody else could ever answer for it."""
+        parts = [each if each.servers else Primary(each.number, tuple(sorted(members))) for each in self._all()]
+        return History(parts[0], tuple(parts[1:]), self.forced)
+
     def _all(self) -> tuple[Primary, ...]:
         return (self.last, *self.pending)
 
@@ -127,19 +132,14 @@ class Monarch(msgspec.Struct, frozen=True, tag=True):
 
 
 class DynamicVoting(msgspec.Struct, frozen=True, tag=True):
-    """More than half of the last primary and of every pending one, and at least so many servers [COReL 7.2.2].
-
-    A primary of which no server is left is not asked: nobody could ever answer for it. That happens only to a
-    configuration that is not green yet, and there the one before it asks too, see docs/protocols/corel-growth.md.
-    """
+    """More than half of the last primary and of every pending one, and at least so many servers [COReL 7.2.2]."""
 
     minimum: int = 1
 
     def holds(self, members: Servers, history: History) -> bool:
         if len(members) < max(1, self.minimum):
             return False
-        asked = [each.servers for each in (history.last, *history.pending) if each.servers]
-        return all(is_sub_quorum(servers, members) for servers in asked)
+        return all(is_sub_quorum(each.servers, members) for each in (history.last, *history.pending))
 
     def describe(self) -> str:
         return f"more than half of the last primary, and at least {self.minimum}"

@@ -130,7 +130,7 @@ def begin_anew(ledger: Ledger, servers: Iterable[str], rule: Rule, fence: int) -
     _check_retired([ledger], names)
     number, retired = ledger.queue.configuration.number + 1, _gone([ledger], names)
     ledger.apply(r.Forced(fence, Configuration(number, names, encode_rule(rule), retired), ledger.last_number))
-    ledger.history = History(ledger.history.last)  # all have the same: they need not meet first
+    ledger.history = History(ledger.history.last)  # these servers: all are equal, and met before they begin
 
 
 def _identities(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...]) -> tuple[tuple[str, bytes], ...]:

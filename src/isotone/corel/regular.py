@@ -189,7 +189,7 @@ class RegularFlow:
     def _limit(self) -> None:
         """A reconfiguration becomes green only in a quorum of the new set too, and nothing behind it before it does."""
         ledger, members = self.journal.ledger, frozenset(self.members)
-        if self.cap is None and not all(each.holds(members, ledger.history) for each in ledger.queue.coming()):
+        if self.cap is None and not all(each.would_hold(members, ledger.history) for each in ledger.queue.coming()):
             self.cap = ledger.queue.end - 1
 
     def on_acknowledged(self, server: str, wire: Acknowledged | Regular) -> list[Action]:
