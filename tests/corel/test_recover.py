@@ -11,9 +11,9 @@ from isotone.corel.events import ReconfigurationWanted, SnapshotOffered, Standin
 from isotone.corel.explain import why_no_primary
 from isotone.corel.ledger import Ledger
 from isotone.corel.quorum import DynamicVoting, Majority, Monarch
-from isotone.corel.records import encode_record
+from isotone.corel.records import Forced, decode_record, encode_record
 from isotone.corel.recover import assess, begin_anew, forced_record, forced_rule, lacking
-from tests.corel.cluster import Cluster, joined
+from tests.corel.cluster import Cluster, identity_of, joined
 
 
 def ledger_of(cluster: Cluster, name: str) -> Ledger:
@@ -120,6 +120,64 @@ def test_disks_that_cannot_be_read_leave_a_doubt() -> None:
     losses = assess({"c": ledger_of(cluster, "c")}, ("c",))
     assert losses.unread == ("a", "b") and [each.number for each in losses.doubtful] == [1]
     assert "cannot be read" in losses.text() and "primary 1" in losses.text()
+
+
+def without_the_disk_of_b() -> Cluster:
+    """a and b ordered a message of b's second life, without c; b comes back with an empty disk, and all stop."""
+    cluster = joined("a", "b", "c", snapshots=True)
+    cluster.restart("b")
+    cluster.view("a", "b")
+    cluster.run("a", "b")
+    cluster.append("b", b"told")
+    cluster.run("a", "b")
+    cluster.lose_disk("b")
+    cluster.view("a", "b")
+    cluster.run("a", "b")
+    assert cluster["a"].green == [b"told"] and cluster["b"].standing == "stranger"
+    for name in "abc":
+        cluster.crash(name)
+    return cluster
+
+
+@pytest.mark.parametrize("survivors", ["ab", "b", "bc"])
+def test_a_stranger_is_no_survivor(survivors: str) -> None:
+    """It would count for a log that it does not have, and send again under names that stand for other messages."""
+    cluster = without_the_disk_of_b()
+    ledgers = {name: ledger_of(cluster, name) for name in "abc"}
+    for ask in (assess, forced_record):
+        with pytest.raises(LocalProtocolError, match="b has not the log that the others know under this name"):
+            ask(ledgers, tuple(survivors))
+
+
+def test_the_disk_of_a_stranger_is_as_one_that_cannot_be_read() -> None:
+    cluster = without_the_disk_of_b()
+    losses = assess({name: ledger_of(cluster, name) for name in "bc"}, ("c",))
+    assert losses.unread == ("a", "b") and losses.strange == ("b",) and not losses.messages
+    assert [each.servers for each in losses.doubtful] == [("a", "b", "c")]
+    assert "b has not the log that the others know under this name" in losses.text()
+    losses = assess({name: ledger_of(cluster, name) for name in "abc"}, ("a",))
+    assert losses.unread == ("b",) and [each.servers for each in losses.doubtful] == [("a", "b")]
+    force(cluster, "a")
+    cluster.view("a")
+    cluster.settle()
+    assert cluster["a"].replica.flow.is_primary and not cluster.report().violations
+
+
+def test_the_disk_of_another_log_of_the_same_names_says_nothing() -> None:
+    """Somebody brings a disk of c from elsewhere: it has messages, but none of this log."""
+    cluster, other = without_the_disk_of_b(), Cluster("a", "b", "c", met=False)
+    for name in "abc":
+        other.lose_disk(name)
+    other.view("a", "b", "c")
+    other.run()
+    other.append("c", b"elsewhere")
+    other.settle()
+    ledgers = {"a": ledger_of(cluster, "a"), "c": ledger_of(other, "c")}
+    losses = assess(ledgers, ("a",))
+    assert losses.strange == ("c",) and not losses.messages
+    forced = decode_record(forced_record(ledgers, ("a",)))
+    assert isinstance(forced, Forced)
+    assert dict(forced.configuration.identities) == {name: identity_of(name, 1) for name in "abc"}
 
 
 def test_what_is_refused() -> None:

@@ -8,7 +8,7 @@ Implements: docs/protocols/corel-growth.md, recovery by force. Deviations: D-fen
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -19,6 +19,7 @@ from isotone.corel.ledger import Ledger
 from isotone.corel.message import Message
 from isotone.corel.quorum import History, Majority, Primary, Rule, check_quorum, merged
 
+STRANGE = "has not the log that the others know under this name"
 GREEN, YELLOW, RED = "green", "yellow", "red"
 
 
@@ -36,7 +37,8 @@ class Losses(msgspec.Struct, frozen=True):
 
     messages: tuple[Loss, ...]
     doubtful: tuple[Primary, ...]
-    unread: tuple[str, ...]  # servers without a readable disk
+    unread: tuple[str, ...]  # servers without a readable disk of their log
+    strange: tuple[str, ...] = ()  # servers whose disk can be read, and has another log
 
     def of(self, colour: str) -> tuple[Loss, ...]:
         """Those of one colour, by place."""
@@ -50,6 +52,7 @@ class Losses(msgspec.Struct, frozen=True):
         ]
         if self.unread:
             lines.append(f"the disks of {', '.join(self.unread)} cannot be read: what only they have is lost too")
+        lines += [f"the disk of {server} {STRANGE}: it says nothing of what {server} had" for server in self.strange]
         for primary in self.doubtful:
             lines.append(
                 f"primary {primary.number} ({', '.join(primary.servers)}) may have ordered more than is known here"
@@ -59,7 +62,7 @@ class Losses(msgspec.Struct, frozen=True):
 
 def assess(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...]) -> Losses:
     """``ledgers``: of every disk that can be read, by server; the survivors among them."""
-    _check(ledgers, survivors)
+    shown, ledgers = ledgers, _checked(ledgers, survivors)
     kept = [ledgers[server] for server in survivors]
     found: dict[str, Loss] = {}
     ranks = {GREEN: 0, YELLOW: 1, RED: 2}
@@ -76,7 +79,7 @@ def assess(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...]) -> Losses:
     doubtful = tuple(
         each for each in (history.last, *history.pending) if each.number and set(each.servers) & set(unread)
     )
-    return Losses(tuple(ordered), doubtful, unread)
+    return Losses(tuple(ordered), doubtful, unread, tuple(sorted(shown.keys() - ledgers.keys())))
 
 
 def _held(ledger: Ledger) -> list[tuple[Loss, Message]]:
@@ -90,7 +93,26 @@ def _held(ledger: Ledger) -> list[tuple[Loss, Message]]:
 
 def forced_rule(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...]) -> Rule:
     """The last rule that is known, carried over to the survivors; a majority of them if it cannot hold among them."""
-    return _carried(_last(ledgers), tuple(sorted(survivors)))
+    return _carried(_last(of_this_log(ledgers, survivors)), tuple(sorted(survivors)))
+
+
+def of_this_log(ledgers: Mapping[str, Ledger], survivors: Sequence[str]) -> dict[str, Ledger]:
+    """Those that have the log that their name stands for, as far as survivors know it; and the survivors."""
+    strange = set(_strange(ledgers, [ledgers[server] for server in survivors])) - set(survivors)
+    return {server: ledger for server, ledger in ledgers.items() if server not in strange}
+
+
+def _strange(ledgers: Mapping[str, Ledger], knowing: Iterable[Ledger]) -> list[str]:
+    """Those whose log is not the one that their name stands for; what is not green counts as `strangers_of` has it."""
+    green: dict[str, set[bytes]] = {}
+    coming: dict[str, set[bytes]] = {}
+    for ledger in knowing:
+        for name, identity in ledger.queue.configuration.identities:
+            green.setdefault(name, set()).add(identity)
+        for name, identity in (pair for each in ledger.queue.coming() for pair in each.identities):
+            coming.setdefault(name, set()).add(identity)
+    known = coming | green
+    return sorted(name for name, each in ledgers.items() if known.get(name, {each.identity}) != {each.identity})
 
 
 def _known(ledgers: Iterable[Ledger]) -> list[Configuration]:
@@ -109,7 +131,7 @@ def _gone(ledgers: Iterable[Ledger], servers: tuple[str, ...]) -> tuple[str, ...
 
 def forced_record(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...], rule: Rule | None = None) -> bytes:
     """One record, for the log of every survivor, or of those who lack it: see `lacking`."""
-    _check(ledgers, survivors)
+    ledgers = _checked(ledgers, survivors)
     if lacking(ledgers, survivors):
         first = max((ledgers[server] for server in survivors), key=lambda ledger: ledger.fence)
         assert first.forced is not None
@@ -156,9 +178,14 @@ def _carried(last: Configuration, servers: tuple[str, ...]) -> Rule:
     return rule
 
 
-def _check(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...]) -> None:
+def _checked(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...]) -> dict[str, Ledger]:
+    """Those of this log, if these survivors can go on."""
     if not survivors or not set(survivors) <= ledgers.keys():
         raise LocalProtocolError("every survivor has a disk that can be read, and there is at least one")
+    ledgers = of_this_log(ledgers, survivors)
+    strange = ", ".join(sorted(set(_strange(ledgers, ledgers.values())) & set(survivors)))
+    if strange:
+        raise LocalProtocolError(f"{strange} {STRANGE}, and cannot go on: name the other survivors")
     learning = sorted(server for server in survivors if not ledgers[server].ready)
     if learning:
         names = ", ".join(learning)
@@ -171,6 +198,7 @@ def _check(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...]) -> None:
     if behind and forced != {tuple(sorted(survivors))}:
         raise LocalProtocolError("not all survivors know of the last primary that was forced")
     _check_retired(ledgers.values(), survivors)
+    return ledgers
 
 
 def _check_retired(ledgers: Iterable[Ledger], servers: tuple[str, ...]) -> None:

@@ -15,11 +15,13 @@ from isotone.core.contract import Append
 from isotone.corel.journal import LOG
 from isotone.corel.ledger import Ledger
 from isotone.corel.message import Message
+from isotone.corel.recover import of_this_log
 from isotone.host.store import Store, owner_of
 
 
 def moved(ledgers: Mapping[str, Ledger], survivors: Sequence[str]) -> list[str]:
     """The names of messages that some store has green, and every survivor that has them only red."""
+    ledgers = of_this_log(ledgers, survivors)
     kept = [_red_names(ledgers[server]) for server in survivors]
     found: dict[str, None] = {}
     for server in sorted(set(ledgers) - set(survivors)):
