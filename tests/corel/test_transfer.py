@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from isotone.core.contract import TimerFired
 from isotone.corel import records as r
+from isotone.corel.configuration import founded
 from isotone.corel.events import ReconfigurationWanted, SnapshotOffered
+from isotone.corel.ledger import Ledger
+from isotone.corel.message import Message, Origin
+from isotone.corel.proposal import Proposal
+from isotone.corel.quorum import Majority
 from isotone.corel.records import decode_record
-from isotone.corel.snapshot import pieces_of
+from isotone.corel.snapshot import SnapshotHead, pieces_of
 from tests.corel.cluster import Cluster, joined
 from tests.corel.test_growth import primaries, with_snapshot
 
@@ -156,6 +163,42 @@ def test_why_a_state_is_not_kept() -> None:
     cluster = with_snapshot(SIZE)
     half_learned(cluster)
     assert "a state at position 8 is on its way" in cluster["x"].replica.flow.why_not_kept(1)
+
+
+def half_a_state(place: int) -> list[r.Record]:
+    """As a server writes it that learned from one with a state up to this place, until another helped it."""
+    head = SnapshotHead(place, place, place, 9, place, (), founded("abc", Majority(("a", "b", "c"))), 0, b"digest")
+    return [r.SnapshotBegun(head, True), r.SnapshotPiece(b"half")]
+
+
+MESSAGES = tuple(Message(Origin("b", 1), number, number, (b"%d" % number,)) for number in (1, 2))
+PROPOSAL = Proposal(1, 0, 0, 0, 0, 0, tuple(message.name for message in MESSAGES))
+
+
+@pytest.mark.parametrize("passing", [r.Greened(2), r.Applied(PROPOSAL)])
+def test_half_a_state_is_dropped_wherever_the_green_line_passes_it(passing: r.Record) -> None:
+    for place, is_dropped in ((2, True), (3, False)):
+        ledger = Ledger.founded("abc", Majority(("a", "b", "c")))
+        for record in (*half_a_state(place), r.Received(MESSAGES, True), passing):
+            ledger.apply(record)
+        assert ledger.queue.green == 2 and (ledger.arriving is None) == is_dropped
+
+
+def test_half_a_state_that_nobody_waits_for_does_not_keep_another_from_being_kept() -> None:
+    """a caught up with servers that know less than the one whose state it has half of, and takes part since."""
+    cluster = joined("a", "b", "c", snapshots=True)
+    cluster.append("a", b"1")
+    cluster.settle()
+    cluster.restart("a", [*cluster["a"].log, *map(r.encode_record, half_a_state(9))])
+    assert "a state at position 9 is on its way" in cluster["a"].replica.flow.why_not_kept(1)
+    cluster.view("a", "b", "c")
+    cluster.settle()
+    assert not cluster["a"].replica.flow.why_not_kept(1)
+    cluster.tell("a", SnapshotOffered(0, 1, b"own"))
+    cluster.settle()
+    assert cluster["a"].replica.ledger.arriving is None
+    cluster.restart("a")
+    assert cluster["a"].installed == [(1, b"own")]
 
 
 def test_a_checkpoint_says_half_a_state_again() -> None:

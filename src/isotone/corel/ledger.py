@@ -106,6 +106,7 @@ class Ledger:
                 queue.append(messages, yellow=yellow)
             case r.Greened(place):
                 queue.mark_green(place)
+                self._drop_passed()
             case r.Inserted(messages):
                 queue.insert(messages)
             case r.Laid(messages):
@@ -162,6 +163,7 @@ class Ledger:
                 if self.queue.green < proposal.end:
                     self._reorder(proposal)
                     self.queue.mark_green(proposal.end)
+                    self._drop_passed()
                 self.applied, self.proposal = proposal.number, proposal
                 self.base = max(self.base, proposal.end)
 

@@ -252,7 +252,7 @@ class RegularFlow:
     def why_not_kept(self, position: int) -> str:
         """Why a state at this position would not be kept; empty if it would."""
         ledger = self.journal.ledger
-        if ledger.arriving is not None:
+        if ledger.arriving is not None and not self.sending:  # who takes part waits for no state
             later = ledger.arriving.begun.head.position
             return f"a state at position {later} is on its way from another server"
         if reason := why_unfit(ledger.queue, position):
