@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from isotone.core.errors import LocalProtocolError
 from isotone.corel import records as r
 from isotone.corel.events import ReconfigurationWanted
 from isotone.corel.explain import why_no_primary
@@ -213,6 +215,24 @@ def test_survivors_of_a_log_that_never_began_begin_it() -> None:
         cluster.restart(name)
     meet(cluster, "ab")
     assert primaries(cluster) == "ab"
+
+
+def test_a_survivor_without_an_identity_starts_once_first() -> None:
+    """The log of b is known: if that were forgotten, b could lose its disk before they meet, and begin with another."""
+    cluster = without_c()
+    ledgers = {name: ledger_of(cluster, name) for name in "ab"}
+    a = ledgers["a"]
+    a.identity = b""
+    for ledger in ledgers.values():
+        known = ledger.queue.configuration
+        identities = tuple(pair for pair in known.identities if pair[0] == "b")
+        ledger.queue.configuration = msgspec.structs.replace(known, identities=identities)
+    with pytest.raises(LocalProtocolError, match="a has no identity yet: start it once"):
+        forced_record(ledgers, ("a", "b"))
+    a.identity = identity_of("a", 1)
+    forced = r.decode_record(forced_record(ledgers, ("a", "b")))
+    assert isinstance(forced, r.Forced)
+    assert forced.configuration.identities == (("a", identity_of("a", 1)), ("b", identity_of("b", 1)))
 
 
 @pytest.mark.parametrize(("store", "incarnation"), [(b"1", 2), (b"2", 1)])

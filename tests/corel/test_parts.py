@@ -189,6 +189,7 @@ def test_a_message_is_lost_in_its_best_colour() -> None:
     red, yellow, survivor = (Ledger.founded(("a", "b", "c"), Majority(("a", "b", "c"))) for _ in range(3))
     red.apply(r.Received((message(1),), False))
     yellow.apply(r.Received((Message(Origin("b", 1), 1, 1, (b"",)), message(1)), True))
+    survivor.apply(r.Lived(1, b"c"))
     losses = assess({"a": red, "b": yellow, "c": survivor}, ("c",))
     assert [(each.colour, each.place) for each in losses.messages] == [("yellow", 1), ("yellow", 2)]
 

@@ -50,7 +50,8 @@ def test_what_is_green_elsewhere_and_only_red_here_may_move(survivor: tuple[r.Re
 def test_the_record_reaches_all_survivors_or_none(tmp_path: Path) -> None:
     stores = {server: tmp_path / server for server in "bc"}
     for server, path in stores.items():
-        create(path, server, Storage(logs={LOG: StoredLog(1, [r.encode_record(step) for step in GREEN])}))
+        steps = (r.Lived(1, server.encode()), *GREEN)
+        create(path, server, Storage(logs={LOG: StoredLog(1, [r.encode_record(step) for step in steps])}))
     ledgers = {server: ledger_at(path, SERVERS) for server, path in stores.items()}
     record = forced_record(ledgers, ("b", "c"))
     running = Store(stores["c"])

@@ -156,11 +156,11 @@ def begin_anew(ledger: Ledger, servers: Iterable[str], rule: Rule, fence: int) -
 
 
 def _identities(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...]) -> tuple[tuple[str, bytes], ...]:
-    """Whose log is which, also of those who are gone; none if a survivor never ran: then all of them must meet."""
+    """Whose log is which, also of those who are gone."""
     in_order = sorted(_known(ledgers.values()), key=lambda each: each.number)
     known = dict(pair for each in in_order for pair in each.identities)
     known |= {server: ledgers[server].identity for server in survivors}
-    return tuple(sorted(known.items())) if all(known[server] for server in survivors) else ()
+    return tuple(sorted(known.items()))
 
 
 def lacking(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...]) -> tuple[str, ...]:
@@ -186,6 +186,9 @@ def _checked(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...]) -> dict[
     strange = ", ".join(sorted(set(_strange(ledgers, ledgers.values())) & set(survivors)))
     if strange:
         raise LocalProtocolError(f"{strange} {STRANGE}, and cannot go on: name the other survivors")
+    unnamed = ", ".join(sorted(server for server in survivors if not ledgers[server].identity))
+    if unnamed:
+        raise LocalProtocolError(f"{unnamed} has no identity yet: start it once, stop it, and ask again")
     learning = sorted(server for server in survivors if not ledgers[server].ready)
     if learning:
         names = ", ".join(learning)

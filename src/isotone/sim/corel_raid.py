@@ -86,7 +86,7 @@ class Raid:
     def _survivors(self, ledgers: dict[str, Ledger]) -> tuple[str, ...]:
         """Some of those who can go on: at most half of the servers, and one at least."""
         removed = {name for ledger in ledgers.values() for name in ledger.queue.configuration.retired}
-        able = [name for name in self._terms.founders if name not in removed and ledgers[name].ready]
+        able = [name for name in self._terms.founders if name not in removed and _can_go_on(ledgers[name])]
         few = max(1, len(able) // 2)
         return tuple(sorted(self._choice.sample(able, self._choice.between(1, few))))
 
@@ -98,3 +98,8 @@ class Raid:
             if is_lost != is_shown:
                 found.append(f"{origin}:{counter} was {'' if is_shown else 'not '}shown as lost, and is the contrary")
         return found
+
+
+def _can_go_on(ledger: Ledger) -> bool:
+    """It has caught up, and its log an identity."""
+    return ledger.ready and bool(ledger.identity)
