@@ -49,8 +49,8 @@ def _why_waiting(replica: Replica) -> str:
         case Standing.WAITING if replica.session.doubled:
             doubled = ", ".join(replica.session.doubled)
             return f"The view still holds an old session of {doubled}; it ends when its daemon notices."
-        case Standing.WAITING if round is not None and round.conflict:
-            return f"The servers do not agree on who they are: {round.conflict}."
+        case Standing.WAITING if round is not None and replica.settings.server in round.apart:
+            return f"The servers do not agree on who they are: {round.apart[replica.settings.server]}."
         case Standing.WAITING if round is not None and round.is_complete and not founders.identities:
             away = sorted(set(founders.servers) - set(replica.session.servers))
             return f"{NOT_BEGUN[0].upper()}{NOT_BEGUN[1:]}; missing: {', '.join(away)}."

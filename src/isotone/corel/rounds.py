@@ -38,7 +38,7 @@ class Round:
     states: dict[str, State] = field(default_factory=dict)
     is_complete: bool = False
     parts: tuple[str, ...] = ()  # who takes part, sorted; when complete
-    conflict: str = ""  # why some are left out for good
+    apart: dict[str, str] = field(default_factory=dict)  # who does not agree with those who take part, and how
     strangers: tuple[str, ...] = ()  # who has another log than its name stands for: left out too, sorted
     fence: int = 0
 
@@ -78,9 +78,10 @@ class Round:
         ready = [state for state in self.states.values() if state.ready]
         self.fence = max((state.fence for state in ready), default=0)
         live = [state for state in ready if state.fence == self.fence]
-        live, apart = of_one_log(live)
-        live, self.conflict = _agreeing(live)
-        self.conflict = self.conflict or apart
+        of_one, begun_apart = of_one_log(live)
+        self.apart = {state.server: begun_apart for state in live if state not in of_one}
+        live, differing = _agreeing(of_one)
+        self.apart |= differing
         self.strangers = strangers_of(self.states.values(), live)
         self.parts = _able([state for state in live if state.server not in self.strangers])
 
@@ -94,8 +95,11 @@ class Round:
             return False
         if state.fence > self.fence:
             return True
-        self.conflict = self.conflict or of_one_log([*parts, state])[1] or _agreeing([*parts, state])[1]
-        return not self.conflict and state.server in _able([*parts, state])
+        apart = [of_one_log([*parts, state])[1], *_agreeing([*parts, state])[1].values()]
+        if any(apart):  # it is this one: the others agree
+            self.apart[state.server] = next(filter(None, apart))
+            return False
+        return state.server in _able([*parts, state])
 
 
 def _able(states: list[State]) -> tuple[str, ...]:
@@ -110,8 +114,8 @@ def _able(states: list[State]) -> tuple[str, ...]:
     return tuple(sorted(state.server for state in states if state.green >= forgotten))
 
 
-def _agreeing(states: list[State]) -> tuple[list[State], str]:
-    """Those who agree on what each number means, the most of them; and how others differ.
+def _agreeing(states: list[State]) -> tuple[list[State], dict[str, str]]:
+    """Those who agree on what each number means, the most of them; and how each of the others differs.
 
     They differ if servers were set up with different founders, or if two sides were forced. Some may not know yet whose
     log is which.
@@ -122,13 +126,14 @@ def _agreeing(states: list[State]) -> tuple[list[State], str]:
             meanings.setdefault(meaning.number, {}).setdefault(meaning, []).append(state.server)
     chosen = {number: max(found, key=lambda each: len(found[each])) for number, found in meanings.items()}
     agreeing = [each for each in states if _meaning(each) in {None, chosen.get(_number(each))}]
+    differing: dict[str, str] = {}
     for state in states:
         if state not in agreeing and state.configuration is not None:
             number = state.configuration.number
             one, two = " ".join(chosen[number].servers), " ".join(state.configuration.servers)
             text = f"configuration {number} is {two} at {state.server}, and {one} at others, or their rules differ"
-            return agreeing, text
-    return agreeing, ""
+            differing[state.server] = text
+    return agreeing, differing
 
 
 def _meaning(state: State) -> Configuration | None:

@@ -45,7 +45,9 @@ class Views:
     learner: Learner
     proposals: Proposals
     standing: Standing = Standing.DETACHED
-    round: Round | None = None
+    round: Round | None = (
+        None  # none where no states are exchanged any more: whoever has one follows it, in any standing
+    )
     plan: Plan | None = None
     recovery: Recovery | None = None
     establishing: Establishing | None = None
@@ -73,7 +75,7 @@ class Views:
         """The view is in transition."""
         actions = [*self.flow.write_all(), *self.learner.end()]
         self.flow.signal()
-        self.recovery = self.establishing = None
+        self.round = self.recovery = self.establishing = None
         return [*actions, *self.enter(Standing.WAITING, "the view is in transition")]
 
     # --- states ----------------------------------------------------------------------------------------------------
@@ -142,7 +144,7 @@ class Views:
                 return [*self.flow.on_regular(server, message), *self.proposals.propose_soon()]
             case Acknowledged():
                 return self.flow.on_acknowledged(server, message) if self.flow.sending else []
-            case State() if self.round is not None and self.standing is not Standing.WAITING:
+            case State() if self.round is not None:
                 return self._on_state(server, message)
             case Priority() if self.standing is Standing.PRIORITY:
                 return self._recover(lambda recovery: recovery.on_priority(server, message))
@@ -170,7 +172,7 @@ class Views:
 
     def on_foreign(self, server: str, version: int) -> list[Action]:
         """It speaks another version. Who speaks ours hears that at the same place, and goes on without it as we do."""
-        if self.round is None or self.standing is Standing.WAITING:
+        if self.round is None:
             return []
         if server in self.round.states:
             raise RemoteProtocolError(differing(server, version, self.session.speaks))
@@ -188,7 +190,7 @@ class Views:
         """Nobody understands it. All hear that at the same place, and go on as if it were not there: they do not wait
         for its state, and if it has said it, they begin anew.
         """
-        if self.round is None or self.standing is Standing.WAITING or server == self.settings.server:
+        if self.round is None or server == self.settings.server:
             raise error
         if server not in self.round.states:
             self.session.ignore(server, str(error))
@@ -222,8 +224,8 @@ class Views:
             return self.enter(Standing.LEARNING, "the others went ahead")  # they begin again when they have its state
         if self.settings.server in self.round.strangers:
             return self.enter(Standing.STRANGER, STRANGER)
-        if self.ledger.ready and self.round.conflict:
-            return self.enter(Standing.WAITING, self.round.conflict)
+        if reason := self.round.apart.get(self.settings.server):
+            return self.enter(Standing.WAITING, reason)
         if (self.ledger.ready or self.ledger.queue.green) and self.ledger.fence < self.round.fence:
             return self.enter(Standing.FENCED, FENCED)
         return [*self.enter(Standing.LEARNING, "it must catch up first"), *self.learner.begin()]
