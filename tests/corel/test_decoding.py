@@ -17,7 +17,7 @@ from isotone.core.ids import Stamp
 from isotone.core.services import Service
 from isotone.corel import wire
 from isotone.corel.configuration import Configuration, founded
-from isotone.corel.decoding import decoded
+from isotone.corel.decoding import decoded, named_view
 from isotone.corel.explain import why_no_primary
 from isotone.corel.message import Message, Origin, Range
 from isotone.corel.quorum import History, Majority, Primary
@@ -94,6 +94,7 @@ def bent(draw: st.DrawFn) -> bytes:
 
 @given(bodies | bent(), st.sampled_from(ALL))
 def test_no_bytes_lead_to_another_error(body: bytes, codec: ControlCodec[ControlMessage]) -> None:
+    assert isinstance(named_view(body), str)
     with suppress(RemoteProtocolError):
         decoded(codec, "b", body)
 
@@ -127,14 +128,18 @@ def others(name: str) -> list[str]:
     return [each for each in SERVERS if each != name]
 
 
-def hear(cluster: Cluster, sender: str, body: bytes) -> None:
-    """All hear it at this place of the order, and its sender too."""
+def send(cluster: Cluster, sender: str, *bodies: bytes) -> None:
+    """Together, as the next of the order."""
     client = cluster[sender].replica.session.client
     assert client is not None
     (order,) = cluster.sent.values()
-    order.append(
-        (sender, b4.Message(bundle_of(client, 99, Service.AGREED, (GROUP,), (body,)), Stamp(99, client.daemon)))
-    )
+    bundle = bundle_of(client, 99, Service.AGREED, (GROUP,), bodies)
+    order.append((sender, b4.Message(bundle, Stamp(99, client.daemon))))
+
+
+def hear(cluster: Cluster, sender: str, body: bytes) -> None:
+    """All hear it at this place of the order, and its sender too."""
+    send(cluster, sender, body)
     with pytest.raises(RemoteProtocolError):
         cluster.step(sender, cluster.waiting(sender))  # it does not understand itself
     cluster.run(*others(sender))
@@ -164,6 +169,51 @@ def test_nobody_waits_for_the_state_of_one_that_says_nonsense_instead() -> None:
     cluster.append("c", b"1")
     cluster.run(*others("b"))
     assert cluster["a"].green == cluster["c"].green == [b"1"] and why_no_primary(cluster["a"].replica) == ""
+
+
+def test_what_it_packed_behind_its_nonsense_counts_for_nothing() -> None:
+    """Nobody waits for its state any more, and it is not in the view: it must not come into the plan."""
+    cluster = Cluster("a", "b", "c")
+    cluster.view("a", "b", "c")
+    (order,) = cluster.sent.values()
+    place = [sender for sender, _ in order].index("b")
+    _, told = order.pop(place)
+    (body,) = told.bundle.bodies()
+    send(cluster, "b", b"\x92\xcc\x82 half a state", bytes(body))
+    order.insert(place, order.pop())
+    cluster.run("a", "c")
+    assert cluster["a"].replica.session.servers == ("a", "c") and cluster["a"].replica.flow.is_primary
+    assert cluster["c"].replica.flow.is_primary and not cluster.report().violations
+
+
+def test_what_is_refused_takes_nothing_with_it_that_was_packed_behind_it() -> None:
+    """What one server makes of the first must not decide whether it hears the second: the others do."""
+    cluster = joined("a", "b", "c")
+    message = Message(Origin("b", 1), 1, 1, (b"1",))
+    send(
+        cluster, "b", b"\x03anything", wire.CODEC.encode(wire.Regular(cluster["b"].replica.session.view, 0, 0, message))
+    )
+    cluster.run()
+    assert cluster["a"].green == cluster["b"].green == cluster["c"].green == [b"1"]
+
+
+def test_nonsense_of_another_view_counts_for_nothing_in_this_one() -> None:
+    """What makes no sense may not be decoded at all; its view can be read all the same."""
+    cluster = joined("a", "b", "c")
+    send(cluster, "b", wire.CODEC.encode(wire.Regular("an earlier one", 0, 0, change(UNREADABLE))))
+    send(cluster, "b", msgspec.msgpack.encode([0x82, "an earlier one", "no numbers", [[]]]))
+    cluster.run()
+    assert all(cluster[name].replica.flow.is_primary for name in SERVERS)
+    assert cluster["a"].replica.session.differences() == []
+
+
+def test_nonsense_of_an_earlier_round_neither() -> None:
+    cluster = joined("a", "b", "c")
+    bodies = [nonsense(cluster, sender) for sender in "bc"]
+    for sender, body in zip("bc", bodies, strict=True):
+        send(cluster, sender, body)
+    cluster.run("a", "c")
+    assert cluster["a"].replica.session.servers == ("a", "c") and cluster["a"].replica.flow.is_primary
 
 
 def test_said_to_one_alone_it_is_dropped_with_a_name() -> None:

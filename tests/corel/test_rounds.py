@@ -6,6 +6,7 @@ import pytest
 
 from isotone.core import boundary as b4
 from isotone.core.bundles import bundle_of
+from isotone.core.errors import RemoteProtocolError
 from isotone.core.ids import Stamp
 from isotone.core.services import Service
 from isotone.corel import records as r
@@ -136,6 +137,15 @@ def test_a_round_names_those_who_do_not_agree_and_nobody_else() -> None:
     old = [state("c"), state("w", "a", "w", fence=1)]
     begun = complete(*old, *(state(each, fence=1) for each in "ab"))
     assert begun.parts == ("a", "b") and list(begun.apart) == ["w"]
+
+
+def test_who_is_not_in_the_view_any_more_has_no_state_in_it() -> None:
+    begun = Round(frozenset("abc"))
+    assert begun.take("a", state("a")) is Outcome.WAIT
+    begun.dismiss("b")
+    with pytest.raises(RemoteProtocolError, match="b"):
+        begun.take("b", state("b"))
+    assert begun.take("c", state("c")) is Outcome.COMPLETE and begun.parts == ("a", "c")
 
 
 @pytest.mark.parametrize(("founders", "outcome"), [((), Outcome.AGAIN), (("a", "x"), Outcome.WAIT)])

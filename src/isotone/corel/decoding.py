@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from isotone.core.codec.control import ControlCodec, ControlMessage
 from isotone.core.errors import LocalProtocolError, RemoteProtocolError
 from isotone.corel.configuration import Configuration, decode_rule
@@ -33,6 +35,24 @@ def decoded(codec: ControlCodec[ControlMessage], server: str, body: bytes) -> Co
     except RemoteProtocolError as error:
         raise RemoteProtocolError(f"{server} says nonsense: {error}") from error
     return message
+
+
+class _Head(msgspec.Struct, frozen=True, array_like=True):
+    """How everything begins that is said to the group; whatever follows is passed over."""
+
+    tag: int
+    view: str
+
+
+_HEADS: msgspec.msgpack.Decoder[_Head] = msgspec.msgpack.Decoder(_Head)
+
+
+def named_view(body: bytes) -> str:
+    """The view that it was said in, also of what makes no sense; empty if not even that can be read."""
+    try:
+        return _HEADS.decode(unmarked(body)).view
+    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
+        return ""
 
 
 def _configurations(message: ControlMessage) -> Iterator[Configuration]:

@@ -23,7 +23,7 @@ from isotone.core.errors import LocalProtocolError, RemoteProtocolError
 from isotone.core.ids import NO_DAEMON, DaemonId
 from isotone.corel import records as r
 from isotone.corel import telling
-from isotone.corel.decoding import decoded
+from isotone.corel.decoding import decoded, named_view
 from isotone.corel.events import (
     AppendsWanted,
     AppendWanted,
@@ -210,18 +210,23 @@ class Replica:
         return [*actions, *self.views.enter(Standing.DETACHED, reason), soon]
 
     def _on_bundle(self, bundle: Bundle) -> list[Action]:
-        """From a member of the view; a session may pack what was sent one by one, and one of it may be wrong."""
-        server = self.session.server_of(bundle.sender)
-        if not server:
-            return []  # of another view, or two sessions of one server are in this one
+        """From a member of the view; a session may pack what was sent one by one, and one of it may be wrong.
+
+        Then the rest counts all the same, for all who hear it: unless they are done with its sender.
+        """
         take = self._on_message if self.settings.group in bundle.groups else self._on_private
         actions: list[Action] = []
+        errors: list[RemoteProtocolError] = []
         for body in bundle.bodies():
+            server = self.session.server_of(bundle.sender)
+            if not server:
+                break  # of another view, or as if it were not there, or two sessions of one server are in this one
             try:
                 actions += take(server, bytes(body))
-            except RemoteProtocolError:
-                if not actions:
-                    raise  # else what came before it has happened already, and must be done
+            except RemoteProtocolError as error:
+                errors.append(error)
+        if errors and not actions:
+            raise errors[0]  # else something has happened already, and must be done
         return actions
 
     def _on_message(self, server: str, body: bytes) -> list[Action]:
@@ -231,7 +236,8 @@ class Replica:
         try:
             message = decoded(CODEC, server, body)
         except RemoteProtocolError as error:
-            return self.views.on_nonsense(server, error)
+            in_this_view = named_view(body) in {"", self.session.view}
+            return self.views.on_nonsense(server, error) if in_this_view else []
         if message.view != self.session.view:  # type: ignore[attr-defined]  # all have it
             return []
         actions = self.views.on_message(server, message)

@@ -47,10 +47,11 @@ class Round:
         known = self.states.get(server)
         if (
             state.server != server
+            or server not in self.present
             or server in self.parts
             or (known is not None and known.ready and not self.is_complete)
         ):
-            raise RemoteProtocolError(f"{server} sent the state of {state.server}")
+            raise RemoteProtocolError(f"{server} sent the state of {state.server}, which is not expected")
         self.states[server] = state
         if self.is_complete:
             return Outcome.AGAIN if self._may_join(state) else Outcome.WAIT
