@@ -140,9 +140,7 @@ def send(cluster: Cluster, sender: str, *bodies: bytes) -> None:
 def hear(cluster: Cluster, sender: str, body: bytes) -> None:
     """All hear it at this place of the order, and its sender too."""
     send(cluster, sender, body)
-    with pytest.raises(RemoteProtocolError):
-        cluster.step(sender, cluster.waiting(sender))  # it does not understand itself
-    cluster.run(*others(sender))
+    cluster.run()
 
 
 def test_the_others_go_on_without_one_that_took_part_and_says_nonsense() -> None:
@@ -158,6 +156,40 @@ def test_the_others_go_on_without_one_that_took_part_and_says_nonsense() -> None
     cluster.view("a", "b", "c")
     cluster.settle()
     assert cluster["b"].green == [b"1"], "in the next view it is believed again"
+
+
+def test_it_hears_that_itself_and_waits_for_the_next_view() -> None:
+    """The others go on without it: it must not think that it is in a primary component with them."""
+    cluster = joined("a", "b", "c")
+    cluster.append("b", b"1")
+    hear(cluster, "b", nonsense(cluster, "b"))
+    replica = cluster["b"].replica
+    assert cluster["b"].standing == "waiting" and not replica.flow.is_primary
+    text = why_no_primary(replica)
+    assert "b said what nobody understands" in text and "not a quorum rule" in text and "transition" not in text
+    cluster.append("b", b"2")
+    cluster.append("a", b"3")
+    cluster.settle()
+    assert cluster["a"].green == [b"1", b"3"] and cluster["b"].standing == "waiting"
+    cluster.view("a", "b", "c")
+    cluster.settle()
+    assert cluster["a"].green == cluster["b"].green == [b"1", b"3", b"2"] and why_no_primary(replica) == ""
+    assert not cluster.report(stable=True).violations
+
+
+def test_it_may_say_so_in_any_standing_and_nobody_ends() -> None:
+    for steps in range(12):
+        cluster = Cluster("a", "b", "c")
+        cluster.view("a", "b", "c")
+        for _ in range(steps):
+            for name in SERVERS:
+                if cluster.waiting(name):
+                    cluster.step(name)
+        hear(cluster, "b", b"\x92\xcc\x82 half a state")
+        assert cluster["b"].standing == "waiting" and cluster["a"].replica.flow.is_primary, steps
+        cluster.view("a", "b", "c")
+        cluster.settle()
+        assert cluster["b"].replica.flow.is_primary and not cluster.report().violations
 
 
 def test_nobody_waits_for_the_state_of_one_that_says_nonsense_instead() -> None:

@@ -41,16 +41,18 @@ def _who_speaks_otherwise(replica: Replica) -> str:
 
 
 def _why_waiting(replica: Replica) -> str:
-    here, round = ", ".join(replica.session.servers), replica.views.round
+    server, here, round = replica.settings.server, ", ".join(replica.session.servers), replica.views.round
     founders = replica.ledger.queue.configuration  # if their log has not begun
     match replica.standing:
         case Standing.DETACHED:
-            return f"{replica.settings.server} orders nothing: {NO_SESSION}."
+            return f"{server} orders nothing: {NO_SESSION}."
         case Standing.WAITING if replica.session.doubled:
             doubled = ", ".join(replica.session.doubled)
             return f"The view still holds an old session of {doubled}; it ends when its daemon notices."
-        case Standing.WAITING if round is not None and replica.settings.server in round.apart:
-            return f"The servers do not agree on who they are: {round.apart[replica.settings.server]}."
+        case Standing.WAITING if server in replica.session.senseless:
+            return f"{server} said what nobody understands; the others go on without it until the next view."
+        case Standing.WAITING if round is not None and server in round.apart:
+            return f"The servers do not agree on who they are: {round.apart[server]}."
         case Standing.WAITING if round is not None and round.is_complete and not founders.identities:
             away = sorted(set(founders.servers) - set(replica.session.servers))
             return f"{NOT_BEGUN[0].upper()}{NOT_BEGUN[1:]}; missing: {', '.join(away)}."
@@ -65,7 +67,7 @@ def _why_waiting(replica: Replica) -> str:
         case Standing.STRANGER:
             return f"{STRANGER[0].upper()}{STRANGER[1:]}."
         case Standing.REMOVED:
-            return f"{replica.settings.server} was removed from the servers."
+            return f"{server} was removed from the servers."
     return f"{here} agree on their past first; now: {replica.standing.value}; awaited: {_awaited(replica)}."
 
 

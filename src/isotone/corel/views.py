@@ -188,10 +188,14 @@ class Views:
 
     def on_nonsense(self, server: str, error: RemoteProtocolError) -> list[Action]:
         """Nobody understands it. All hear that at the same place, and go on as if it were not there: they do not wait
-        for its state, and if it has said it, they begin anew.
+        for its state, and if it has said it, they begin anew. It hears that too, and is without them.
         """
-        if self.round is None or server == self.settings.server:
+        if self.round is None:
             raise error
+        if server == self.settings.server:
+            actions = [*self.leave(), *self.flow.write_all()]
+            self.session.ignore(server, str(error))
+            return [*actions, *self.enter(Standing.WAITING, "the others go on without it until the next view")]
         if server not in self.round.states:
             self.session.ignore(server, str(error))
             return self._go_without(server)
