@@ -17,6 +17,8 @@ import pytest
 from isotone.core.contract import Append, StoredLog
 from isotone.core.errors import MachineError
 from isotone.host import disk as disk_module
+from isotone.host import files as files_module
+from isotone.host import store as store_module
 from isotone.host.disk import Disk
 from isotone.host.files import Files
 from isotone.host.inspect import verify
@@ -133,6 +135,58 @@ def test_too_much_that_waits_is_an_error(tmp_path: Path, monkeypatch: pytest.Mon
         desk.submit(4)
     desk.files.gate.set()
     desk.close()
+
+
+class TimedFiles(Files):
+    """Every call takes so long, on a clock of its own; before it comes back somebody looks."""
+
+    now = 1_000.0
+    takes_s = 0.0
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(disk_module, "monotonic", lambda: self.now)
+        monkeypatch.setattr(files_module, "monotonic", lambda: self.now)
+        super().__init__()
+        self.look: Callable[[], object] = lambda: None
+
+    def write(self, descriptor: int, data: bytes, offset: int) -> None:
+        if data:
+            self._pass()
+        super().write(descriptor, data, offset)
+
+    def sync(self, descriptor: int) -> None:
+        self._pass()
+        super().sync(descriptor)
+
+    def _pass(self) -> None:
+        self.now += self.takes_s
+        self.look()
+
+
+def test_a_large_write_that_makes_progress_is_no_hanging_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a watch would see at its worst: the longest call, and not the sum of all."""
+    monkeypatch.setattr(store_module, "WRITE_BYTES_MAX", 1_000)
+    files = TimedFiles(monkeypatch)
+    store = Store(tmp_path, files=files)
+    store.open(NAME)
+    store.commit([Append("log", b"first")])
+    monkeypatch.setattr(store, "tell_synced", lambda: None)  # what is done behind the answer is not looked at
+    calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+    disk = Disk(store, calls.put)
+    waited: list[float] = []
+    files.look, files.takes_s, syncs = lambda: waited.append(disk.waited_s()), 3.0, files.syncs
+    disk.submit([Append("log", b"x" * 400)] * 30, lambda reason: None)
+    answer = calls.get(timeout=WITHIN_S)
+    files.takes_s = 0.0
+    assert files.syncs - syncs >= 10, "each stretch is brought to disk: one sync of all would answer nothing for long"
+    assert sum(waited) >= 60 and max(waited) == 3.0
+    files.now += 7.0
+    assert disk.waited_s() == 7.0, "and a disk that says nothing is one that hangs"
+    answer()
+    assert disk.waited_s() == 0.0
+    disk.close()
+    store.close()
+    assert len(read(tmp_path).logs["log"].records) == 31
 
 
 # --- processes -------------------------------------------------------------------------------------------------------

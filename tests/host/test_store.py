@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from isotone.core.contract import Append, CutHead, CutTail, Put
 from isotone.core.errors import InputError, LocalProtocolError, MachineError
+from isotone.host import store as store_module
 from isotone.host.files import DiskFull, Files
 from isotone.host.frames import SEGMENT_VERSION
 from isotone.host.scrub import create
@@ -116,15 +117,35 @@ def test_a_full_disk_refuses_and_loses_nothing(tmp_path: Path, left: int) -> Non
     assert content(found) == model.logs and found.cells == model.cells
 
 
+@pytest.mark.parametrize("left", [900, 2_000, 3_100])
+def test_a_large_commit_that_finds_no_room_is_taken_back_from_the_disk(
+    tmp_path: Path, left: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "WRITE_BYTES_MAX", 500)
+    files = FullFiles()
+    store = Store(tmp_path, files=files)
+    store.open(NAME)
+    store.commit([Append("log", b"kept")])
+    files.left, syncs = left, files.syncs
+    with pytest.raises(DiskFull):
+        store.commit([Append("log", b"c" * 300)] * 20)
+    assert files.syncs > syncs + 1, "some of it was on disk already"
+    files.left = 1 << 40
+    store.commit([Append("log", b"after")])
+    store.close()
+    assert content(read(tmp_path)) == {"log": (1, [b"kept", b"after"])}
+
+
 class FailingFiles(Files):
     """A disk whose syncs fail from some moment on."""
 
     failing = False
+    reason = errno.EIO
 
     def sync(self, descriptor: int) -> None:
         """Say that it failed."""
         if self.failing:
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
+            raise OSError(self.reason, os.strerror(self.reason))
         super().sync(descriptor)
 
 
@@ -143,6 +164,21 @@ def test_a_sync_that_failed_is_never_tried_again(tmp_path: Path) -> None:
     store.close()
     assert size == sum(path.stat().st_size for _, path in segment_paths(tmp_path / LOGS / "log"))
     assert content(read(tmp_path))["log"] in [(1, [b"kept"]), (1, [b"kept", b"unknown"])]
+
+
+def test_a_sync_within_a_large_commit_that_failed_is_no_lack_of_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "WRITE_BYTES_MAX", 500)
+    files = FailingFiles()
+    store = Store(tmp_path, files=files)
+    store.open(NAME)
+    store.commit([Append("log", b"kept")])
+    files.failing, files.reason = True, errno.ENOSPC  # as some file systems say it late
+    with pytest.raises(MachineError, match="nobody knows what it holds"):
+        store.commit([Append("log", b"c" * 300)] * 20)
+    assert store.failed
+    store.close()
 
 
 def test_one_sync_for_each_log_of_a_commit(tmp_path: Path) -> None:

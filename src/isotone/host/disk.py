@@ -81,8 +81,8 @@ class Disk:
         self._thread.put(Waiting(writes, size, self._epoch, answer))
 
     def waited_s(self) -> float:
-        """How long the oldest write has waited; 0 if none does."""
-        return monotonic() - self._since[0] if self._since else 0.0
+        """How long the oldest write has waited without any answer of the disk; 0 if none does."""
+        return monotonic() - max(self._since[0], self._store.files.answered_s) if self._since else 0.0
 
     def close(self) -> None:
         """Finish what was asked for, and end; the store stays open."""

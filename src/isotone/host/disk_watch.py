@@ -2,8 +2,9 @@
 
 A server that writes and hears nothing acknowledges nothing, and what is green needs the word of every member. So a host
 whose oldest write has waited too long ends its sessions, ahead of all that stands behind that write; the group goes on
-without it. Nothing is tried again: when the write comes back, what stood behind it is done, and the automaton connects
-again as after any loss of its session.
+without it. A large write is no hanging one: it goes to disk in stretches, and every stretch is an answer. Nothing is
+tried again: when the write comes back, what stood behind it is done, and the automaton connects again as after any loss
+of its session.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ class Waiting(Protocol):
     """A disk."""
 
     def waited_s(self) -> float:
-        """How long the oldest write has waited for it; 0 if none does."""
+        """How long the oldest write has waited without any answer of it; 0 if none does."""
 
 
 class DiskWatch:

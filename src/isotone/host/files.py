@@ -6,10 +6,13 @@ import errno
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from time import monotonic
 
 from isotone.core.errors import MachineError
 
 FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+WRITE_BYTES_MAX = 8 * 1024 * 1024
+"""What the system is handed at once; and what it has of one log before it is asked to sync."""
 DISK_FULL = "disk full"
 """What the reason of a `PersistFailed` begins with when there is no room; nothing was written then."""
 
@@ -19,10 +22,11 @@ class DiskFull(MachineError):
 
 
 class Files:
-    """What a store does with files; ``syncs`` counts."""
+    """What a store does with files; ``syncs`` counts, and the disk answered last at ``answered_s``."""
 
     def __init__(self) -> None:
         self.syncs = 0
+        self.answered_s = monotonic()
 
     def create(self, path: Path) -> int:
         """A new file, open for reading and writing."""
@@ -36,19 +40,22 @@ class Files:
         """Write all of it."""
         view = memoryview(data)
         while view:
-            written = os.pwrite(descriptor, view, offset)
+            written = os.pwrite(descriptor, view[:WRITE_BYTES_MAX], offset)
             view, offset = view[written:], offset + written
+            self.answered_s = monotonic()
 
     def sync(self, descriptor: int) -> None:
         """Content and size are on disk when this returns."""
         self.syncs += 1
         os.fdatasync(descriptor)
+        self.answered_s = monotonic()
 
     def cut(self, descriptor: int, size: int) -> None:
         """Make the file that long, durably, so that nothing of its old end ever comes back."""
         os.ftruncate(descriptor, size)
         self.syncs += 1
         os.fsync(descriptor)
+        self.answered_s = monotonic()
 
     def sync_directory(self, directory: Path) -> None:
         """What was created, renamed or removed in it is on disk when this returns."""
@@ -56,6 +63,7 @@ class Files:
         try:
             self.syncs += 1
             os.fsync(descriptor)
+            self.answered_s = monotonic()
         finally:
             os.close(descriptor)
 

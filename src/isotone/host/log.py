@@ -34,7 +34,7 @@ State = tuple[int, int, int]  # operation, first, next
 
 
 class LogFile:
-    """A log of a store. `stage` collects, `write` writes, `sync` makes durable; `undo` forgets what was staged."""
+    """A log of a store. `stage` collects, `write` writes, `sync` makes durable; `undo` forgets all since `begin`."""
 
     def __init__(self, directory: Path, log: str, files: Files, segment_bytes: int) -> None:
         self.log = log
@@ -176,13 +176,17 @@ class LogFile:
         self._files.write(self._descriptor, staged, self._size)
         self._size += len(staged)
 
+    def bring_to_disk(self) -> None:
+        """What is written so far; it may still be undone, and does not count as durable."""
+        self._files.sync(self._descriptor)
+
     def sync(self) -> None:
         """Make it durable."""
-        self._files.sync(self._descriptor)
+        self.bring_to_disk()
         self._synced = self.operation
 
     def undo(self) -> None:
-        """Nothing of what was staged happens."""
+        """Nothing of what was staged since `begin` happens."""
         assert self._undo is not None
         self._staged, self.staged_bytes = [], 0
         (self.operation, self.first, self.next), self._size = self._undo

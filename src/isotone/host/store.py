@@ -5,7 +5,8 @@ DIR/lock, DIR/identity, DIR/incarnation, DIR/cells/NAME    as those of a daemon
 DIR/logs/LOG/0000000000000001.segment …                    append-only, see `frames`
 ```
 A group commit writes everything, then makes it durable: one sync for each log in it, and for cells one each and one of
-their directory. When there is no room, nothing of the commit happens. After a sync that failed nobody knows what the
+their directory. What is larger than 8 MiB goes to disk in stretches, so that a disk that works is known from one that
+hangs. When there is no room, nothing of the commit happens. After a sync that failed nobody knows what the
 disk holds: nothing more is written until another process has opened the store and read what is really there.
 """
 
@@ -23,7 +24,7 @@ import msgspec
 from isotone.core.contract import Put, Storage
 from isotone.core.errors import InputError, LocalProtocolError, MachineError
 from isotone.daemon.storage import CELLS, IDENTITY, TEMPORARY, Identity, StateDirectory
-from isotone.host.files import DISK_FULL, FULL_ERRORS, DiskFull, Files
+from isotone.host.files import DISK_FULL, FULL_ERRORS, WRITE_BYTES_MAX, DiskFull, Files
 from isotone.host.frames import HEADER_BYTES
 from isotone.host.log import LogFile
 from isotone.host.replay import read_log
@@ -32,8 +33,6 @@ from isotone.host.writes import StoreWrite
 
 LOGS = "logs"
 SEGMENT_BYTES = 64 * 1024 * 1024
-WRITE_BYTES_MAX = 8 * 1024 * 1024
-"""Once so much of one log is staged it is written, if more follows or not."""
 CHECKSUM_BYTES = 4
 
 
@@ -140,7 +139,7 @@ class Store:
         try:
             self._make_durable(touched, cells)
         except OSError as error:
-            self._fail(f"the disk failed: {self.path}: {error.strerror}; nobody knows what it holds")
+            self._fail_in_sync(error)
 
     def _write(self, writes: Iterable[StoreWrite], touched: dict[str, LogFile], cells: dict[str, bytes]) -> None:
         log: LogFile | None = None
@@ -154,10 +153,19 @@ class Store:
             log.stage(write)
             if log.staged_bytes >= WRITE_BYTES_MAX:
                 log.write()
+                self._bring_to_disk(log)
         for log in touched.values():
             log.write()
         for cell, value in cells.items():
             self._write_cell(cell, value)
+
+    def _bring_to_disk(self, log: LogFile) -> None:
+        """A stretch of a large commit; the rest is still to come."""
+        if self._sync is Sync.EVERY_COMMIT:
+            try:
+                log.bring_to_disk()
+            except OSError as error:
+                self._fail_in_sync(error)
 
     def begin_log(self, name: str, first: int = 1) -> LogFile:
         """A log that does not exist yet, with the number of its first record."""
@@ -209,7 +217,7 @@ class Store:
     # --- failures --------------------------------------------------------------------------------------------------
 
     def _undo(self, error: OSError, touched: dict[str, LogFile], cells: dict[str, bytes]) -> None:
-        """Writing failed; nothing was synced."""
+        """Writing failed; no sync did."""
         if error.errno not in FULL_ERRORS:
             self._fail(f"the disk failed: {self.path}: {error.strerror}")
         try:
@@ -221,6 +229,9 @@ class Store:
         except OSError as second:
             self._fail(f"{DISK_FULL}, and then the disk failed: {self.path}: {second.strerror}")
         raise DiskFull(f"{DISK_FULL}: {self.path}: {error.strerror}; what was durable is not touched")
+
+    def _fail_in_sync(self, error: OSError) -> None:
+        self._fail(f"the disk failed: {self.path}: {error.strerror}; nobody knows what it holds")
 
     def _fail(self, reason: str) -> None:
         self.failed = f"{reason}. Nothing more is written; start again to go on with what is really on the disk"
