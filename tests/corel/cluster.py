@@ -44,6 +44,7 @@ from isotone.corel.replica import Replica
 from isotone.corel.settings import ReplicaSettings
 from isotone.spec.check import check
 from isotone.spec.verdicts import Report
+from isotone.trace.corel import DiskLost
 from isotone.trace.events import Ended, Row, Stabilised
 from isotone.trace.recorder import Recorder
 
@@ -261,6 +262,9 @@ class Cluster:
 
     def lose_disk(self, name: str) -> Server:
         """It comes back under its name with an empty disk."""
+        if self.servers[name].up:
+            self.crash(name)
+        self._recorder.record(name, self.servers[name].incarnation, 0, DiskLost(name))
         return self.restart(name, [])
 
     def report(self, *, stable: bool = False) -> Report:

@@ -130,40 +130,6 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("label", [each.id for each in COREL_PROPERTIES])
-def test_a_broken_run_is_accused(label: str) -> None:
-    violation = check(BROKEN[label]).violations[label]
-    assert violation.property == label and violation.explanation.endswith(".")
-    known = {(row.node, row.incarnation, row.index) for row in BROKEN[label]}
-    assert violation.witness and set(violation.witness) <= known
-
-
-def test_contents_count_too() -> None:
-    assert "COR-AGREED" in check(broken("a", 7, green("a", 1, "a.1:1", digest=8))).violations
-
-
-def test_rows_come_in_any_order_across_nodes() -> None:
-    for label, run in BROKEN.items():
-        turned = sorted(run, key=lambda row: (row.node != "b", row.node != "a"))
-        assert check(turned).violations.get(label) == check(run).violations[label]
-
-
-def test_lost_rows_leave_nothing_to_judge() -> None:
-    report = check([*BROKEN["COR-AGREED"], Row("b", 1, 99, 0, Gap(3))])
-    assert report.verdicts["COR-AGREED"].state is State.NOT_JUDGED
-
-
-def test_a_run_without_replicas_has_no_such_verdicts() -> None:
-    assert not [label for label in check([]).verdicts if label.startswith("COR-")]
-
-
-def test_the_entries_are_written_and_read() -> None:
-    for row in [*rows(**good()), *rows(**forced())]:
-        assert entry_of(columns_of(row.entry)) == row.entry
-        plain = plain_of(row.entry)
-        assert entry_of_plain(plain.pop("kind"), plain) == row.entry
-
-
 def forced(fence: int = 1) -> dict[str, list[Entry]]:
     """a and b order two messages of which c has none; c is forced, orders its own, and x learns from c.
 
@@ -208,6 +174,111 @@ def forced(fence: int = 1) -> dict[str, list[Entry]]:
             c.Whitened("x", 1),
         ],
     }
+
+
+def lost() -> dict[str, list[Entry]]:
+    """a, b and c order a message; b loses its disk and comes back as a stranger; a and c order another, and then x,
+    which lost its disk before it was added, is one of them."""
+    abc, acx, abcx = ("a", "b", "c"), ("a", "c", "x"), ("a", "b", "c", "x")
+
+    def whole(server: str) -> list[Entry]:
+        return [
+            started(server, log=f"{server}1", servers=abc),
+            *primary(server, 1, abc),
+            c.Yellowed(server, ("a.1:1",)),
+            green(server, 1, "a.1:1"),
+            *primary(server, 2, acx),
+            c.Yellowed(server, ("a.1:2",)),
+            green(server, 2, "a.1:2", primary=2),
+            c.Reconfigured(server, 2, 1, abcx),
+        ]
+
+    run = {"a": whole("a"), "c": whole("c"), "b": whole("b")[:6]}
+    run["a"][4:4] = [sent("a", "a.1:1"), sent("a", "a.1:2")]
+    run["b"] += [c.DiskLost("b"), started("b", log="b2", servers=abc), c.Reddened("b", ("b.1:1",))]
+    run["x"] = [
+        started("x", log="x1", servers=abc),
+        c.Reddened("x", ("a.1:1", "a.1:2")),
+        c.DiskLost("x"),
+        started("x", log="x2", servers=abc),
+        c.QueueArranged("x", 1, 1, 1, (), False),
+        green("x", 1, "a.1:1"),
+        *whole("x")[6:],
+    ]
+    return run
+
+
+LOST_END: list[Entry] = [Stabilised((("a", "b", "c", "x"),)), Ended(True)]
+
+
+def of_lost(node: str, place: int, *entries: Entry) -> list[Row]:
+    """That run with one row replaced, and its end."""
+    run = lost()
+    run[node][place : place + 1] = entries
+    return [*rows(**run), *(Row("", 0, index, 0, entry) for index, entry in enumerate(LOST_END))]
+
+
+def fallen() -> list[Row]:
+    """c was behind a fence, and comes back before it."""
+    run = forced()
+    run["c"].append(started("c", life=3, committed=2, attempted=2, green=1, yellow=1, servers=("c",)))
+    return rows(**run)
+
+
+ALSO_BROKEN = {
+    "another log on the server's own word": (
+        "COR-DURABLE",
+        rows(a=[started("a", log="a1"), started("a", life=1, log="a2")]),
+    ),
+    "a log that forgot who it is": ("COR-DURABLE", rows(a=[started("a", log="a1"), started("a", life=2)])),
+    "a fence that falls": ("COR-EPOCHS", fallen()),
+    "synced by another log of that server": ("COR-SYNCED", of_lost("x", 9)),
+    "a server that lost its disk before it was added": ("COR-LIVE", of_lost("x", 10)),
+}
+
+
+def test_a_lost_disk_owes_nothing() -> None:
+    assert not check(of_lost("b", 6, c.DiskLost("b"))).violations
+
+
+@pytest.mark.parametrize("label", [each.id for each in COREL_PROPERTIES])
+def test_a_broken_run_is_accused(label: str) -> None:
+    violation = check(BROKEN[label]).violations[label]
+    assert violation.property == label and violation.explanation.endswith(".")
+    known = {(row.node, row.incarnation, row.index) for row in BROKEN[label]}
+    assert violation.witness and set(violation.witness) <= known
+
+
+@pytest.mark.parametrize("name", ALSO_BROKEN)
+def test_so_is_one_that_breaks_it_otherwise(name: str) -> None:
+    label, run = ALSO_BROKEN[name]
+    assert set(check(run).violations) == {label}
+
+
+def test_contents_count_too() -> None:
+    assert "COR-AGREED" in check(broken("a", 7, green("a", 1, "a.1:1", digest=8))).violations
+
+
+def test_rows_come_in_any_order_across_nodes() -> None:
+    for label, run in BROKEN.items():
+        turned = sorted(run, key=lambda row: (row.node != "b", row.node != "a"))
+        assert check(turned).violations.get(label) == check(run).violations[label]
+
+
+def test_lost_rows_leave_nothing_to_judge() -> None:
+    report = check([*BROKEN["COR-AGREED"], Row("b", 1, 99, 0, Gap(3))])
+    assert report.verdicts["COR-AGREED"].state is State.NOT_JUDGED
+
+
+def test_a_run_without_replicas_has_no_such_verdicts() -> None:
+    assert not [label for label in check([]).verdicts if label.startswith("COR-")]
+
+
+def test_the_entries_are_written_and_read() -> None:
+    for row in [*rows(**good()), *rows(**forced()), *rows(**lost())]:
+        assert entry_of(columns_of(row.entry)) == row.entry
+        plain = plain_of(row.entry)
+        assert entry_of_plain(plain.pop("kind"), plain) == row.entry
 
 
 FORCED_END: list[Entry] = [Stabilised((("a", "b", "c", "x"),)), Ended(True)]

@@ -100,6 +100,8 @@ def _replicas(choice: Choice) -> Iterator[tuple[str, list[Row]]]:
     yield "corel/counted", renumbered([*whole, COUNTED])
     for label, rows in corel.BROKEN.items():
         yield f"corel/{label}", rows
+    for name, (_, rows) in corel.ALSO_BROKEN.items():
+        yield f"corel/{name}", rows
     system = system_named("corel")
     rows = []
     play_plan(system, draw_plan(system, Setting(size=Size.SMALL), 1), rows.append)

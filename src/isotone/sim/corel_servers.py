@@ -33,6 +33,7 @@ from isotone.sim.observer import Observer
 from isotone.sim.plan import Plan, Step
 from isotone.sim.process import Boot
 from isotone.sim.world import World
+from isotone.trace.corel import DiskLost
 
 DISK_FAILS = 0.01
 FULL_BYTES = 6_000  # of a disk that soon has no room
@@ -105,6 +106,7 @@ class Servers(Observer):
             self._nodes.crash(name)
             self._world.after(back_us, lambda: self._nodes.restart(name))
         self._world.disk(name).lose(LABEL)
+        self._world.record(name, DiskLost(name))
         self._intact.discard(name)
 
     def mend_disks(self) -> None:

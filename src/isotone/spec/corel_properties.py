@@ -45,7 +45,7 @@ COREL_PROPERTIES: tuple[Property, ...] = (
         "5.4 Yellow",
     ),
     _p("ONE", "One primary", "Primary components that were committed to under one number are the same.", "Claim 4"),
-    _p("EPOCHS", "Epochs rise", "The last committed primary of a server never falls.", "Claim 6"),
+    _p("EPOCHS", "Epochs rise", "Neither the last committed primary of a server nor its fence ever falls.", "Claim 6"),
     _p(
         "PHASES",
         "Phases",
@@ -61,7 +61,7 @@ COREL_PROPERTIES: tuple[Property, ...] = (
     _p(
         "DURABLE",
         "Durable",
-        "A server that comes back with its log has all that was in it; what it told as green is green or yellow there.",
+        "Unless its disk was lost, a server comes back with its log and all of it; what it told green is not red.",
         "5.1",
     ),
     _p("WHITE", "White", "What a server calls white is green at every server of its green prefix.", "3.3 white"),

@@ -25,7 +25,13 @@ class ReplicaStarted(Entry, frozen=True, gc=False, tag="replica"):
     vouches: bool = True
     accepted: int = 0  # the last order proposal, if it accepted that
     fence: int = 0  # how often an operator forced a primary, as far as it knows
-    log: str = ""  # the identity of its log: with another one the disk was lost, and nothing of it is owed
+    log: str = ""  # the identity of its log; another one is right only behind `DiskLost`
+
+
+class DiskLost(Entry, frozen=True, gc=False, tag="lost"):
+    """All that a server had on disk is gone; said by whoever took it away, never by the server."""
+
+    server: str
 
 
 class Initiated(Entry, frozen=True, gc=False, tag="initiate"):

@@ -9,11 +9,11 @@ from __future__ import annotations
 from isotone.spec.check.corel.account import Account
 from isotone.spec.check.corel.growth import GrowthJudge
 from isotone.spec.check.corel.order import GreenOrder
-from isotone.spec.check.corel.primaries import PrimaryJudge
+from isotone.spec.check.corel.primaries import PrimaryJudge, last_primary
 from isotone.spec.check.corel.proposals import judge_proposals
 from isotone.spec.check.corel.queues import QueueJudge, pasts, rows_of
 from isotone.spec.check.corel.sides import Side, kept_by, sides_of
-from isotone.spec.check.corel.trail import Trail, event_of
+from isotone.spec.check.corel.trail import event_of
 from isotone.spec.verdicts import State, Verdict
 from isotone.trace import corel as trace
 from isotone.trace.events import Row
@@ -34,6 +34,7 @@ ENTRIES = (
     trace.StateInstalled,
     trace.Voted,
     trace.Fenced,
+    trace.DiskLost,
 )
 
 
@@ -59,7 +60,7 @@ class CorelChecker:
         nodes = {trail.rows[0].node for trail in trails}
         together = len(components) == 1 and nodes <= set(components[0])
         earlier: GreenOrder | None = None
-        for side in sides_of(trails):
+        for side in sides_of(trails, account):
             earlier = _judge(side, earlier, account, owes=side.is_last and together and liveness is None)
         return account.verdicts(lossy=lossy, liveness=liveness)
 
@@ -68,29 +69,31 @@ def _judge(side: Side, earlier: GreenOrder | None, account: Account, *, owes: bo
     """``earlier``: the order of the side that it comes from."""
     order = GreenOrder(side.whole, account, earlier)
     past = pasts(side.whole, order)
-    had: dict[str, set[str]] = {}
-    for trail in side.whole:
-        had.setdefault(trail.server, set()).update(QueueJudge(trail, order, past, account).judge())
+    had = [QueueJudge(trail, order, past, account).judge() for trail in side.whole]
     PrimaryJudge(side.own, account).judge(had)
     GrowthJudge(kept_by(side), account).judge()
     judge_proposals(side, account)
     if owes:
-        _judge_liveness(side.whole, had, order, account)
+        _judge_liveness(side, had, order, account)
     return order
 
 
-def _judge_liveness(trails: list[Trail], had: dict[str, set[str]], order: GreenOrder, account: Account) -> None:
-    """Owed when all servers ended in one component, to those who are servers at the end and never lost their log."""
+def _judge_liveness(side: Side, had: list[set[str]], order: GreenOrder, account: Account) -> None:
+    """Owed when all servers ended in one component, to those who are servers at the end, and have no stranger's log."""
     account.exercised.add("LIVE")
-    servers = [trail.server for trail in trails]
-    lost = {server for server in servers if servers.count(server) > 1}
-    everything = set().union(*(had[server] for server in servers if server not in lost))
-    for trail in trails:
+    members = last_primary(side.own)
+    there = [
+        (trail, names)
+        for trail, names in zip(side.whole, had, strict=True)
+        if not trail.is_lost and (not trail.began_empty or trail.server in members)
+    ]
+    everything = set[str]().union(*(names for _, names in there))
+    for trail, _ in there:
         for _ in trail.walk():
             pass
-    last = max(trails, key=lambda trail: trail.green).servers
-    for trail in trails:
-        if trail.server in lost or (last and trail.server not in last):
+    last = max((trail for trail, _ in there), key=lambda trail: trail.green).servers if there else ()
+    for trail, _ in there:
+        if last and trail.server not in last:
             continue
         lacking = sorted(name for name in everything if order.places.get(name, trail.green + 1) > trail.green)
         if lacking:

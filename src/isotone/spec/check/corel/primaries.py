@@ -24,8 +24,8 @@ class PrimaryJudge:
         self._found: set[int] = set()  # on the disk of a server that came back: its commit may have no row
         self._sets: dict[int, tuple[tuple[str, ...], EventId]] = {}
 
-    def judge(self, had: dict[str, set[str]]) -> None:
-        """``had``: by server, what it ever had on disk."""
+    def judge(self, had: list[set[str]]) -> None:
+        """``had``: of each log, what was ever in it."""
         for trail in self._trails:
             for row in trail.rows:
                 match row.entry:
@@ -36,10 +36,20 @@ class PrimaryJudge:
                         self._judge_one(number, servers, event_of(row))
                     case trace.ReplicaStarted(committed=number):
                         self._found.add(number)
+        held = self._held(had)
         for trail in self._trails:
             self._judge_phases(trail)
-            self._judge_synced(trail, had)
+            self._judge_synced(trail, held)
         self._judge_white()
+
+    def _held(self, had: list[set[str]]) -> dict[tuple[int, str], set[str]]:
+        """By primary and server, what was in the log that took part: another log of that server does not count."""
+        held: dict[tuple[int, str], set[str]] = {}
+        for trail, names in zip(self._trails, had, strict=True):
+            for row in trail.rows:
+                if isinstance(row.entry, trace.PrimaryAttempted):
+                    held.setdefault((row.entry.primary, trail.server), set()).update(names)
+        return held
 
     def _judge_one(self, number: int, servers: tuple[str, ...], event: EventId) -> None:
         known = self._sets.setdefault(number, (servers, event))
@@ -73,25 +83,25 @@ class PrimaryJudge:
             if server not in told.get(entry.primary, {}):
                 self._account.accuse("PHASES", (event,), f"Primary {entry.primary} was {text.format(server)}.")
 
-    def _judge_synced(self, trail: Trail, had: dict[str, set[str]]) -> None:
+    def _judge_synced(self, trail: Trail, held: dict[tuple[int, str], set[str]]) -> None:
         """Between establishing and the next change of the view, green is by Order Rule 1."""
-        servers: tuple[str, ...] = ()
+        primary, servers = 0, tuple[str, ...]()
         for row in trail.rows:
             match row.entry:
                 case trace.PrimaryEstablished():
-                    servers = row.entry.servers
+                    primary, servers = row.entry.primary, row.entry.servers
                 case trace.QueueArranged() | trace.ReplicaStarted() | trace.PrimaryAttempted():
                     servers = ()
                 case trace.Greened(messages=messages) if servers:
                     self._account.exercised.add("SYNCED")
                     for server in servers:
-                        lacking = next((name for name in messages if name not in had.get(server, ())), None)
+                        lacking = next((name for name in messages if name not in held.get((primary, server), ())), None)
                         if lacking is not None:
                             text = f"{trail.server} has {lacking} green, and {server} never had it on disk."
                             self._account.accuse("SYNCED", (event_of(row),), text)
 
     def _judge_white(self) -> None:
-        """Every server of the green prefix has had green, on disk or told, what a server calls white."""
+        """Every server of the green prefix has had green, in any of its logs, what a server calls white."""
         highest: dict[str, int] = {}
         for trail in self._trails:
             highest[trail.server] = max(highest.get(trail.server, 0), _highest_green(trail))
@@ -104,6 +114,13 @@ class PrimaryJudge:
                             green = highest.get(server, 0)
                             text = f"{trail.server} has white up to {row.entry.place}; {server} is green up to {green}."
                             self._account.accuse("WHITE", (event_of(row),), text)
+
+
+def last_primary(trails: list[Trail]) -> tuple[str, ...]:
+    """The servers of the one with the highest number that was established."""
+    told = (row.entry for trail in trails for row in trail.rows if isinstance(row.entry, trace.PrimaryEstablished))
+    last = max(told, key=lambda entry: entry.primary, default=None)
+    return last.servers if last is not None else ()
 
 
 def _highest_green(trail: Trail) -> int:

@@ -51,6 +51,7 @@ class QueueJudge:
         self._green: dict[int, tuple[str, EventId]] = {}  # what it told as green, in any life
         self._told = 0
         self._epoch: tuple[int, EventId | None] = (0, None)
+        self._log: tuple[str, EventId | None] = ("", None)  # its identity, as soon as one is told
 
     def judge(self) -> set[str]:
         """Judge every row; the names that the server ever had on disk."""
@@ -63,6 +64,7 @@ class QueueJudge:
                 case trace.Greened():
                     self._judge_green(event, entry)
                 case trace.ReplicaStarted():
+                    self._judge_log(event, entry.log)
                     self._judge_restart(event)
                     self._told = entry.green
                     self._judge_placed(event)
@@ -127,6 +129,14 @@ class QueueJudge:
                     "GREEN", (before[1], event), f"{server} had {before[0]} green at {place}, and then {name}."
                 )
 
+    def _judge_log(self, event: EventId, log: str) -> None:
+        """Nobody took its disk away: it comes back with the same log."""
+        known, since = self._log
+        if known and log != known and since is not None:
+            text = f"{self._trail.server} came back with another log, and its disk was not lost."
+            self._account.accuse("DURABLE", (since, event), text)
+        self._log = (log, event)
+
     def _judge_restart(self, event: EventId) -> None:
         """All that was on disk is there; what was told as green is green, or yellow in its place."""
         trail, account = self._trail, self._account
@@ -171,12 +181,11 @@ class QueueJudge:
 
 
 def rows_of(rows: list[Row]) -> list[Trail]:
-    """The rows by server and log, each in their order: a server whose disk was lost owes nothing of it."""
-    trails: dict[tuple[str, str], Trail] = {}
-    logs: dict[str, str] = {}
+    """The rows by server and log, each in their order: of a log that was lost with its disk nothing more is owed."""
+    trails: dict[str, list[Trail]] = {}
     for row in sorted(rows, key=event_of):
-        if isinstance(row.entry, trace.ReplicaStarted):
-            logs[row.node] = row.entry.log
-        key = (row.node, logs.get(row.node, ""))
-        trails.setdefault(key, Trail(row.entry.server)).rows.append(row)  # type: ignore[attr-defined]
-    return list(trails.values())
+        found = trails.setdefault(row.node, [])
+        if not found or found[-1].is_lost:
+            found.append(Trail(row.entry.server, [], bool(found)))  # type: ignore[attr-defined]
+        found[-1].rows.append(row)
+    return [trail for found in trails.values() for trail in found]

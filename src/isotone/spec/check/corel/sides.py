@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from isotone.spec.check.corel.account import Account
 from isotone.spec.check.corel.trail import Trail, event_of
 from isotone.trace import corel as trace
 from isotone.trace.events import Row
@@ -22,29 +23,37 @@ class Side:
     """Of one fence."""
 
     whole: list[Trail]  # of its servers, also what they did on earlier sides
-    own: list[Trail]  # what they did on this one
+    own: list[Trail]  # what they did on this one, one for each of the whole ones
     is_last: bool
 
 
-def sides_of(trails: list[Trail]) -> list[Side]:
+def sides_of(trails: list[Trail], account: Account) -> list[Side]:
     """By fence, the lowest first; most runs have one."""
-    fenced = [(trail.server, list(_fenced(trail.rows))) for trail in trails]
+    fenced = [(trail, list(_fenced(trail, account))) for trail in trails]
     fences = sorted({fence for _, rows in fenced for fence, _ in rows})
     found = []
     for fence in fences:
-        here = [(server, rows) for server, rows in fenced if any(each == fence for each, _ in rows)]
-        whole = [Trail(server, [row for each, row in rows if each <= fence]) for server, rows in here]
-        own = [Trail(server, [row for each, row in rows if each == fence]) for server, rows in here]
+        here = [(trail, rows) for trail, rows in fenced if any(each == fence for each, _ in rows)]
+        whole = [_part(trail, [row for each, row in rows if each <= fence]) for trail, rows in here]
+        own = [_part(trail, [row for each, row in rows if each == fence]) for trail, rows in here]
         found.append(Side(whole, own, fence == fences[-1]))
     return found
 
 
-def _fenced(rows: list[Row]) -> Iterator[tuple[int, Row]]:
-    """Each row with the fence that its server knew then."""
-    fence = 0
-    for row in rows:
+def _part(trail: Trail, rows: list[Row]) -> Trail:
+    return Trail(trail.server, rows, trail.began_empty)
+
+
+def _fenced(trail: Trail, account: Account) -> Iterator[tuple[int, Row]]:
+    """Each row with the fence that its server knew then; what it knew once it is held to."""
+    fence, since = 0, event_of(trail.rows[0])
+    for row in trail.rows:
         if isinstance(row.entry, trace.ReplicaStarted | trace.Fenced):
-            fence = row.entry.fence
+            if row.entry.fence < fence:
+                text = f"{trail.server} falls from fence {fence} to {row.entry.fence}."
+                account.accuse("EPOCHS", (since, event_of(row)), text)
+            else:
+                fence, since = row.entry.fence, event_of(row)
         yield fence, row
 
 

@@ -28,10 +28,11 @@ def event_of(row: Row) -> EventId:
 
 @dataclass
 class Trail:
-    """The rows of one server, in their order, and the model of its queue after those that were walked."""
+    """The rows of one log of a server, in their order, and the model of its queue after those that were walked."""
 
     server: str
     rows: list[Row] = field(default_factory=list)
+    began_empty: bool = False  # for an earlier log of this server was lost with its disk
     green: int = 0
     yellow: int = 0
     told: int = 0  # green messages told in this life, as a place
@@ -40,6 +41,11 @@ class Trail:
     placed: bool = False  # whether the last row set the whole queue anew
     vouches: bool = True  # it did not lose yellow marks by catching up
     servers: tuple[str, ...] = ()  # of its green prefix, as it tells it
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it ended with its disk."""
+        return isinstance(self.rows[-1].entry, trace.DiskLost)
 
     def walk(self) -> Iterator[Row]:
         """Each row, after it took effect on the model."""
