@@ -45,9 +45,7 @@ class Views:
     learner: Learner
     proposals: Proposals
     standing: Standing = Standing.DETACHED
-    round: Round | None = (
-        None  # none where no states are exchanged any more: whoever has one follows it, in any standing
-    )
+    round: Round | None = None  # none where states are exchanged no more; whoever has one follows it, however it stands
     plan: Plan | None = None
     recovery: Recovery | None = None
     establishing: Establishing | None = None
