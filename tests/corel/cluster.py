@@ -7,6 +7,7 @@ at once, unless a test holds them. What the replicas record becomes a trace that
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from isotone.core import boundary as b4
@@ -260,12 +261,12 @@ class Cluster:
             return self._boot(name, old.incarnation + 1, log)
         return self._boot(name, old.incarnation + 1, old.log, old.first)
 
-    def lose_disk(self, name: str) -> Server:
-        """It comes back under its name with an empty disk."""
+    def lose_disk(self, name: str, log: Iterable[bytes] = ()) -> Server:
+        """It comes back under its name with an empty disk, or with a log that was restored."""
         if self.servers[name].up:
             self.crash(name)
         self._recorder.record(name, self.servers[name].incarnation, 0, DiskLost(name))
-        return self.restart(name, [])
+        return self.restart(name, list(log))
 
     def report(self, *, stable: bool = False) -> Report:
         """What the checkers say of all that was recorded."""

@@ -394,7 +394,7 @@ def test_restored_servers_of_other_names_are_one_primary_wherever_they_are_cut_o
     ledger.life, ledger.identity = 0, b""
     cluster = Cluster(*names, quorum=rule, met=False, snapshots=True)
     for name in names:
-        cluster.restart(name, list(map(encode_record, checkpoint_of(ledger))))
+        cluster.lose_disk(name, map(encode_record, checkpoint_of(ledger)))
     cluster.view(*names)
     for name in names:
         while cluster[name].standing != "attempt":
