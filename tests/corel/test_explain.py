@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from isotone.corel import records as r
+from isotone.corel.configuration import Configuration, encode_rule
 from isotone.corel.events import ReconfigurationWanted
-from isotone.corel.explain import why_no_primary, why_not_green
+from isotone.corel.explain import whom_it_waits_for, why_no_primary, why_not_green
 from isotone.corel.message import Origin
 from isotone.corel.quorum import DynamicVoting, History, Majority, Monarch, Primary, stopping_failures
 from tests.corel.cluster import Cluster, joined
@@ -87,3 +89,68 @@ def test_what_stands_behind_a_reconfiguration_without_a_quorum_of_the_new_set() 
     assert replica.flow.is_primary
     for message in replica.ledger.queue.between(replica.ledger.queue.green, replica.ledger.queue.end):
         assert "no quorum of the new set" in why_not_green(replica, message.name)
+
+
+# --- strangers, logs that have not begun, fences ---------------------------------------------------------------------
+
+
+def test_nobody_waits_for_a_stranger() -> None:
+    """b is here, without its log: only a makes a quorum with c."""
+    cluster = joined("a", "b", "c")
+    cluster.lose_disk("b")
+    cluster.view("b", "c")
+    cluster.run("b", "c")
+    assert whom_it_waits_for(cluster["c"].replica) == [("a",)]
+    assert "It waits for a. b is here without its log" in why_no_primary(cluster["c"].replica)
+
+
+def test_a_log_that_has_not_begun_waits_for_all_its_servers() -> None:
+    cluster = Cluster(*FIVE, met=False)
+    cluster.view("a", "b", "c")
+    cluster.run("a", "b", "c")
+    assert whom_it_waits_for(cluster["a"].replica) == [("d", "e")]
+    assert "missing: d, e." in why_no_primary(cluster["a"].replica)
+    cluster.view(*FIVE)
+    cluster.run()
+    cluster.view("a", "b")
+    cluster.run("a", "b")
+    assert whom_it_waits_for(cluster["a"].replica) == [("c",), ("d",), ("e",)]
+
+
+def fenced(*servers: str) -> Cluster:
+    """a and b are behind a fence, as the logs of these servers, and c is not."""
+    cluster = joined("a", "b", "c")
+    forced = r.encode_record(r.Forced(7, Configuration(1, servers, encode_rule(Majority(servers)))))
+    for name in "ab":
+        cluster.restart(name, [*cluster[name].log, forced])
+    cluster.view("a", "b", "c")
+    cluster.run()
+    assert cluster["c"].standing == "fenced"
+    return cluster
+
+
+def test_who_is_behind_the_fence_by_name_and_not_by_its_log_is_told_how_it_comes_there() -> None:
+    text = why_no_primary(fenced("a", "b", "c")["c"].replica)
+    assert "restore it from the same copy with --fence 7" in text and "recover again" in text
+    assert "new name" not in text
+
+
+def test_who_is_none_of_those_behind_the_fence_comes_back_under_a_new_name() -> None:
+    text = why_no_primary(fenced("a", "b")["c"].replica)
+    assert "without this server" in text and "under a new name" in text
+
+
+def test_a_learner_that_caught_up_knows_that_the_log_has_begun() -> None:
+    """It was cut off before it took part, and has met nobody since."""
+    cluster = Cluster("a", "b", "c")
+    cluster.join("x")
+    cluster.view("a", "b", "c", "x")
+    cluster.run("x")
+    assert cluster["x"].replica.ledger.ready and cluster["x"].standing == "exchange"
+    cluster.restart("x")
+    cluster.view("x")
+    cluster.run("x")
+    assert why_no_primary(cluster["x"].replica).startswith("No quorum: x are here, a, b, c are not")
+    cluster.view("a", "b", "c", "x")
+    cluster.settle()
+    assert cluster["x"].replica.flow.is_primary and not cluster.report().violations

@@ -13,7 +13,7 @@ from isotone.corel.growth import may_order
 from isotone.corel.message import Origin
 from isotone.corel.quorum import is_dynamic
 from isotone.corel.replica import Replica
-from isotone.corel.views import FENCED, NOT_BEGUN, STRANGER
+from isotone.corel.views import NOT_BEGUN, STRANGER
 
 WAITS_MAX = 8
 NO_SESSION = "it has no session with a daemon, or no view of the group yet"
@@ -63,7 +63,8 @@ def _why_waiting(replica: Replica) -> str:
         case Standing.LEARNING:
             return _why_learning(replica)
         case Standing.FENCED:
-            return f"{FENCED[0].upper()}{FENCED[1:]}."
+            why = replica.views.why_fenced()
+            return f"{why[0].upper()}{why[1:]}."
         case Standing.STRANGER:
             return f"{STRANGER[0].upper()}{STRANGER[1:]}."
         case Standing.REMOVED:
@@ -72,10 +73,17 @@ def _why_waiting(replica: Replica) -> str:
 
 
 def whom_it_waits_for(replica: Replica) -> list[tuple[str, ...]]:
-    """The smallest sets of servers that, with those who are here, would be a quorum; smallest first."""
-    queue, history = replica.ledger.queue, replica.ledger.history
+    """The smallest sets of servers that, with those who are here, would be a quorum; smallest first.
+
+    A log that has not begun waits for all its servers; and nobody waits for a stranger, which is here and never counts.
+    """
+    queue, history, round = replica.ledger.queue, replica.ledger.history, replica.views.round
     here = frozenset(replica.session.servers)
-    known = sorted({server for each in (queue.configuration, *queue.coming()) for server in each.servers} - here)
+    if not queue.configuration.identities:
+        missing = tuple(sorted(set(queue.configuration.servers) - here))
+        return [missing] if missing else []
+    servers = {server for each in (queue.configuration, *queue.coming()) for server in each.servers}
+    known = sorted(servers - here - set(round.strangers if round else ()))
     found: list[tuple[str, ...]] = []
     for size in range(1, len(known) + 1):
         if len(found) >= WAITS_MAX:

@@ -37,13 +37,20 @@ def learner_life(identity: bytes) -> int:
 
 def founding(configuration: Configuration, states: Mapping[str, State]) -> Identities:
     """The logs of its servers: as one of these knows them, or as they say themselves, if all are here; else none."""
-    for state in states.values():
-        told = state.configuration
-        if told is not None and told.number == configuration.number and told.identities:
-            return told.identities
+    if known := known_identities(configuration, states.values()):
+        return known
     if not set(configuration.servers) <= states.keys():
         return ()
     return tuple((server, states[server].identity) for server in configuration.servers)
+
+
+def known_identities(configuration: Configuration, states: Iterable[State]) -> Identities:
+    """The logs of its servers, as one of these knows them; none if the log has not begun for any of them."""
+    for state in states:
+        told = state.configuration
+        if told is not None and told.number == configuration.number and told.identities:
+            return told.identities
+    return ()
 
 
 def strangers_of(states: Iterable[State], knowing: Iterable[State]) -> tuple[str, ...]:

@@ -74,6 +74,12 @@ class Round:
         known = self.invited.union(*(state.known for state in self.states.values()))
         return tuple(sorted((known & self.present) - self.states.keys()))
 
+    @property
+    def servers(self) -> frozenset[str]:
+        """All that vote, as those who take part know it."""
+        told = [self.states[part].configuration for part in self.parts]
+        return frozenset(server for each in told if each is not None for server in each.servers)
+
     def _complete(self) -> None:
         self.is_complete = True
         ready = [state for state in self.states.values() if state.ready]

@@ -18,7 +18,7 @@ from isotone.corel.establishing import Establishing
 from isotone.corel.events import DeliverRed, Standing, StandingChanged
 from isotone.corel.exchange import Plan, plan_of
 from isotone.corel.growth import may_order
-from isotone.corel.identities import founding
+from isotone.corel.identities import founding, known_identities
 from isotone.corel.learning import Learner
 from isotone.corel.proposals import Proposals
 from isotone.corel.quorum import Primary
@@ -30,6 +30,10 @@ from isotone.corel.wire import Acknowledged, Attempt, Commit, Priority, Proposin
 from isotone.trace import corel as trace
 
 FENCED = "an operator forced a primary component without this server: remove its data and add it under a new name"
+BEFORE_THE_FENCE = (
+    "this server is one of those that go on behind fence {fence}, and its log is not from there: "
+    "restore it from the same copy with --fence {fence}; or, after a recovery, recover again with the same survivors"
+)
 STRANGER = (
     "this is not the log that the others know under this name: its disk was lost, or it was given another directory. "
     "It never counts: remove this server, and add one with a new name; without a primary component, recover first"
@@ -229,12 +233,24 @@ class Views:
         if reason := self.round.apart.get(self.settings.server):
             return self.enter(Standing.WAITING, reason)
         if (self.ledger.ready or self.ledger.queue.green) and self.ledger.fence < self.round.fence:
-            return self.enter(Standing.FENCED, FENCED)
+            return self.enter(Standing.FENCED, self.why_fenced())
         return [*self.enter(Standing.LEARNING, "it must catch up first"), *self.learner.begin()]
 
+    def why_fenced(self) -> str:
+        """What to do with a server that does not know of the last fence."""
+        assert self.round is not None
+        is_chosen = self.settings.server in self.round.servers
+        return BEFORE_THE_FENCE.format(fence=self.round.fence) if is_chosen else FENCED
+
     def on_caught_up(self) -> list[Action]:
-        """It can take part now: its state makes all begin another round."""
-        return [*self.learner.end(), self.say_state()]
+        """It can take part now: its state makes all begin another round. Whose log is which it knows from theirs."""
+        assert self.round is not None
+        configuration = self.ledger.queue.configuration
+        if not configuration.identities and self.ledger.fence == self.round.fence:
+            parts = [self.round.states[part] for part in self.round.parts]
+            if identities := known_identities(configuration, parts):
+                self.journal.write(r.Founded(identities))
+        return [*self.learner.end(), *self.flow.write_all(), self.say_state()]
 
     # --- recovery --------------------------------------------------------------------------------------------------
 

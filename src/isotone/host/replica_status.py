@@ -38,7 +38,7 @@ class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
     servers: tuple[str, ...]  # all that vote
     is_voter: bool
     fence: int  # how often a primary component was forced
-    waits_for: tuple[tuple[str, ...], ...]  # any of these sets, with those who are here, would be a quorum
+    waits_for: tuple[tuple[str, ...], ...]  # any of these sets, with those who are here, would be a quorum, or begin it
     awaited: tuple[str, ...]  # whose word is missing now
     quorum: str
     primary: int  # the number of the last primary component that it committed to
