@@ -24,6 +24,7 @@ from isotone.corel.quorum import Majority, Primary
 from isotone.corel.recover import forced_record
 from isotone.corel.repair import Others, candidates_for, rarer_candidates
 from tests.corel.cluster import Cluster, identity_of, joined
+from tests.corel.test_recover import restore
 
 
 def lost_in(cluster: Cluster, name: str, peer: str, kinds: Counter[str] | None = None) -> list[str]:
@@ -54,7 +55,7 @@ def knowledge(cluster: Cluster, name: str, peer: str, later: Sequence[r.Record])
 
     primaries: list[Primary] = [history.last, *history.pending]
     state = ledger.snapshot.state if ledger.snapshot is not None else b""
-    forcings = [(ledger.fence, queue.configuration)]
+    forcings = [(ledger.fence, ledger.forced or queue.configuration), (ledger.fence, queue.configuration)]
     return Others(messages, primaries, forcings, later, lambda: state, (identity_of(name, 1),))
 
 
@@ -159,6 +160,28 @@ def forced() -> Cluster:
     return cluster
 
 
+def forced_apart() -> Cluster:
+    """a and b go on alone, and x learns from a before they have met: it knows that they must."""
+    cluster = joined("a", "b", "c", "d", "e", snapshots=True)
+    cluster.append("a", b"common")
+    cluster.settle()
+    apart(cluster, "abc")
+    for name in "abcde":
+        cluster.crash(name)
+    ledgers = {name: cluster[name].replica.ledger for name in "ab"}
+    record = forced_record(ledgers, ("a", "b"))
+    for name in "ab":
+        cluster[name].log.append(record)
+        cluster.restart(name)
+    cluster.join("x")
+    apart(cluster, "ax")
+    cluster.settle()
+    assert cluster["x"].replica.ledger.ready and cluster["x"].replica.ledger.history.forced
+    together(cluster, "abx")
+    cluster.settle()
+    return cluster
+
+
 def grown() -> Cluster:
     """x learns, becomes a server, and is in a primary."""
     cluster = joined("a", "b", "c", snapshots=True)
@@ -224,6 +247,7 @@ STORIES: dict[Callable[[], Cluster], str] = {
     two_minorities: "Inserted Received Arranged",
     pending: "Committed Laid Arranged Established",
     forced: "Forced Transferred CaughtUp",
+    forced_apart: "Forced Transferred CaughtUp",
     grown: "Transferred CaughtUp Committed",
     checkpointed: "Checkpoint Kept KeptPiece CheckpointEnded",
     proposed: "Proposed Applied",
@@ -239,6 +263,25 @@ def test_every_record_is_found_again(story: Callable[[], Cluster]) -> None:
     assert set(STORIES[story].split()) <= kinds.keys(), kinds
     beginnings = {name: ["0: Checkpoint"] for name in alive if cluster[name].first > 1}
     assert {name: steps for name, steps in lost.items() if steps} == beginnings, kinds
+
+
+def test_how_a_restored_log_began_is_found_again() -> None:
+    """Not the configuration that the fence made has the identities, but what came of it."""
+    cluster = joined("a", "b", "c", snapshots=True)
+    cluster.append("a", b"common")
+    cluster.settle()
+    restore(cluster, "a", "b")
+    together(cluster, "ab")
+    kinds: Counter[str] = Counter()
+    assert lost_in(cluster, "a", "b", kinds) == ["0: Checkpoint"] and kinds["Founded"] == 1
+
+
+def test_how_a_log_began_is_found_again_by_a_later_checkpoint() -> None:
+    ledger = joined("a", "b", "c").servers["a"].replica.ledger
+    later = [r.decode_record(r.encode_record(each)) for each in checkpoint_of(ledger)]
+    begun = r.encode_record(r.Founded(ledger.queue.configuration.identities))
+    empty = Ledger.founded("abc", Majority(("a", "b", "c")))
+    assert found_again(empty, Others(lambda after: (), later=later), begun) == begun
 
 
 def test_a_checkpoint_behind_what_it_says_again_is_found_by_it() -> None:

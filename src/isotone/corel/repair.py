@@ -112,7 +112,8 @@ def _rarer(ledger: Ledger, others: Others, length: int) -> Iterator[r.Record]:
     yield from _snapshots(ledger, others.later)
     yield from _held(ledger, others, primaries, length)
     yield from _proposed(ledger, others.later, primaries)
-    known = few_histories(ledger, primaries, _top(ledger, others.later, primaries))
+    forced = dict.fromkeys(configuration.servers for fence, configuration in forcings if fence)
+    known = few_histories(ledger, primaries, _top(ledger, others.later, primaries), forced)
     told = others.messages(queue.green)
     for order in (told, queue.between(queue.green, queue.end)):
         yield from islice(arrangements(ledger, order, known, length), TRIED_BYTES_MAX // length)

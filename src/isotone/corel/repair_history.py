@@ -52,11 +52,18 @@ def subsets(servers: Sequence[str]) -> Iterator[tuple[str, ...]]:
         yield from combinations(few, size)
 
 
-def histories(ledger: Ledger, primaries: Sequence[Primary], top: int) -> Iterator[History]:
-    """What some servers together may have known, the likely first; ``top``: no number was above it."""
+def histories(
+    ledger: Ledger, primaries: Sequence[Primary], top: int, forced: Iterable[tuple[str, ...]] = ()
+) -> Iterator[History]:
+    """What some servers together may have known, the likely first; ``top``: no number was above it.
+
+    ``forced``: the servers of forced configurations.
+    """
     now = ledger.history
     known = sorted({now.last, *now.pending, *primaries}, key=lambda each: (each.number, each.servers))
     yield now
+    for servers, number in product(forced, range(now.last.number, top + 1)):
+        yield History(Primary(number, servers), (), True)
     for last in (each for each in known if each.number >= now.last.number):
         behind = [each for each in known if each.number > last.number]
         yield History(last)
@@ -70,10 +77,12 @@ def histories(ledger: Ledger, primaries: Sequence[Primary], top: int) -> Iterato
         yield History(now.last, (*(each for each in now.pending if each.number < number), primary))
 
 
-def few_histories(ledger: Ledger, primaries: Sequence[Primary], top: int) -> list[History]:
+def few_histories(
+    ledger: Ledger, primaries: Sequence[Primary], top: int, forced: Iterable[tuple[str, ...]] = ()
+) -> list[History]:
     """Each once, and not too many."""
     found: dict[History, None] = {}
-    for history in histories(ledger, primaries, top):
+    for history in histories(ledger, primaries, top, forced):
         found[history] = None
         if len(found) >= HISTORIES_MAX:
             break
@@ -155,7 +164,11 @@ def beginnings(
 ) -> Iterator[r.Lived | r.Founded]:
     """How the log began, and whose logs the others are, as its store, peers or later records know it."""
     known = dict(pair for each in (ledger.queue.configuration, *configurations) for pair in each.identities)
-    known |= dict(pair for record in later if isinstance(record, r.Founded) for pair in record.identities)
+    for record in later:
+        if isinstance(record, r.Founded):
+            known |= dict(record.identities)
+        elif isinstance(record, r.Checkpoint) and record.knowledge is not None:
+            known |= dict(record.knowledge.configuration.identities)
     for identity in (*identities, *known.values()):
         yield r.Lived(ledger.life + 1, identity)
         yield r.Lived(learner_life(identity), identity)

@@ -214,10 +214,10 @@ class RemoteLog:
         told = await self._ask(lambda request: wire.Question(request, "primaries"))
         return [msgspec.msgpack.decode(each, type=Primary) for each in told]
 
-    async def forcing(self) -> tuple[int, Configuration]:
-        """The fence that the server knows of, and the configuration of its green prefix."""
-        told = await self._ask(lambda request: wire.Question(request, "forcing"))
-        return int(told[0]), msgspec.msgpack.decode(told[1], type=Configuration)
+    async def forcings(self) -> list[tuple[int, Configuration]]:
+        """The fence that the server knows of, with the configuration that it made and that of the green prefix."""
+        fence, *told = await self._ask(lambda request: wire.Question(request, "forcing"))
+        return [(int(fence), msgspec.msgpack.decode(each, type=Configuration)) for each in told]
 
     async def explain(self, message: str = "") -> str:
         """Why there is no primary component, or why this message is not green; empty when all is well."""

@@ -8,7 +8,7 @@
 | `explain` | nothing, or the name of a message | why there is no primary component, or why it is not green |
 | `messages` | a place and a count | the messages behind it, with all that a server keeps of them |
 | `primaries` | | the last primary component known here, and those that may have come after it |
-| `forcing` | | the fence known here, and the configuration that it made |
+| `forcing` | | the fence known here, the configuration that it made, and that of the green prefix |
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ async def answer(log: ReplicaLog, what: str, argument: str) -> object:
             return [msgspec.msgpack.encode(each) for each in (history.last, *history.pending)]
         case "forcing":
             ledger = log.replica.ledger
-            return [ledger.fence, msgspec.msgpack.encode(ledger.forced or ledger.queue.configuration)]
+            green = ledger.queue.configuration
+            return [ledger.fence, *map(msgspec.msgpack.encode, (ledger.forced or green, green))]
         case "snapshot":
             return _piece(log, *_numbers(argument))
     raise RemoteProtocolError(f"nobody knows the question {what!r}")

@@ -44,8 +44,8 @@ class Peers:
     def forcings(self) -> list[tuple[int, Configuration]]:
         """Of all peers."""
         if self._forcings is None:
-            found = [self._ask(name, lambda log: log.forcing()) for name in self.addresses]
-            self._forcings = [each for each in found if each is not None]
+            found = [self._ask(name, lambda log: log.forcings()) for name in self.addresses]
+            self._forcings = [each for told in found if told for each in told]
         return self._forcings
 
     def state(self) -> bytes:

@@ -52,7 +52,7 @@ class Source(Protocol):
         """Primary components that peers know of."""
 
     def forcings(self) -> list[tuple[int, Configuration]]:
-        """Of each peer its fence, and the configuration that this made."""
+        """Of each peer its fence, with the configuration that this made, and with that of its green prefix."""
 
     def state(self) -> bytes:
         """The newest snapshot of a peer."""
