@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 
 from isotone.corel.learning import PARCELS_ASKED
-from isotone.corel.quorum import Rule
+from isotone.corel.quorum import Rule, is_dynamic
 from isotone.corel.snapshot import PIECE_BYTES_MAX
 from isotone.sim.corel_node import RuleStep
 from isotone.sim.corel_terms import Terms, draw_terms
@@ -19,7 +19,7 @@ from isotone.sim.run import RunResult, play_plan, run_plan
 from isotone.sim.swarm import run_swarm
 from isotone.sim.system import Setting, draw_plan
 from isotone.spec.corel_properties import corel_labels
-from isotone.trace.corel import Fenced, Reconfigured, ReplicaStarted, StateInstalled
+from isotone.trace.corel import DiskLost, Fenced, Reconfigured, ReplicaStarted, StateInstalled
 from isotone.trace.events import Row
 
 SMALL = Setting(system="corel", stack="oracle", size=Size.SMALL)
@@ -116,6 +116,31 @@ def test_a_quorum_is_lost_and_others_come_behind_the_fence() -> None:
     grown = [row.entry for row in rows if isinstance(row.entry, Reconfigured)]
     survivors = {entry.server for entry in started if entry.fence}
     assert any(set(entry.servers) & survivors and len(entry.servers) > 1 for entry in grown)
+
+
+def test_disks_are_lost_before_a_raid_and_behind_it() -> None:
+    """Under every kind of rule; whoever goes on is none of those, and nothing else is lost than what was shown."""
+    system = system_named("corel")
+    before: set[str] = set()
+    behind: set[str] = set()
+    rules = set()
+    for seed in range(1, 131):
+        plan = draw_plan(system, STANDARD, seed)
+        drawn = draw_terms(seed, plan.topology.names)
+        if not (drawn.raid and drawn.lost):
+            continue
+        rows: list[Row] = []
+        play_plan(system, plan, rows.append)
+        assert run_plan(system, plan).violations == ()
+        forced = [row for row in rows if isinstance(row.entry, ReplicaStarted) and row.entry.fence]
+        assert forced and not {row.node for row in forced} & {*drawn.lost}
+        struck = min(row.at for row in forced)
+        lost = {row.node: row.at for row in rows if isinstance(row.entry, DiskLost)}
+        assert lost.keys() == {*drawn.lost}
+        before |= {f"{seed}/{node}" for node, at in lost.items() if at < struck}
+        behind |= {f"{seed}/{node}" for node, at in lost.items() if at > struck}
+        rules.add(is_dynamic(drawn.quorum))
+    assert len(before) >= 3 and len(behind) >= 3 and rules == {True, False}
 
 
 def test_all_are_live_within_the_bound() -> None:

@@ -1,13 +1,15 @@
 """A raid: all servers stop at once, most for good as it seems, and an operator forces a primary of a few of them.
 
 The others come back later with their old disks, and must be fenced; servers that were never started before come, and
-must learn from the survivors. What the operator was shown as lost, and nothing else, is lost at the end.
+must learn from the survivors. What the operator was shown as lost, and nothing else, is lost at the end. Some disks are
+lost for good before it or behind it: no survivor is one of those.
 
 Implements: [DESIGN 4], the system side of a simulated run; docs/protocols/corel-growth.md, recovery by force.
 """
 
 from __future__ import annotations
 
+from collections.abc import Set
 from functools import partial
 
 from isotone.core.choice import Choice
@@ -31,9 +33,12 @@ ASKED_MAX, ASKED_AFTER_MS = 12, 400
 class Raid:
     """Of one run."""
 
-    def __init__(self, world: World, nodes: EvsNodes, choice: Choice, plan: Plan, terms: Terms) -> None:
+    def __init__(
+        self, world: World, nodes: EvsNodes, choice: Choice, plan: Plan, terms: Terms, *, intact: Set[str]
+    ) -> None:
+        """``intact``: who still has the disk that it will lose."""
         self._world, self._nodes, self._choice = world, nodes, choice
-        self._terms, self._names = terms, plan.topology.names
+        self._terms, self._names, self._intact = terms, plan.topology.names, intact
         self._late = tuple(name for name in self._names if name not in terms.founders)
         self.down = set(self._late)  # who does not start, whoever asks for it
         self.survivors: tuple[str, ...] = ()
@@ -53,7 +58,9 @@ class Raid:
         self._stop(self._names)
         ledgers = {name: self._found(name) for name in self._names}
         self.survivors = self._survivors(ledgers)
-        self._had = {message.name for ledger in ledgers.values() for message in ledger.queue.held}
+        strange = {*self._terms.lost} - self._intact
+        kept = [ledger for name, ledger in ledgers.items() if name not in strange]
+        self._had = {message.name for ledger in kept for message in ledger.queue.held}
         self._shown = {each.name for each in assess(ledgers, self.survivors).messages}
         record = forced_record(ledgers, self.survivors)
         for name in self.survivors:
@@ -86,7 +93,8 @@ class Raid:
     def _survivors(self, ledgers: dict[str, Ledger]) -> tuple[str, ...]:
         """Some of those who can go on: at most half of the servers, and one at least."""
         removed = {name for ledger in ledgers.values() for name in ledger.queue.configuration.retired}
-        able = [name for name in self._terms.founders if name not in removed and _can_go_on(ledgers[name])]
+        gone = removed | {*self._terms.lost}
+        able = [name for name in self._terms.founders if name not in gone and _can_go_on(ledgers[name])]
         few = max(1, len(able) // 2)
         return tuple(sorted(self._choice.sample(able, self._choice.between(1, few))))
 

@@ -76,7 +76,7 @@ class Servers(Observer):
         self._interrupter = Interrupter(world, nodes, choice.derive("interrupt"), plan.faults_end_us, founders)
         self._raid: Raid | None = None
         if self._draw.raid:
-            self._raid = Raid(world, nodes, choice.derive("raid"), plan, self._draw)
+            self._raid = Raid(world, nodes, choice.derive("raid"), plan, self._draw, intact=self._intact)
 
     def node(self, boot: Boot) -> CorelNode:
         """The server of one incarnation."""

@@ -21,7 +21,7 @@ SNIPED, FULL_GOSSIP, HANGING = 0.15, 0.7, 0.25
 RAIDED, LARGE = 0.3, 0.3
 LARGE_BYTES = 300_000  # of a state that takes more than one request
 FULL_FOUNDERS_MAX = 3
-LOSING, LOST_MAX = 0.35, 2
+LOSING, LOST_MAX, LOST_IN_RAID = 0.35, 2, 0.4
 
 
 class Terms(msgspec.Struct, frozen=True):
@@ -36,7 +36,7 @@ class Terms(msgspec.Struct, frozen=True):
     gossip: bool  # whether pairs meet, and for a while no more
     full_disk: str  # the server whose disk has no room, if any
     hanging: bool = False  # whether disks that are hit hang, rather than take long
-    lost: tuple[str, ...] = ()  # founders whose disks are lost for good; the rest is a quorum without them
+    lost: tuple[str, ...] = ()  # founders whose disks are lost for good; the rest is a quorum, or there is a raid
     sniper: bool = False  # whether one that knows more is parted from one that knows less, at once
     raid: bool = False  # whether a quorum is lost for good, and an operator forces a primary of the rest
 
@@ -102,11 +102,16 @@ def _sniped(terms: Terms, choice: Choice) -> Terms:
 
 
 def _raided(terms: Terms, names: tuple[str, ...], choice: Choice) -> Terms:
-    """Some states are large; and where a server can come later, some runs lose a quorum."""
+    """Some states are large; and where a server can come later, some runs lose a quorum, and disks under any rule."""
     if terms.snapshot_every and not terms.full_disk and choice.chance(LARGE):
         terms = msgspec.structs.replace(terms, snapshot_bytes=LARGE_BYTES)
-    comes_later = len(terms.founders) < len(names) and not (terms.gossip or terms.sniper or terms.lost)
-    return msgspec.structs.replace(terms, raid=comes_later and choice.chance(RAIDED))
+    comes_later = len(terms.founders) < len(names) and not (terms.gossip or terms.sniper)
+    if not (comes_later and choice.chance(RAIDED)):
+        return terms
+    lost = terms.lost
+    if choice.chance(LOST_IN_RAID):
+        lost = tuple(sorted(choice.sample(terms.founders, min(LOST_MAX, len(terms.founders) - 1))))
+    return msgspec.structs.replace(terms, raid=True, lost=lost)
 
 
 def _slower(terms: Terms, choice: Choice) -> Terms:
