@@ -196,7 +196,8 @@ class Servers(Observer):
         configuration = last.queue.configuration
         fenced = [name for name in self._names if _is_fenced(replicas[name].ledger, last.fence)]
         strangers = {name for name in self._draw.lost if replicas[name].standing is Standing.STRANGER}
-        gone = {*configuration.retired, *fenced, *strangers}
+        removed = {name for name in configuration.retired if not _stays(replicas[name], strangers)}
+        gone = {*removed, *fenced, *strangers}
         here = tuple(name for name in sorted(self._names) if name not in gone)
         missing = self._raid.wrong(last) if self._raid is not None else []
         for name in here:
@@ -220,6 +221,12 @@ class Servers(Observer):
         node = self._world.automaton(name, LABEL)
         assert isinstance(node, CorelNode)
         return node
+
+
+def _stays(removed: Replica, strangers: set[str]) -> bool:
+    """Whether it waits for a stranger to be removed too, before it says good-bye."""
+    servers = removed.ledger.queue.configuration.servers
+    return removed.standing is not Standing.REMOVED and not strangers.isdisjoint(servers)
 
 
 def _is_fenced(ledger: Ledger, fence: int) -> bool:
