@@ -8,9 +8,13 @@ from typing import get_args
 
 import pytest
 
+from isotone.core.errors import LocalProtocolError
 from isotone.corel.learning import PARCELS_ASKED
+from isotone.corel.ledger import Ledger
 from isotone.corel.quorum import Rule, is_dynamic
+from isotone.corel.recover import forced_record
 from isotone.corel.snapshot import PIECE_BYTES_MAX
+from isotone.sim import corel_raid
 from isotone.sim.corel_node import RuleStep
 from isotone.sim.corel_terms import Terms, draw_terms
 from isotone.sim.plan import Size, encode_plan
@@ -116,6 +120,23 @@ def test_a_quorum_is_lost_and_others_come_behind_the_fence() -> None:
     grown = [row.entry for row in rows if isinstance(row.entry, Reconfigured)]
     survivors = {entry.server for entry in started if entry.fence}
     assert any(set(entry.servers) & survivors and len(entry.servers) > 1 for entry in grown)
+
+
+def test_a_stranger_is_offered_as_a_survivor_and_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused: list[str] = []
+
+    def forced_or_refused(ledgers: dict[str, Ledger], survivors: tuple[str, ...]) -> bytes:
+        try:
+            return forced_record(ledgers, survivors)
+        except LocalProtocolError as error:
+            refused.append(str(error))
+            raise
+
+    monkeypatch.setattr(corel_raid, "forced_record", forced_or_refused)
+    system = system_named("corel")
+    for seed in (62, 97, 101, 116, 130):
+        assert run_plan(system, draw_plan(system, STANDARD, seed)).violations == ()
+    assert refused
 
 
 def test_disks_are_lost_before_a_raid_and_behind_it() -> None:

@@ -2,7 +2,7 @@
 
 The others come back later with their old disks, and must be fenced; servers that were never started before come, and
 must learn from the survivors. What the operator was shown as lost, and nothing else, is lost at the end. Some disks are
-lost for good before it or behind it: no survivor is one of those.
+lost for good before it or behind it: no survivor is one of those, and whoever is a stranger by then is refused as one.
 
 Implements: [DESIGN 4], the system side of a simulated run; docs/protocols/corel-growth.md, recovery by force.
 """
@@ -14,6 +14,7 @@ from functools import partial
 
 from isotone.core.choice import Choice
 from isotone.core.contract import Append, StoredLog
+from isotone.core.errors import LocalProtocolError
 from isotone.corel.journal import LOG
 from isotone.corel.ledger import Ledger
 from isotone.corel.message import Origin
@@ -44,6 +45,7 @@ class Raid:
         self.survivors: tuple[str, ...] = ()
         self._shown: set[str] = set()
         self._had: set[tuple[Origin, int]] = set()
+        self._accepted: list[str] = []  # strangers that could have gone on
         world.after(0, partial(self._stop, self._late))
         struck = choice.between(plan.faults_end_us // 4, plan.faults_end_us * 3 // 4)
         world.after(struck, self._strike)
@@ -59,8 +61,13 @@ class Raid:
         ledgers = {name: self._found(name) for name in self._names}
         self.survivors = self._survivors(ledgers)
         strange = {*self._terms.lost} - self._intact
-        kept = [ledger for name, ledger in ledgers.items() if name not in strange]
-        self._had = {message.name for ledger in kept for message in ledger.queue.held}
+        kept = {name: ledger for name, ledger in ledgers.items() if name not in strange}
+        self._had = {message.name for ledger in kept.values() for message in ledger.queue.held}
+        known = dict(pair for ledger in kept.values() for pair in ledger.queue.configuration.identities)
+        strangers = [
+            name for name in sorted(strange) if known.get(name, ledgers[name].identity) != ledgers[name].identity
+        ]
+        self._accepted = [name for name in strangers if not _is_refused(ledgers, (*self.survivors, name))]
         self._shown = {each.name for each in assess(ledgers, self.survivors).messages}
         record = forced_record(ledgers, self.survivors)
         for name in self.survivors:
@@ -100,7 +107,7 @@ class Raid:
 
     def wrong(self, ledger: Ledger) -> list[str]:
         """Where what is lost is not what was shown; ``ledger``: of a server that has everything at the end."""
-        found = []
+        found = [f"{name} came without its log, and could have gone on" for name in self._accepted]
         for origin, counter in sorted(self._had):
             is_lost, is_shown = not ledger.queue.has((origin, counter)), f"{origin}:{counter}" in self._shown
             if is_lost != is_shown:
@@ -111,3 +118,11 @@ class Raid:
 def _can_go_on(ledger: Ledger) -> bool:
     """It has caught up, and its log an identity."""
     return ledger.ready and bool(ledger.identity)
+
+
+def _is_refused(ledgers: dict[str, Ledger], survivors: tuple[str, ...]) -> bool:
+    try:
+        forced_record(ledgers, survivors)
+    except LocalProtocolError:
+        return True
+    return False
