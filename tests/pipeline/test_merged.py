@@ -29,23 +29,38 @@ def _merged(*parts: list[Note]) -> tuple[list[tuple[str, int]], list[tuple[str, 
     return left, spans
 
 
-def test_the_last_stands_for_all() -> None:
+def test_all_but_the_last_are_told_of_as_one() -> None:
     left, spans = _merged(_part(1, 0, 3), _part(2, 3, 5), _part(3, 5, 5))
-    assert (left, spans) == ([("3", 3)], [("3", 0, 5, "5")])
+    assert (left, spans) == ([("3", 1), ("2.merged", 2)], [("2.merged", 0, 5, "5")])
 
 
 def test_a_hole_between_parts_stays() -> None:
-    assert _merged(_part(1, 0, 3), _part(2, 4, 6))[1] == [("2", 0, 3, "3"), ("2", 4, 6, "2")]
+    assert _merged(_part(1, 0, 3), _part(2, 4, 6), _part(3, 6, 6))[1] == [
+        ("2.merged", 0, 3, "3"),
+        ("2.merged", 4, 6, "2"),
+    ]
 
 
 def test_what_was_merged_is_merged_again() -> None:
-    before = merge_kept([*_part(1, 0, 3), *_part(2, 3, 5)])
-    assert before.stands_for == {"1": "2"}
-    assert _merged(before.notes, _part(3, 5, 6)) == ([("3", 3)], [("3", 0, 6, "6")])
+    before = merge_kept([*_part(1, 0, 3), *_part(2, 3, 5), *_part(3, 5, 6)])
+    assert before.names == {"1": "2.merged", "2": "2.merged"}
+    after = _merged(before.notes, _part(4, 6, 7))
+    assert after == ([("4", 1), ("3.merged", 3)], [("3.merged", 0, 6, "6"), ("4", 6, 7, "1")])
+
+
+def test_one_that_comes_back_is_none_of_those_that_are_told_of() -> None:
+    before = merge_kept([*_part(1, 0, 3), *_part(2, 3, 5), *_part(3, 5, 6)])
+    assert {note["file"] for note in before.notes}.isdisjoint({"1", "2"})
+
+
+def test_parts_that_do_not_follow_each_other_stay_apart() -> None:
+    left, _ = _merged(_part(1, 0, 3), _part(3, 5, 6), _part(4, 6, 7))
+    assert left == [("1", 1), ("3", 1), ("4", 1)]
 
 
 def test_a_joined_span_begins_as_the_first_and_ends_as_the_last() -> None:
-    [span] = [note for note in merge_kept([*_part(1, 0, 3), *_part(2, 3, 5)]).notes if note["kind"] == "_span"]
+    notes = merge_kept([*_part(1, 0, 3), *_part(2, 3, 5), *_part(3, 5, 5)]).notes
+    [span] = [note for note in notes if note["kind"] == "_span"]
     assert (span["at"], span["lamport"]) == (0, 50)
 
 
@@ -61,4 +76,5 @@ def test_what_may_still_count_is_left() -> None:
 def test_of_lost_files_one_is_told_of() -> None:
     notes: list[Note] = [{"file": name, "kind": "_lost", "node": "", "incarnation": 0, "index": -1} for name in "abc"]
     [left] = merge_kept(notes).notes
-    assert (left["file"], files_in(left)) == ("c", 3)
+    assert (left["file"], files_in(left)) == ("c.merged", 3)
+    assert merge_kept([*notes[:1]]).notes == notes[:1]

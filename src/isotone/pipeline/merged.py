@@ -1,8 +1,9 @@
 """Parts that have long been gone: what is known of them is told as of one, so that it does not grow for ever.
 
 A cluster is one run that never ends, and its daemons remove parts every few hours. What was told of a part that is gone
-counts for how its record ends only if something was wrong with it, or if it is the last. So of parts that follow each
-other, all of one boot and level and nothing wrong with any, the last stands for all: it gets their spans and rows. Only
+counts for how its record ends only if something was wrong with it, or if it is the last. So parts that follow each
+other, all of one boot and level and nothing wrong with any, are told of as one, up to the last, which stays by itself.
+The one has their spans and rows, and a name that no file has: any of them may come back, and is read again then. Only
 parts that were gone the time before are merged: until then a file that was read meanwhile may have listed them.
 
 Implements: [DESIGN 5]. Deviations: none.
@@ -12,34 +13,34 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from isotone.pipeline import schema
 
+MERGED = ".merged"
+"""Behind the name of the last of those that are told of as one."""
 Note = dict[str, Any]
 """A row of bronze that tells of a file, by column."""
 
 
 class Merged(NamedTuple):
-    """The notes that are left, and which file stands for which others."""
+    """The notes that are left, and under which names."""
 
     notes: list[Note]
-    stands_for: Mapping[str, str]
-    """From the name of a file that is not told of any more to that of the one that has its rows."""
+    names: Mapping[str, str]
+    """From a file that is not told of by itself any more to the name that has its rows."""
 
 
 def merge_kept(notes: Iterable[Note]) -> Merged:
     """Of notes of one run on files that are gone: those that were gone before, merged as far as they can be."""
     some = list(notes)
-    names = _chains(some) | _lost(some)
+    chains = [*_chains(some), *_lost(some)]
+    names = {note["file"]: _name(chain) for chain in chains for note in chain}
+    ones = [_one(chain) for chain in chains]
     spans = [{**note, "file": names.get(note["file"], note["file"])} for note in some if note["kind"] == schema.SPAN]
-    counts = _counts(some, names)
-    others = [
-        _counted(note, counts) for note in some if note["kind"] != schema.SPAN and note["file"] not in names
-    ]  # fmt: skip
-    return Merged([*others, *_joined(spans)], names)
+    others = [note for note in some if note["kind"] != schema.SPAN and note["file"] not in names]
+    return Merged([*others, *ones, *_joined(spans)], names)
 
 
 def files_in(note: Note) -> int:
@@ -47,45 +48,65 @@ def files_in(note: Note) -> int:
     return int(json.loads(note.get("extra") or "{}").get("files", 1))
 
 
-def _chains(notes: list[Note]) -> dict[str, str]:
-    """Parts that another stands for."""
+def _chains(notes: list[Note]) -> Iterator[list[Note]]:
+    """Parts that can be told of as one."""
     wrong = {note["file"] for note in notes if note["kind"] == schema.PROBLEM}
-    records: defaultdict[tuple[str, int], list[tuple[Any, ...]]] = defaultdict(list)
+    records: defaultdict[tuple[str, int], list[_Part]] = defaultdict(list)
     for note in notes:
         if note["kind"] == schema.PART:
             about = json.loads(note["extra"])
             is_plain = about.get("kept", False) and not about["problem"] and note["file"] not in wrong
             order = (about["part"], about["spool"], note["file"])
-            records[note["node"], note["incarnation"]].append((*order, is_plain, about["level"], about["boot"]))
-    found: dict[str, str] = {}
+            like = (is_plain, about["level"], about["boot"])
+            records[note["node"], note["incarnation"]].append(
+                _Part(order, about.get("from", about["part"]), like, note)
+            )
     for parts in records.values():
-        for this, following in reversed(list(pairwise(sorted(parts)))):
-            if this[3] and this[3:] == following[3:]:
-                found[this[2]] = found.get(following[2], following[2])
-    return found
+        chain: list[_Part] = []
+        for part in sorted(parts, key=lambda each: each.order):
+            if chain and not chain[-1].goes_on_with(part):
+                yield from _worth_it(chain)
+                chain = []
+            chain.append(part)
+        yield from _worth_it(chain)
 
 
-def _lost(notes: list[Note]) -> dict[str, str]:
+class _Part(NamedTuple):
+    order: tuple[int, bool, str]
+    first: int
+    """The number of the first part that it stands for."""
+    like: tuple[bool, str, str]
+    """Whether nothing was wrong, the level and the boot."""
+    note: Note
+
+    def goes_on_with(self, other: _Part) -> bool:
+        """Whether the other follows, and both can be told of as one."""
+        return self.like[0] and self.like == other.like and other.first in (self.order[0], self.order[0] + 1)
+
+
+def _worth_it(chain: list[_Part]) -> Iterator[list[Note]]:
+    if len(chain) > 2:  # the last stays by itself
+        yield [part.note for part in chain[:-1]]
+
+
+def _lost(notes: list[Note]) -> Iterator[list[Note]]:
     """Of lost files one is enough to say that some are."""
-    *others, last = sorted(note["file"] for note in notes if note["kind"] == schema.LOST) or [""]
-    return dict.fromkeys(others, last)
+    found = sorted((note for note in notes if note["kind"] == schema.LOST), key=lambda note: str(note["file"]))
+    if len(found) > 1:
+        yield found
 
 
-def _counts(notes: Iterable[Note], names: Mapping[str, str]) -> dict[str, int]:
-    """How many files each of those stands for that stand for others."""
-    found = dict.fromkeys(names.values(), 0)
-    for note in notes:
-        name = names.get(note["file"], note["file"])
-        if name in found and note["kind"] in (schema.PART, schema.LOST):
-            found[name] += files_in(note)
-    return found
+def _name(chain: list[Note]) -> str:
+    return str(chain[-1]["file"]).removesuffix(MERGED) + MERGED
 
 
-def _counted(note: Note, counts: Mapping[str, int]) -> Note:
-    if note["file"] not in counts or note["kind"] not in (schema.PART, schema.LOST):
-        return note
-    about = json.loads(note.get("extra") or "{}") | {"files": counts[note["file"]]}
-    return {**note, "extra": json.dumps(about)}
+def _one(chain: list[Note]) -> Note:
+    """The last of them, for all."""
+    first, last = (json.loads(note.get("extra") or "{}") for note in (chain[0], chain[-1]))
+    about = last | {"files": sum(map(files_in, chain))}
+    if "part" in first:
+        about["from"] = first.get("from", first["part"])
+    return {**chain[-1], "file": _name(chain), "extra": json.dumps(about)}
 
 
 def _joined(spans: Iterable[Note]) -> list[Note]:

@@ -71,8 +71,9 @@ def retained(spark: SparkSession, table: Path, runs: Iterable[Manifest]) -> Reta
         told += _told(manifest.run, len(files), known)
         if known is not None:
             mine = read_table(spark, table, [manifest.run]).where(F.col("file").isin(*files))
-            rows.append(_renamed(mine, known.stands_for))
-        names |= {path: name for path, name in gone.items() if known is None or str(path) not in known.stands_for}
+            rows.append(_renamed(mine, known.names))
+            names |= {Path(name): f"0:0:{name}" for name in known.names.values()}  # as `printed` has it
+        names |= {path: name for path, name in gone.items() if known is None or str(path) not in known.names}
     if not names:
         return Retained(None, (), {}, ())
     listed = together(spark.createDataFrame(notes, schema.BRONZE))
@@ -81,7 +82,11 @@ def retained(spark: SparkSession, table: Path, runs: Iterable[Manifest]) -> Reta
 
 
 def _renamed(rows: DataFrame, names: Mapping[str, str]) -> DataFrame:
-    return rows.replace([*names], [*names.values()], subset=["file"]) if names else rows
+    if not names:
+        return rows
+    told = rows.sparkSession.createDataFrame([*names.items()], "file string, _name string")
+    named = rows.join(F.broadcast(told), on="file", how="left")
+    return named.withColumn("file", F.coalesce("_name", "file")).select(*rows.columns)
 
 
 def _known(spark: SparkSession, table: Path, manifest: Manifest, gone: list[str]) -> Merged | None:

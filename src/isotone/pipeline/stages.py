@@ -40,7 +40,7 @@ METRICS = "metrics"
 TIMELINE = "timeline"
 STEPS = 3
 """How often a refresh of everything says what it is at."""
-JUDGES = "judges 2"
+JUDGES = "judges 3"
 """Raise the number with every change by which a run may get other verdicts than before: all are judged anew then."""
 MEASURES = "measures 2"
 """The same for metrics and the timeline."""

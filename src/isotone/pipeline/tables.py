@@ -67,12 +67,20 @@ def writing(out: Path) -> Iterator[None]:
     """While this process writes tables below the directory; no other may read or write there."""
     try:
         out.mkdir(parents=True, exist_ok=True)
-        file = (out / _LOCK).open("ab")
+        file = _lock_file(out)
     except OSError as error:
         raise MachineError(f"{out}: {error.strerror or error}") from None
     with file:
         _lock(out, file, fcntl.LOCK_EX, "reads or writes")
         yield
+
+
+def _lock_file(out: Path) -> BinaryIO:
+    """To be written to or, if somebody else made it, only read: a lock needs no more."""
+    try:
+        return (out / _LOCK).open("ab")
+    except PermissionError:
+        return (out / _LOCK).open("rb")
 
 
 @contextmanager

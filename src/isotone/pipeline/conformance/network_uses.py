@@ -34,7 +34,9 @@ def uses(rows: DataFrame) -> DataFrame:
     )
     order = Window.partitionBy("run", "node").orderBy("incarnation", "index")
     turning = kind.isin("ninit", "crash", "gap", "truncated")
-    start = F.struct("kind", "event", "daemon", "network", "servers")
+    record = Window.partitionBy("run", "node", "incarnation")
+    told = told.withColumn("is_lossy", F.max(kind.isin("gap", "truncated")).over(record))
+    start = F.struct("kind", "event", "daemon", "network", "servers", "is_lossy", "incarnation")
     lost = F.max(kind.isin("gap", "truncated").cast("int")).over(order.rowsBetween(Window.unboundedPreceding, -1))
     known = told.select(
         "*",
@@ -43,7 +45,10 @@ def uses(rows: DataFrame) -> DataFrame:
         .alias("last"),
         F.coalesce(lost == 1, F.lit(False)).alias("is_doubtful"),
     )
-    using = known.withColumn("use", F.when(F.col("last.kind") == "ninit", F.col("last"))).drop("last")
+    # the crash of an earlier incarnation may be among the rows that were lost
+    over = F.col("last.is_lossy") & (F.col("last.incarnation") < F.col("incarnation"))
+    used = F.when((F.col("last.kind") == "ninit") & ~over, F.col("last"))
+    using = known.withColumn("use", used).drop("last", "is_lossy")
     inside = F.coalesce(F.col("use.network") == F.col("network"), F.lit(False))
     using = using.withColumn("is_inside", inside)
     failed = F.min(F.when((kind == "linkfailed") & F.col("is_inside"), F.struct("incarnation", "index", "event")))

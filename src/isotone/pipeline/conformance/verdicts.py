@@ -44,6 +44,9 @@ def judge(silver: DataFrame) -> DataFrame:
     clear = found.where("is_exercised AND NOT is_doubtful").select(
         *_FOUND[:4], F.lit(False).alias("is_unknown"), F.lit(None).cast(WITNESS).alias("witness")
     )
+    if EVERYTHING in ids:  # of such runs all is looked at exactly
+        whole = F.broadcast(doubts.where(F.col("id") == EVERYTHING).select("run"))
+        clear = clear.join(whole, on="run", how="left_anti")
     if ids:
         wanted = tuple(CHECKS) if EVERYTHING in ids else sorted(ids & CHECKS.keys())
         exact = judge_exactly(suspects(silver, surveyed), wanted)

@@ -112,10 +112,10 @@ def _single(own: DataFrame) -> DataFrame:
 
 
 def _summed(rows: DataFrame) -> DataFrame:
-    """Sums of so many bits do not overflow: ten million messages would have to be in one."""
+    """Sums of so few bits do not overflow, however often messages are repeated."""
     return rows.groupBy(*HOME, *_STRETCH[1:], "daemon").agg(
         F.count("*").alias("messages"),
-        F.sum(F.shiftrightunsigned("hash", 24)).alias("sum"),
+        F.sum(F.shiftrightunsigned("hash", 40)).alias("sum"),
         F.bit_xor("hash").alias("parity"),
         F.min("is_fine").alias("is_fine"),
         F.min("index").alias("early"),
