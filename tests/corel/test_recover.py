@@ -501,3 +501,49 @@ def test_a_rule_that_asks_for_more_than_are_left_becomes_a_majority() -> None:
     cluster.view("a")
     cluster.run("a")
     assert cluster["a"].replica.flow.is_primary
+
+
+def test_what_the_old_side_has_green_makes_nothing_white_on_the_new_one() -> None:
+    """A log that was restored has fewer places under the same names: c, not restored yet, tells of the old ones."""
+    cluster = joined("a", "b", "c", snapshots=True)
+    cluster.append("a", b"kept")
+    cluster.settle()
+    copy = ledger_of(cluster, "a")
+    for number in range(5):
+        cluster.append("a", b"%d" % number)
+        cluster.settle()
+    begin_anew(copy, "abc", Majority(("a", "b", "c")), 7)
+    copy.life, copy.identity = 9, b""
+    restored = list(map(encode_record, checkpoint_of(copy)))
+    cluster.lose_disk("a", restored)
+    cluster.lose_disk("b", restored)
+    cluster.view("a", "b", "c")
+    cluster.settle()
+    assert cluster["c"].replica.standing is Standing.FENCED
+    cluster.lose_disk("c", restored)
+    cluster.view("a", "b", "c")
+    cluster.settle()
+    assert all(cluster[name].replica.flow.is_primary for name in "abc")
+    cluster.view("a", "b")
+    cluster.settle()
+    known = cluster["c"].replica.ledger.queue.green
+    for number in range(8):
+        cluster.append("b", b"new %d" % number)
+        cluster.settle()
+    assert cluster["a"].replica.ledger.queue.green > known + 5
+    assert cluster["a"].replica.flow.white <= known and cluster["b"].replica.flow.white <= known
+
+
+def test_a_fenced_server_that_stops_still_says_why() -> None:
+    cluster = lost_quorum()
+    for name in "abc":
+        cluster.crash(name)
+    record = forced_record({name: ledger_of(cluster, name) for name in "abc"}, ("c",))
+    cluster.restart("c", [*cluster["c"].log, record])
+    cluster.restart("a")
+    cluster.view("a", "c")
+    cluster.settle()
+    replica = cluster["a"].replica
+    assert replica.standing is Standing.FENCED
+    replica.views.leave()
+    assert replica.views.round is None and "an operator" in why_no_primary(replica).lower()

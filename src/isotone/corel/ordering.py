@@ -31,9 +31,17 @@ class Acknowledgements:
 
 @dataclass
 class Greens:
-    """Up to which place each server is known to have everything green, on disk."""
+    """Up to which place each server is known to have everything green, on disk, on one side of a fence: a log that was
+    restored has fewer places, under the same names.
+    """
 
     places: dict[str, int] = field(default_factory=dict)
+    fence: int = 0
+
+    def stand_behind(self, fence: int) -> None:
+        """What was known on another side counts no more."""
+        if fence != self.fence:
+            self.places, self.fence = {}, fence
 
     def take(self, server: str, place: int) -> None:
         """What a server, or another about it, says; only the highest counts."""

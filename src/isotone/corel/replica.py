@@ -137,6 +137,7 @@ class Replica:
         lived = r.Lived(self.ledger.life + 1) if self.ledger.identity else self._first_life()
         self.journal.write(lived, telling.started(self.settings.server, self.ledger, lived.identity))
         self.outbox.origin = Origin(self.settings.server, self.ledger.life)
+        self.greens.stand_behind(self.ledger.fence)
         self.greens.take(self.settings.server, self.ledger.queue.green)
         snapshot, found = self.ledger.snapshot, []
         if snapshot is not None:

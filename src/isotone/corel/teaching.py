@@ -53,7 +53,7 @@ class Teacher:
         parcels = []
         for messages in in_chunks(queue.walk(after, queue.green), PARCEL_BYTES_MAX):
             parcels.append(messages)
-            if len(parcels) == min(fetch.parcels, PARCELS_MAX):
+            if len(parcels) >= min(fetch.parcels, PARCELS_MAX):
                 break
         actions: list[Action] = []
         for number, messages in enumerate(parcels or [()], 1):

@@ -110,6 +110,7 @@ class Views:
         """What this server has."""
         ledger, queue = self.ledger, self.ledger.queue
         committed, applied = (ledger.committed, ledger.applied) if ledger.vouches else (0, 0)
+        self.greens.stand_behind(ledger.fence)
         state = State(
             self.session.view,
             self.settings.server,
@@ -211,10 +212,7 @@ class Views:
     def _on_complete(self) -> list[Action]:
         """All states are there."""
         assert self.round is not None
-        known = [each for each in self.round.states.values() if each.server not in self.round.strangers]
-        for each in known:
-            for about, place in (*each.greens, (each.server, each.green)):
-                self.greens.take(about, place)
+        self._take_greens(self.round)
         parts = self.session.servers = self.round.parts
         if self.settings.server not in parts:
             return self._stand_aside()
@@ -222,6 +220,15 @@ class Views:
         self.plan = plan_of(states)
         self.recovery = Recovery(self.settings.server, self.session.view, self.plan, self.ledger)
         return self._recover(Recovery.begin)
+
+    def _take_greens(self, round: Round) -> None:
+        """What servers of the same log say of each other."""
+        fence = self.ledger.fence
+        self.greens.stand_behind(fence)
+        for each in round.states.values():
+            if each.fence == fence and each.server not in round.strangers and each.server not in round.apart:
+                for about, place in (*each.greens, (each.server, each.green)):
+                    self.greens.take(about, place)
 
     def _stand_aside(self) -> list[Action]:
         """The others go on; this server catches up, if it can."""
@@ -238,9 +245,9 @@ class Views:
 
     def why_fenced(self) -> str:
         """What to do with a server that does not know of the last fence."""
-        assert self.round is not None
-        is_chosen = self.settings.server in self.round.servers
-        return BEFORE_THE_FENCE.format(fence=self.round.fence) if is_chosen else FENCED
+        if self.round is None or self.settings.server not in self.round.servers:
+            return FENCED
+        return BEFORE_THE_FENCE.format(fence=self.round.fence)
 
     def on_caught_up(self) -> list[Action]:
         """It can take part now: its state makes all begin another round. Whose log is which it knows from theirs."""
