@@ -1,7 +1,8 @@
 """Appends under way: from the request to its position, its refusal, or *maybe*.
 
 A request is *open* until its message is green. At its deadline, or when the replica ends, the answer is `Maybe`: the
-record may be ordered later, for it may be on disks.
+record may be ordered later, for it may be on disks. One that a snapshot passed over is answered so too: it is ordered,
+and its position is not known here.
 """
 
 from __future__ import annotations
@@ -65,6 +66,13 @@ class Appends:
             if self._by_message:
                 self._answer(position, self._by_message.pop(message.name, ()))
             position += len(message.records)
+
+    def passed(self, is_behind: Callable[[tuple[Origin, int]], bool], reason: str) -> None:
+        """A snapshot stands for some messages: they are green, and nobody here will hear at which positions."""
+        for name in [name for name in self._by_message if is_behind(name)]:
+            for request in self._by_message.pop(name):
+                if (append := self._open.pop(request, None)) is not None:
+                    append.answered(Maybe(reason, append.message))
 
     def _answer(self, position: int, requests: tuple[int, ...]) -> None:
         for place, request in enumerate(requests, position):

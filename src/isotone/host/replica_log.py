@@ -43,6 +43,7 @@ RED_MAX = 65_536
 """Red messages that wait for one reader; one that is slower has missed some, and is told."""
 DISK_WITHIN_MS = 5_000
 """A server whose disk answers nothing for so long leaves its group until it does."""
+PASSED = "it is in the order; its position stands before a snapshot that this server learned from"
 MICROSECONDS = 1_000_000
 MILLISECONDS = 1_000
 
@@ -301,6 +302,9 @@ class ReplicaLog(Levels):
 
     def _on_install(self, action: corel.InstallSnapshot) -> None:
         self.entries.jump(action.position)
+        queue = self.replica.ledger.queue
+        held = {message.name for message in queue.held}
+        self._appends.passed(lambda name: queue.has(name) and name not in held, PASSED)
         self.tell()
 
     def _on_configuration(self, action: corel.ConfigurationChanged) -> None:
