@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from isotone.core.errors import IsotoneError
 from isotone.core.ordered_log import Snapshot
 from isotone.corel.events import AppendNamed, InstallSnapshot
@@ -31,6 +33,23 @@ def test_what_a_snapshot_passed_over_is_answered_maybe_and_the_rest_stays_open()
     assert len(appends) == 1 and appends.next_deadline is None
     appends.greened(1, [message(1, b"one", b"two"), message(2, b"three")])
     assert told[2:] == [3] and not len(appends)
+
+
+def test_a_deadline_is_kept_also_where_nobody_can_say_why(caplog: pytest.LogCaptureFixture) -> None:
+    appends, told = Appends(), Outcomes()
+    for deadline in (10, 20, 30):
+        appends.begin(told.append, deadline)
+    appends.named((1,), message(1, b"one"))
+
+    def why(name: str) -> str:
+        if name:
+            raise AssertionError("a bug in the explanation")
+        return "not sent"
+
+    appends.expire(20, why)
+    assert [(type(each), getattr(each, "message", "")) for each in told] == [(Maybe, "x.1:1"), (Maybe, "")]
+    assert "a bug in the explanation" in str(told[0]) and "x.1:1" in caplog.text
+    assert len(appends) == 1 and appends.next_deadline == 30
 
 
 def test_a_server_that_learns_its_own_message_by_a_snapshot_answers_who_sent_it(tmp_path: Path) -> None:

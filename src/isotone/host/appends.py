@@ -7,6 +7,7 @@ and its position is not known here.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -14,6 +15,8 @@ from heapq import heappop, heappush
 from isotone.core.errors import IsotoneError
 from isotone.corel.message import Message, Origin
 from isotone.host.answers import Maybe, Refused
+
+log = logging.getLogger("isotone.replica")
 
 Answered = Callable[[int | IsotoneError], object]
 """Called once, with the position or with what went wrong."""
@@ -91,8 +94,14 @@ class Appends:
     def expire(self, now: int, why: Callable[[str], str]) -> None:
         """Answer those whose time is over; ``why`` explains a message that is not green."""
         while (deadline := self.next_deadline) is not None and deadline <= now:
-            append = self._open.pop(heappop(self._deadlines)[1])
-            append.answered(Maybe(why(append.message), append.message))
+            append = self._open[self._deadlines[0][1]]
+            try:
+                reason = why(append.message)
+            except Exception as error:  # the answer is due all the same, and so are those behind it
+                log.exception("why %s is not green cannot be told", append.message or "a record")
+                reason = f"it is not green in time; why cannot be told: {error!r}"
+            del self._open[heappop(self._deadlines)[1]]
+            append.answered(Maybe(reason, append.message))
 
     def end(self, reason: str) -> None:
         """The replica ended: nobody here will hear of the rest."""
