@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 
 import pytest
 
+from isotone.core.boundary import Ask, Connect, Connected, Disconnect, Disconnected, Indication
+from isotone.core.ids import NO_DAEMON, ClientId
+from isotone.daemon.embedded import node
 from isotone.host.disk_watch import DiskWatch
 from isotone.host.files import Files
 from isotone.host.replica_status import status_of
+from isotone.host.session import SessionService
 from tests.host.replicas import Replicas, replicas, run
 
 WITHIN_MS = 200
@@ -105,6 +110,68 @@ def test_it_is_said_once_when_it_hangs_and_once_when_it_answers() -> None:
     watch.look()
     watch.look()
     assert told[1:] == ["answers"] and not watch.hanging
+
+
+def test_who_could_not_be_told_is_told_again() -> None:
+    disk, told = SlowDisk(), list[str]()
+
+    def hangs(reason: str) -> None:
+        told.append(reason)
+        if len(told) == 1:
+            raise RuntimeError("a bug")
+
+    watch = DiskWatch(disk, 2.0, hangs=hangs, answers=lambda: None)
+    disk.waited = 2.0
+    with pytest.raises(RuntimeError):
+        watch.look()
+    watch.look()
+    watch.look()
+    assert len(told) == 2 and watch.hanging
+
+
+class Ear:
+    """A host, as a service sees it."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[ClientId, Indication]] = []
+        self.news = asyncio.Event()
+
+    def now(self) -> int:
+        return 0
+
+    def on_told(self, receivers: tuple[ClientId, ...], indication: Indication) -> None:
+        self.told += [(receiver, indication) for receiver in receivers]
+        self.news.set()
+
+    def on_turn(self) -> None: ...
+
+    def on_moved(self) -> None: ...
+
+    def on_broken(self, reason: str, error: BaseException | None) -> None:
+        pytest.fail(f"{reason}: {error!r}")
+
+    async def until(self, is_so: Callable[[], bool]) -> None:
+        while not is_so():
+            self.news.clear()
+            await self.news.wait()
+
+
+def test_all_sessions_end_also_behind_one_that_parts_already() -> None:
+    async def main() -> None:
+        async with node() as daemon:
+            ear, service = Ear(), SessionService(daemon.address)
+            service.begin(ear)
+            for number, name in enumerate(("one", "two")):
+                service.ask(Ask(ClientId(NO_DAEMON, name, number), Connect()))
+            await ear.until(lambda: sum(type(each) is Connected for _, each in ear.told) == 2)
+            first, second = (client for client, each in ear.told if type(each) is Connected)
+            service.ask(Ask(first, Disconnect()))
+            assert set(service.part("the disk hangs")) == {first, second}
+            ended = [client for client, each in ear.told if each == Disconnected("the disk hangs")]
+            assert set(ended) == {first, second}
+            await service.close(clean=True)
+
+    run(main)
 
 
 def test_a_watch_of_nothing_never_looks() -> None:

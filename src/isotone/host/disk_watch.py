@@ -57,6 +57,7 @@ class DiskWatch:
             if was:
                 self._answers()
             return
-        self.hanging = f"the disk has not answered for {waited_s:.1f} s"
+        hanging = f"the disk has not answered for {waited_s:.1f} s"
         if not was:
-            self._hangs(self.hanging)
+            self._hangs(hanging)
+        self.hanging = hanging  # not before it was told: else nobody would be told again

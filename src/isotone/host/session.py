@@ -12,6 +12,7 @@ import os
 import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from isotone.client.addresses import normalised
 from isotone.client.driver import Driver
@@ -135,7 +136,8 @@ class SessionService:
         for session in sessions:
             self.forget(session)
             if session.driver.session.life is not Life.ENDED:
-                session.driver.ask(Disconnect())
+                with suppress(LocalProtocolError):  # it parts already
+                    session.driver.ask(Disconnect())
             self.tell(session.client, Disconnected(reason))
         return tuple(session.client for session in sessions)
 
