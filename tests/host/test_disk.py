@@ -123,6 +123,45 @@ def test_what_stands_behind_a_failure_is_not_written(tmp_path: Path) -> None:
     assert read(tmp_path).logs["log"] == StoredLog(1, (b"first", b"0", b"3"))
 
 
+def test_a_bug_in_a_commit_is_answered_and_nothing_more_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk(tmp_path)
+
+    def broken(writes: object) -> None:
+        raise MemoryError("no memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(desk.store, "commit", broken)
+        desk.submit(0)
+        desk.pump()
+    desk.submit(1)
+    desk.pump()
+    assert [number for number, _ in desk.answers] == [0, 1] and "no memory" in desk.answers[0][1]
+    assert desk.answers[0][1] == desk.answers[1][1] == desk.disk.failed
+    desk.close()
+    assert read(tmp_path).logs["log"] == StoredLog(1, (b"first",))
+
+
+def test_a_bug_behind_a_commit_is_the_answer_to_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk, done = Desk(tmp_path), Event()
+
+    def broken() -> None:
+        done.set()
+        raise MemoryError("no memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(desk.store, "tell_synced", broken)
+        desk.submit(0)
+        desk.pump()
+        assert done.wait(WITHIN_S)
+        desk.submit(1)
+        desk.pump()
+    assert desk.answers[0] == (0, "") and "no memory" in desk.answers[1][1]
+    desk.close()
+    assert read(tmp_path).logs["log"] == StoredLog(1, (b"first", b"0"))
+
+
 def test_too_much_that_waits_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk_module, "WAITING_BYTES_MAX", 200)
     desk = Desk(tmp_path)

@@ -111,6 +111,17 @@ def test_a_counter_counts_and_is_found_again(tmp_path: Path, kind: str, sync: Sy
     run(main)
 
 
+def test_nothing_is_written_beside_a_host_that_ended() -> None:
+    async def main() -> None:
+        async with node() as daemon:
+            async with running(EmbeddedService(daemon), None) as watched:
+                await watched.host.write([])
+            with pytest.raises(MachineError, match="not running"):
+                await watched.host.write([])
+
+    run(main)
+
+
 def test_two_hosts_hear_the_same(tmp_path: Path) -> None:
     async def main() -> None:
         async with (

@@ -1,7 +1,8 @@
 """The thread that writes a store: all that waits when it looks is one group commit, answered in order.
 
 `submit` and the answers belong to the loop's thread. Writes that stand behind a failure are not done: the failure is
-answered to every one that was handed in before it became known, as the contract says.
+answered to every one that was handed in before it became known, as the contract says. The thread outlives every
+failure, also a bug: then the store is given up, and that is the answer from then on.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Disk:
             self._commit,
             size_of=lambda waiting: waiting.size,
             bytes_max=COMMIT_BYTES_MAX,
-            idle=store.tell_synced,
+            idle=self._idle,
         )
 
     @property
@@ -99,11 +100,20 @@ class Disk:
                 self._store.commit([write for each in rest for write in each.writes])
                 self.commits += 1
             except MachineError as error:
-                reason = self._failed_reason = str(error)
-                self._failed_epoch = rest[0].epoch
+                reason = str(error)
+            except Exception as error:  # a bug, or no memory: who waits must hear of it all the same
+                reason = self._store.give_up(error)
+        if reason:
+            self._failed_reason, self._failed_epoch = reason, rest[0].epoch
         for share, outcome in ((behind, self._failed_reason), (rest, reason)):
             if share:
                 self._deliver(partial(self._answer, share, outcome))
+
+    def _idle(self) -> None:
+        try:
+            self._store.tell_synced()
+        except Exception as error:
+            self._store.give_up(error)
 
     # --- the loop's side -------------------------------------------------------------------------------------------
 

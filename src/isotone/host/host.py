@@ -207,7 +207,11 @@ class Host:
             raise MachineError(f"host {self.name} is not running: {self.end_reason or self.phase.value}")
 
     async def write(self, writes: Sequence[StoreWrite]) -> None:
-        """Write to the store beside the automaton, such as a `Repair`; `MachineError` when the disk refuses."""
+        """Write to the store beside the automaton, such as a `Repair`; `MachineError` when the disk refuses.
+
+        So it is when the host has ended: then nobody writes any more.
+        """
+        self.check()
         done: asyncio.Future[str] = self._loop.create_future()
         self.machinery.disk.submit(writes, partial(_settle, done))
         if reason := await done:

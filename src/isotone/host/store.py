@@ -12,6 +12,7 @@ disk holds: nothing more is written until another process has opened the store a
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable
 from contextlib import suppress
@@ -30,6 +31,8 @@ from isotone.host.log import LogFile
 from isotone.host.replay import read_log
 from isotone.host.segments import Found, segment_paths
 from isotone.host.writes import StoreWrite
+
+logger = logging.getLogger("isotone.host")
 
 LOGS = "logs"
 SEGMENT_BYTES = 64 * 1024 * 1024
@@ -229,6 +232,13 @@ class Store:
         except OSError as second:
             self._fail(f"{DISK_FULL}, and then the disk failed: {self.path}: {second.strerror}")
         raise DiskFull(f"{DISK_FULL}: {self.path}: {error.strerror}; what was durable is not touched")
+
+    def give_up(self, error: Exception) -> str:
+        """Something else than the disk failed in the midst of it, and nobody knows how far it came; the reason."""
+        logger.critical("the store %s is given up", self.path, exc_info=error)
+        with suppress(MachineError):
+            self._fail(f"writing to {self.path} failed: {error!r}; nobody knows what it holds")
+        return self.failed
 
     def _fail_in_sync(self, error: OSError) -> None:
         self._fail(f"the disk failed: {self.path}: {error.strerror}; nobody knows what it holds")
