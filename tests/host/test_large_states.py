@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,60 @@ def test_the_port_takes_and_gives_it_in_pieces(tmp_path: Path, monkeypatch: pyte
                     await asyncio.sleep(0)
                 await remote.offer_snapshot(Snapshot(3, STATE[: 2 * SMALL]))
                 assert port.coming_bytes == 0
+            await port.stop()
+
+    run(main)
+
+
+@pytest.mark.usefixtures("small_bounds")
+def test_a_state_that_does_not_go_on_holds_nothing(tmp_path: Path) -> None:
+    """Of a client whose machine is gone no end comes either; one that goes on after all hears what became of it."""
+
+    async def main() -> None:
+        async with replicas(tmp_path, "a") as group:
+            port = LogPort(group.logs["a"], piece_within_s=0.0)
+            await port.start("127.0.0.1", 0)
+            async with RemoteLog(port.address) as remote:
+                await remote.append(b"one")
+                stream = await remote._connected()
+                number = stream._last + 2  # of the next question but one
+                stream.write(log_wire.OfferSnapshot(number, 1, STATE[:SMALL], False))
+                await remote.end()
+                while port.coming_bytes:
+                    await asyncio.sleep(0)
+                (connection,) = port.connections
+                assert connection._offer is not None and not connection._offer.pieces
+                with pytest.raises(LocalProtocolError, match="did not come in time"):
+                    await remote._ask(lambda request: log_wire.OfferSnapshot(request, 1, b"the rest", True))
+                assert await remote.snapshot() is None, "no half of a state is taken for one"
+            await port.stop()
+
+    run(main)
+
+
+@pytest.mark.usefixtures("small_bounds")
+def test_a_state_counts_until_it_is_written(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with replicas(tmp_path, "a") as group:
+            log = group.logs["a"]
+            port = LogPort(log)
+            await port.start("127.0.0.1", 0)
+            async with RemoteLog(port.address) as remote:
+                await remote.append(b"one")
+                counted: list[int] = []
+                offer = log.offer_snapshot
+
+                async def watched(snapshot: Snapshot) -> None:
+                    counted.append(port.coming_bytes)
+                    await offer(snapshot)
+                    counted.append(port.coming_bytes)
+
+                log.offer_snapshot = watched  # type: ignore[method-assign]
+                await remote.offer_snapshot(Snapshot(1, STATE))
+                assert counted == [len(STATE)] * 2 and port.coming_bytes == 0
+                (connection,) = port.connections
+                sock = connection._transport.get_extra_info("socket")
+                assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
             await port.stop()
 
     run(main)

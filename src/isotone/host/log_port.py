@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import cast
@@ -28,7 +29,11 @@ CONNECTIONS_MAX = 4_096
 TASKS_MAX = 256
 HELLO_WITHIN_S = 10.0
 STATE_BYTES_MAX = 1 << 31
-"""Of all snapshots that come in pieces just now: they are kept in memory."""
+"""Of all snapshots that come in pieces just now, or are being written: they are kept in memory."""
+PIECE_WITHIN_S = 60.0
+"""A snapshot of which no piece comes for so long holds no memory any more."""
+NO_ROOM = "there is no room for this state: all that come at once have at most {} bytes"
+TOO_SLOW = "the state did not come in time: its pieces were too far apart"
 READ_BYTES_MAX = 4 * 1024 * 1024
 FOLLOW_BATCH = 512
 MS = 1_000
@@ -53,12 +58,13 @@ class LogPort:
         judge: Judge = anybody,
         judge_change: Judge = anybody,
         hello_within_s: float = HELLO_WITHIN_S,
+        piece_within_s: float = PIECE_WITHIN_S,
     ) -> None:
-        self.replica, self.hello_within_s = replica, hello_within_s
+        self.replica, self.hello_within_s, self.piece_within_s = replica, hello_within_s, piece_within_s
         self.judge = judge  # who may use the log
         self.judge_change = judge_change  # who may change its servers and their rule
         self.address = ""
-        self.coming_bytes = 0  # of snapshots that are not whole yet
+        self.coming_bytes = 0  # of snapshots that are not written yet
         self.connections: dict[Connection, None] = {}
         self._server: asyncio.Server | None = None
 
@@ -104,6 +110,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # other loops have classes of their own
+        sock = self._transport.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # a machine that is gone says no farewell
         self._port.connections[self] = None
         self._deadline = self._loop.call_later(self._port.hello_within_s, self._give_up, "it did not say hello in time")
         if len(self._port.connections) > CONNECTIONS_MAX:
@@ -213,33 +221,40 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _take_piece(self, piece: wire.OfferSnapshot) -> None:
-        """One state at a time comes over a connection; one for which there is no room is passed over to its end."""
+        """One state at a time comes over a connection; one that is not taken is passed over to its end."""
         if self._offer is None or self._offer.request != piece.request:
             self._drop_offer()
             self._offer = _Offer(piece.request)
         offer = self._offer
-        if offer.fits and self._port.coming_bytes + len(piece.piece) <= STATE_BYTES_MAX:
+        if self._port.coming_bytes + len(piece.piece) > STATE_BYTES_MAX:
+            self._refuse_offer(offer, NO_ROOM.format(STATE_BYTES_MAX))
+        if not offer.refused:
             offer.pieces.append(piece.piece)
             self._port.coming_bytes += len(piece.piece)
-        else:
-            self._drop_offer()
-            self._offer = offer
-            offer.fits = False
+            offer.await_piece(self._loop.call_later(self._port.piece_within_s, self._refuse_offer, offer, TOO_SLOW))
         if not piece.is_last:
             return
         state = b"".join(offer.pieces)
         self._drop_offer()
-        if offer.fits:
-            self._begin(piece.request, self._keep(piece.request, Snapshot(piece.position, state)))
-        else:
-            reason = f"there is no room for this state: all that come at once have at most {STATE_BYTES_MAX} bytes"
-            self._send(wire.Failed(piece.request, "LocalProtocolError", reason))
+        if offer.refused:
+            self._send(wire.Failed(piece.request, "LocalProtocolError", offer.refused))
+            return
+        keeping = self._begin(piece.request, self._keep(piece.request, Snapshot(piece.position, state)))
+        self._port.coming_bytes += len(state)
+        keeping.add_done_callback(lambda _: self._give_back(len(state)))
+
+    def _refuse_offer(self, offer: _Offer, reason: str) -> None:
+        """What came of it is gone; the client hears why at its end."""
+        self._give_back(offer.empty())
+        offer.refused = offer.refused or reason
 
     def _drop_offer(self) -> None:
         if self._offer is not None:
-            self._port.coming_bytes -= sum(map(len, self._offer.pieces))
-            self._offer.pieces = []
+            self._give_back(self._offer.empty())
             self._offer = None
+
+    def _give_back(self, size: int) -> None:
+        self._port.coming_bytes -= size
 
     async def _keep(self, request: int, snapshot: Snapshot) -> None:
         await self._log.offer_snapshot(snapshot)
@@ -247,13 +262,14 @@ class Connection(asyncio.Protocol):
 
     # --- what takes time -------------------------------------------------------------------------------------------
 
-    def _begin(self, request: int, work: Coroutine[None, None, None]) -> None:
+    def _begin(self, request: int, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         if request in self._tasks or len(self._tasks) >= TASKS_MAX:
             work.close()
             raise RemoteProtocolError(f"request {request} is open already, or {TASKS_MAX} are")
         task = self._loop.create_task(self._answer(request, work))
         self._tasks[request] = task
         task.add_done_callback(partial(self._ended, request))
+        return task
 
     def _ended(self, request: int, task: asyncio.Task[None]) -> None:
         del self._tasks[request]
@@ -330,8 +346,22 @@ class _Offer:
     """A snapshot on its way here."""
 
     def __init__(self, request: int) -> None:
-        self.request, self.fits = request, True
+        self.request, self.refused = request, ""  # why it is not taken
         self.pieces: list[bytes] = []
+        self._deadline: asyncio.TimerHandle | None = None  # for the next piece
+
+    def await_piece(self, deadline: asyncio.TimerHandle) -> None:
+        """One came: the next has as long again."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = deadline
+
+    def empty(self) -> int:
+        """Hold nothing, and wait for nothing; how much that was."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+        pieces, self.pieces = self.pieces, []
+        return sum(map(len, pieces))
 
 
 class _Credit:
