@@ -181,6 +181,21 @@ def test_a_sync_within_a_large_commit_that_failed_is_no_lack_of_room(
     store.close()
 
 
+def test_a_sync_of_a_full_file_that_failed_is_no_lack_of_room(tmp_path: Path) -> None:
+    """What is left to the system is brought to disk when its file is left, and may be lost there."""
+    files = FailingFiles()
+    store = Store(tmp_path, sync=Sync.LEFT_TO_THE_SYSTEM, segment_bytes=SMALL, files=files)
+    store.open(NAME)
+    store.commit([Append("log", b"a" * SMALL)])
+    files.failing, files.reason = True, errno.ENOSPC
+    with pytest.raises(MachineError, match="nobody knows what it holds"):
+        store.commit([Append("log", b"b")])
+    files.failing = False
+    with pytest.raises(MachineError, match="Nothing more is written"):
+        store.commit([Append("log", b"c")])
+    store.close()
+
+
 def test_one_sync_for_each_log_of_a_commit(tmp_path: Path) -> None:
     files = Files()
     store = Store(tmp_path, files=files)

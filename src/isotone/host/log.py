@@ -125,12 +125,15 @@ class LogFile:
 
     # --- one group commit ------------------------------------------------------------------------------------------
 
+    def settle(self) -> None:
+        """Before `begin`: a file that is full, and will be left, is durable. An error is one of a sync."""
+        if self._size >= self._segment_bytes and self._synced < self.operation:
+            self.sync()
+
     def begin(self) -> None:
         """Before the first `stage`; a file that is full is left for the next one."""
         if self._size >= self._segment_bytes:
-            if self._synced < self.operation:
-                self._files.sync(self._descriptor)
-                self._synced = self.operation
+            assert self._synced == self.operation, "what is left is durable"
             self._begin_segment(self.segments[-1].index + 1)
         self._undo = ((self.operation, self.first, self.next), self._size)
 

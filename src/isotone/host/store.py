@@ -179,6 +179,10 @@ class Store:
 
     def _touch(self, name: str, touched: dict[str, LogFile]) -> LogFile:
         log = self._logs.get(name) or self.begin_log(name)
+        try:
+            log.settle()
+        except OSError as error:
+            self._fail_in_sync(error)
         log.begin()
         touched[name] = log
         return log
