@@ -141,14 +141,15 @@ def test_of_files_that_are_gone_the_rows_are_kept(spark: SparkSession, tmp_path:
     traces, out = tmp_path / "traces", tmp_path / "out"
     traces.mkdir()
     first = records.write(traces, "r", 0, records.rows(0, 3))
-    second = records.write(traces, "r", 1, records.rows(4, 6))  # row 3 is lost
+    second = records.write(traces, "r", 1, records.rows(4, 5))  # row 3 is lost
+    third = records.write(traces, "r", 2, records.rows(5, 6))
     whole = traces / "r" / "whole.parquet"
     write_parquet(whole, "r", [*records.rows(2, 3), *_rows("d2")])
     live = _live(traces, 1)
     _refresh(spark, traces, out)
-    records.spool(traces, "r", 2, records.rows(6, 8))
+    records.spool(traces, "r", 3, records.rows(6, 8))
     _refresh(spark, traces, tmp_path / "all")
-    for path in (first, second, whole, live):
+    for path in (first, second, third, whole, live):
         path.unlink()
     _live(traces, 2)  # on the same start of the machine: the first died alone, but it may have written more
     done = _refresh(spark, traces, out)
@@ -160,21 +161,22 @@ def test_of_files_that_are_gone_the_rows_are_kept(spark: SparkSession, tmp_path:
     ends = {row[1]: row[3] for row in _silver(spark, out) if row[0] == "d4"}
     assert ends == {1: "truncated", 2: "truncated"}
 
-    records.spool(traces, "r", 3, records.rows(8, 9))
+    records.spool(traces, "r", 4, records.rows(8, 9))
     done = _refresh(spark, traces, out)
-    assert done.notes == ("run 'r': 4 files that it was made from are gone; their rows are kept",)
+    assert done.notes == ("run 'r': 5 files that it was made from are gone; their rows are kept",)
     made = manifests(out / "silver")["r"]
     notes = read_notes(out / "silver", made) or b""
     for told in (str(made.inputs), notes.decode()):  # what has long been gone is told of as one
-        assert [str(path) in told for path in (first, second, whole, live)] == [False, True, True, True]
+        assert [str(path) in told for path in (first, third, whole, live)] == [False, True, True, True]
+        assert told.count(str(second)) == told.count(f"{second}.merged") > 0
     grown = [row for row in _silver(spark, out) if row[0] != "d4"]
     assert {row[:5] for row in kept_on if row[3] != "crash"} < {row[:5] for row in grown}
-    assert (len(grown), {row[5] for row in grown[:2]}) == (len(kept_on) + 1, {str(second)})
+    assert (len(grown), {row[5] for row in grown[:2]}) == (len(kept_on) + 1, {f"{second}.merged"})
 
     [manifest] = (out / "silver" / "manifests").glob("*.json")
     manifest.write_bytes(manifest.read_bytes().replace(b'"format":3', b'"format":2'))
     told = [_refresh(spark, traces, out).notes]
-    records.spool(traces, "r", 4, records.rows(9, 10))
+    records.spool(traces, "r", 5, records.rows(9, 10))
     told.append(_refresh(spark, traces, out).notes)
     assert ["older form" in each for notes in told for each in notes] == [True]  # and once
     lost = [row[3] for row in _silver(spark, out) if row[0] == ""]
