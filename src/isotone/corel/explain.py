@@ -27,8 +27,7 @@ def why_no_primary(replica: Replica) -> str:
 
 
 def _who_is_strange(replica: Replica) -> str:
-    round = replica.views.round
-    names = [each for each in (round.strangers if round else ()) if each != replica.settings.server]
+    names = replica.views.other_strangers()
     if not names:
         return ""
     text = "its disk was lost, or it was given another directory. Remove it, and add a server with a new name"
@@ -55,7 +54,7 @@ def _why_waiting(replica: Replica) -> str:
             return f"The servers do not agree on who they are: {round.apart[server]}."
         case Standing.WAITING if round is not None and round.is_complete and not founders.identities:
             away = sorted(set(founders.servers) - set(replica.session.servers))
-            return f"{NOT_BEGUN[0].upper()}{NOT_BEGUN[1:]}; missing: {', '.join(away)}."
+            return _sentence(f"{NOT_BEGUN}; missing: {', '.join(away)}")
         case Standing.WAITING:
             return "The view is in transition; the next one begins a new exchange of states."
         case Standing.REGULAR:
@@ -63,13 +62,16 @@ def _why_waiting(replica: Replica) -> str:
         case Standing.LEARNING:
             return _why_learning(replica)
         case Standing.FENCED:
-            why = replica.views.why_fenced()
-            return f"{why[0].upper()}{why[1:]}."
+            return _sentence(replica.views.why_fenced())
         case Standing.STRANGER:
-            return f"{STRANGER[0].upper()}{STRANGER[1:]}."
+            return _sentence(STRANGER)
         case Standing.REMOVED:
             return f"{server} was removed from the servers."
     return f"{here} agree on their past first; now: {replica.standing.value}; awaited: {_awaited(replica)}."
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def whom_it_waits_for(replica: Replica) -> list[tuple[str, ...]]:

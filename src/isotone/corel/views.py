@@ -61,10 +61,13 @@ class Views:
     def enter(self, standing: Standing, reason: str) -> list[Action]:
         """Stand there now, and say so."""
         self.standing = standing
-        others = [each for each in (self.round.strangers if self.round else ()) if each != self.settings.server]
-        strange = [f"{each} is here without its log, and does not count" for each in others]
+        strange = [f"{each} is here without its log, and does not count" for each in self.other_strangers()]
         reasons = "; ".join([reason, *self.session.differences(), *strange])
         return [StandingChanged(standing, self.flow.is_primary, self.session.servers, reasons)]
+
+    def other_strangers(self) -> list[str]:
+        """Who else is here without the log that its name stands for."""
+        return [each for each in (self.round.strangers if self.round else ()) if each != self.settings.server]
 
     def leave(self) -> list[Action]:
         """No view any more: what was begun in it is broken off, and none of its effects undone [COReL 5.6]."""
@@ -97,9 +100,12 @@ class Views:
         assert self.round is not None
         invited = self.round.invited | {newcomer}
         actions = [*self.leave(), *self.flow.write_all()]
+        return [*actions, *self._next_round(invited, "another server can take part")]
+
+    def _next_round(self, invited: frozenset[str], reason: str) -> list[Action]:
         self.session.enter_round()
         self.round = Round(self.session.present, invited)
-        return [*actions, *self.enter(Standing.EXCHANGE, "another server can take part"), self.say_state()]
+        return [*self.enter(Standing.EXCHANGE, reason), self.say_state()]
 
     def _known(self) -> frozenset[str]:
         queue = self.ledger.queue
@@ -205,9 +211,7 @@ class Views:
         invited = self.round.invited - {server}
         actions = [*self.leave(), *self.flow.write_all()]
         self.session.ignore(server, str(error))
-        self.session.enter_round()
-        self.round = Round(self.session.present, invited)
-        return [*actions, *self.enter(Standing.EXCHANGE, f"without {server}"), self.say_state()]
+        return [*actions, *self._next_round(invited, f"without {server}")]
 
     def _on_complete(self) -> list[Action]:
         """All states are there."""

@@ -18,6 +18,8 @@ NETWORK = 2
 
 UNRELIABLE, RELIABLE, FIFO, CAUSAL, AGREED, SAFE = range(6)
 NEVER = 1 << 62
+KEYS_MAX = 200_000
+"""Keys for an exact look that every worker is told."""
 
 SIDE = ("run", "boundary")
 HOME = ("run", "node", "incarnation")
@@ -105,6 +107,11 @@ def few(rows: DataFrame) -> DataFrame:
 def kept(rows: DataFrame) -> DataFrame:
     """Computed now, and known from here on by its rows alone: plans that carry their whole past grow beyond measure."""
     return rows.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
+
+
+def told_to_all(keys: DataFrame) -> DataFrame:
+    """Keys to join with: every worker is told them if they are few; else the rows of the other side are moved."""
+    return F.broadcast(keys) if keys.count() <= KEYS_MAX else keys
 
 
 def no_findings(like: DataFrame) -> DataFrame:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from isotone.pipeline.conformance.survey.run import NEVER
 from isotone.trace.parquet import require_pyarrow
 
 TURNS = ("ninit", "linkfailed", "crash", "gap", "truncated")
@@ -17,7 +18,6 @@ TURNS = ("ninit", "linkfailed", "crash", "gap", "truncated")
 FOUND = "run string, id string, is_exercised boolean, is_doubtful boolean, network string, daemons array<string>"
 """One row per property; and one, without an id, per network for an exact look, of all or of what these had."""
 IDS = ("2.21", "2.22", "2.23")
-NEVER = 1 << 62
 
 Home = tuple[str, int]
 Suspect = tuple[str, tuple[str, ...] | None]

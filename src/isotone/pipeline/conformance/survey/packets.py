@@ -18,14 +18,12 @@ from pyspark.sql import functions as F
 
 from isotone.pipeline.conformance.network_uses import TRAFFIC
 from isotone.pipeline.conformance.survey.networks import FOUND, TURNS, judge_networks
-from isotone.pipeline.conformance.terms import HOME, NETWORK, kept
+from isotone.pipeline.conformance.terms import HOME, NETWORK, kept, told_to_all
 
 PACKETS = ("nmcast", "nreceive")
 """What there is much of."""
 STRETCH = 1024
 """Sequence numbers."""
-KEYS_MAX = 200_000
-"""Stretches for an exact look that every worker is told; more are joined by sorting."""
 _STRETCH = ("run", "network", "sender", "stretch")
 _SUMS = ("messages", "sum", "parity")
 
@@ -58,8 +56,7 @@ def survey_packets(silver: DataFrame) -> Surveyed | None:
 
 def packets_of(silver: DataFrame, suspects: DataFrame) -> DataFrame:
     """The rows of these stretches."""
-    wanted = kept(suspects.withColumnRenamed("sender", "_sender"))
-    wanted = F.broadcast(wanted) if wanted.count() <= KEYS_MAX else wanted
+    wanted = told_to_all(kept(suspects.withColumnRenamed("sender", "_sender")))
     rows = silver.where(F.col("kind").isin(*PACKETS)).withColumns({"_sender": _sender(), "stretch": _stretch()})
     return rows.join(wanted, on=["run", "network", "_sender", "stretch"], how="left_semi").select(*silver.columns)
 

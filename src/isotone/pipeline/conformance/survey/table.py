@@ -14,12 +14,10 @@ from isotone.pipeline.conformance.survey.bundles import bundles, crowded, keys, 
 from isotone.pipeline.conformance.survey.judging import HEIGHTS, JUDGED, judge_run
 from isotone.pipeline.conformance.survey.packets import PACKETS, packets_of, survey_packets
 from isotone.pipeline.conformance.survey.steps import told
-from isotone.pipeline.conformance.terms import CLIENTS, DAEMONS, NETWORK, kept
+from isotone.pipeline.conformance.terms import CLIENTS, DAEMONS, NETWORK, kept, told_to_all
 
 LOOSE_MAX = 500_000
 """Rows of loose bundles of one run that one task looks at."""
-KEYS_MAX = 200_000
-"""Bundles for an exact look that every worker is told; more are joined by sorting."""
 _SENT = ("send", "ssend")
 _MESSAGES = (*_SENT, "deliver", "sdeliver")
 
@@ -86,8 +84,7 @@ def _loose_of(silver: DataFrame, surveyed: Survey, runs: DataFrame) -> DataFrame
     heights = surveyed.found.where(F.col("id") == HEIGHTS)
     heights = heights.select("run", "boundary", F.explode("heights").alias("height"))
     mine = surveyed.bundles.join(F.broadcast(runs), on="run", how="left_semi")
-    wanted = kept(keys(mine, heights).withColumnsRenamed({"sender": "_sender", "boundary": "_boundary"}))
-    wanted = F.broadcast(wanted) if wanted.count() <= KEYS_MAX else wanted  # without it all messages are moved
+    wanted = told_to_all(kept(keys(mine, heights).withColumnsRenamed({"sender": "_sender", "boundary": "_boundary"})))
     said = silver.where(kind.isin(*_MESSAGES)).select(
         "*",
         F.when(kind.isin("ssend", "sdeliver"), DAEMONS).otherwise(CLIENTS).alias("_boundary"),
