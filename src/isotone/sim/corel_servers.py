@@ -203,7 +203,7 @@ class Servers(Observer):
         for name in here:
             missing += [f"{name} {text}" for text in _missing(replicas[name], here, configuration, strangers)]
         for name in (each for each in self._names if each not in {*here, *strangers}):
-            if replicas[name].standing is not (Standing.FENCED if name in fenced else Standing.REMOVED):
+            if replicas[name].standing not in _may_stand(replicas[name], is_fenced=name in fenced):
                 missing.append(f"{name} was removed or fenced and does not know it")
         lines = {name: replicas[name].ledger.queue.green for name in here}
         if len(set(lines.values())) > 1:
@@ -227,6 +227,13 @@ def _stays(removed: Replica, strangers: set[str]) -> bool:
     """Whether it waits for a stranger to be removed too, before it says good-bye."""
     servers = removed.ledger.queue.configuration.servers
     return removed.standing is not Standing.REMOVED and not strangers.isdisjoint(servers)
+
+
+def _may_stand(gone: Replica, *, is_fenced: bool) -> set[Standing]:
+    """A server that is out; one that a reconfiguration took out before the force may have said good-bye already."""
+    if not is_fenced:
+        return {Standing.REMOVED}
+    return {Standing.FENCED, Standing.REMOVED} if gone.flow.is_retired else {Standing.FENCED}
 
 
 def _is_fenced(ledger: Ledger, fence: int) -> bool:
