@@ -108,7 +108,7 @@ def _run_parallel(
     context = multiprocessing.get_context("spawn")
     executor = ProcessPoolExecutor(workers, mp_context=context, initializer=_ignore_interrupt)
     try:
-        with _interrupt_deferred():  # workers inherit it, so that none is interrupted before it could ignore
+        with _ignoring(signal.SIGINT):  # workers inherit it, so that none is interrupted before it could ignore
             futures: list[Future[RunResult]] = [executor.submit(work, setting, seed) for seed in seeds]
         for future in as_completed(futures):
             _tell(progress, future.result())
@@ -116,8 +116,10 @@ def _run_parallel(
     except BrokenProcessPool as error:
         raise MachineError("a worker process died; is there enough memory?") from error
     except BaseException:
-        for child in set(multiprocessing.active_children()) - before:
-            child.terminate()
+        with _ignoring(signal.SIGINT, signal.SIGTERM):  # who asks twice must not break the ending off
+            for child in set(multiprocessing.active_children()) - before:
+                child.terminate()
+            executor.shutdown(wait=True, cancel_futures=True)
         raise
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
@@ -128,12 +130,13 @@ def _ignore_interrupt() -> None:
 
 
 @contextmanager
-def _interrupt_deferred() -> Iterator[None]:
+def _ignoring(*signals: signal.Signals) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    before = {each: signal.signal(each, signal.SIG_IGN) for each in signals}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for each, handler in before.items():
+            signal.signal(each, handler)
