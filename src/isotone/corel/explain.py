@@ -13,7 +13,7 @@ from isotone.corel.growth import may_order
 from isotone.corel.message import Origin
 from isotone.corel.quorum import is_dynamic
 from isotone.corel.replica import Replica
-from isotone.corel.views import NOT_BEGUN, STRANGER
+from isotone.corel.views import NOT_BEGUN, SET_BACK, STRANGER
 
 WAITS_MAX = 8
 NO_SESSION = "it has no session with a daemon, or no view of the group yet"
@@ -23,7 +23,17 @@ def why_no_primary(replica: Replica) -> str:
     """Empty in a primary component."""
     if replica.flow.is_primary:
         return _why_capped(replica)
-    return f"{_why_waiting(replica)}{_who_speaks_otherwise(replica)}{_who_is_strange(replica)}"
+    return (
+        f"{_why_waiting(replica)}{_who_speaks_otherwise(replica)}{_who_is_strange(replica)}{_who_was_set_back(replica)}"
+    )
+
+
+def _who_was_set_back(replica: Replica) -> str:
+    names = replica.views.others_set_back()
+    if not names:
+        return ""
+    text = "its disk lost what was acknowledged, or is an older copy. Remove it, and add a server with a new name"
+    return f" {', '.join(names)} has less than it promised and does not count: {text}."
 
 
 def _who_is_strange(replica: Replica) -> str:
@@ -52,6 +62,8 @@ def _why_waiting(replica: Replica) -> str:
             return f"{server} said what nobody understands; the others go on without it until the next view."
         case Standing.WAITING if round is not None and server in round.apart:
             return f"The servers do not agree on who they are: {round.apart[server]}."
+        case Standing.WAITING if round is not None and server in round.set_back:
+            return _sentence(SET_BACK)
         case Standing.WAITING if round is not None and round.is_complete and not founders.identities:
             away = sorted(set(founders.servers) - set(replica.session.servers))
             return _sentence(f"{NOT_BEGUN}; missing: {', '.join(away)}")
@@ -77,7 +89,7 @@ def _sentence(text: str) -> str:
 def whom_it_waits_for(replica: Replica) -> list[tuple[str, ...]]:
     """The smallest sets of servers that, with those who are here, would be a quorum; smallest first.
 
-    A log that has not begun waits for all its servers; and nobody waits for a stranger, which is here and never counts.
+    A log that has not begun waits for all its servers; and nobody waits for one that is here and does not count.
     """
     queue, history, round = replica.ledger.queue, replica.ledger.history, replica.views.round
     here = frozenset(replica.session.servers)
@@ -85,7 +97,8 @@ def whom_it_waits_for(replica: Replica) -> list[tuple[str, ...]]:
         missing = tuple(sorted(set(queue.configuration.servers) - here))
         return [missing] if missing else []
     servers = {server for each in (queue.configuration, *queue.coming()) for server in each.servers}
-    known = sorted(servers - here - set(round.strangers if round else ()))
+    left_out = {*round.strangers, *round.set_back} if round else set()
+    known = sorted(servers - here - left_out)
     found: list[tuple[str, ...]] = []
     for size in range(1, len(known) + 1):
         if len(found) >= WAITS_MAX:

@@ -40,6 +40,7 @@ class Round:
     parts: tuple[str, ...] = ()  # who takes part, sorted; when complete
     apart: dict[str, str] = field(default_factory=dict)  # who does not agree with those who take part, and how
     strangers: tuple[str, ...] = ()  # who has another log than its name stands for: left out too, sorted
+    set_back: tuple[str, ...] = ()  # whose log has less than it promised: left out too, sorted
     fence: int = 0
 
     def take(self, server: str, state: State) -> Outcome:
@@ -90,7 +91,9 @@ class Round:
         live, differing = _agreeing(of_one)
         self.apart |= differing
         self.strangers = strangers_of(self.states.values(), live)
-        self.parts = _able([state for state in live if state.server not in self.strangers])
+        live = [state for state in live if state.server not in self.strangers]
+        self.set_back = set_back_of(live)
+        self.parts = _able([state for state in live if state.server not in self.set_back])
 
     def _may_join(self, state: State) -> bool:
         """It caught up since, or knows of a fence that these do not."""
@@ -106,7 +109,31 @@ class Round:
         if any(apart):  # it is this one: the others agree
             self.apart[state.server] = next(filter(None, apart))
             return False
+        if state.server in set_back_of([*parts, state]):
+            self.set_back = tuple(sorted({*self.set_back, state.server}))
+            return False
         return state.server in _able([*parts, state])
+
+
+def set_back_of(states: list[State]) -> tuple[str, ...]:
+    """Those who know of the last primary and have less than was green in it; sorted.
+
+    By the invariant Yellow there are none [COReL 5.4], unless a disk lost what was acknowledged, or is an older copy.
+    """
+    found: list[State] = []
+    while short := _short([state for state in states if state not in found]):
+        found += short
+    return tuple(sorted(state.server for state in found))
+
+
+def _short(states: list[State]) -> list[State]:
+    """Of these, who would speak for the order and lacks what is green with another one."""
+    if not states:
+        return []
+    plan = plan_of({state.server: state for state in states})
+    if plan.representatives:
+        return [state for state in states if state.server in plan.representatives and state.yellow < plan.green]
+    return [state for state in states if (state.context, state.context_applied) == plan.context]
 
 
 def _able(states: list[State]) -> tuple[str, ...]:

@@ -38,6 +38,10 @@ STRANGER = (
     "this is not the log that the others know under this name: its disk was lost, or it was given another directory. "
     "It never counts: remove this server, and add one with a new name; without a primary component, recover first"
 )
+SET_BACK = (
+    "its log has less than it promised: its disk lost what was acknowledged, or is an older copy. "
+    "It does not count: remove this server, and add one with a new name; without a primary component, recover first"
+)
 NOT_BEGUN = "a log begins when all its servers have met once"
 
 
@@ -62,12 +66,17 @@ class Views:
         """Stand there now, and say so."""
         self.standing = standing
         strange = [f"{each} is here without its log, and does not count" for each in self.other_strangers()]
+        strange += [f"{each} has less than it promised, and does not count" for each in self.others_set_back()]
         reasons = "; ".join([reason, *self.session.differences(), *strange])
         return [StandingChanged(standing, self.flow.is_primary, self.session.servers, reasons)]
 
     def other_strangers(self) -> list[str]:
         """Who else is here without the log that its name stands for."""
         return [each for each in (self.round.strangers if self.round else ()) if each != self.settings.server]
+
+    def others_set_back(self) -> list[str]:
+        """Who else is here with less than it promised."""
+        return [each for each in (self.round.set_back if self.round else ()) if each != self.settings.server]
 
     def leave(self) -> list[Action]:
         """No view any more: what was begun in it is broken off, and none of its effects undone [COReL 5.6]."""
@@ -229,8 +238,9 @@ class Views:
         """What servers of the same log say of each other."""
         fence = self.ledger.fence
         self.greens.stand_behind(fence)
+        left_out = {*round.strangers, *round.set_back, *round.apart}
         for each in round.states.values():
-            if each.fence == fence and each.server not in round.strangers and each.server not in round.apart:
+            if each.fence == fence and each.server not in left_out:
                 for about, place in (*each.greens, (each.server, each.green)):
                     self.greens.take(about, place)
 
@@ -243,6 +253,8 @@ class Views:
             return self.enter(Standing.STRANGER, STRANGER)
         if reason := self.round.apart.get(self.settings.server):
             return self.enter(Standing.WAITING, reason)
+        if self.settings.server in self.round.set_back:
+            return self.enter(Standing.WAITING, SET_BACK)
         if (self.ledger.ready or self.ledger.queue.green) and self.ledger.fence < self.round.fence:
             return self.enter(Standing.FENCED, self.why_fenced())
         return [*self.enter(Standing.LEARNING, "it must catch up first"), *self.learner.begin()]

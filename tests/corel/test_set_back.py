@@ -1,0 +1,106 @@
+"""A log with less than it promised: its server is left out and says why, and nobody else ends."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from isotone.corel.events import ReconfigurationWanted
+from isotone.corel.explain import why_no_primary
+from isotone.corel.rounds import Outcome, set_back_of
+from isotone.corel.wire import State
+from tests.corel.cluster import Cluster, joined
+from tests.corel.test_identities import meet, primaries
+from tests.corel.test_rounds import complete, state
+
+
+def with_an_older_copy(*, behind: str = "c", then: int = 5) -> Cluster:
+    """The disks of these went back in time, to before the last messages of the primary that all are in."""
+    cluster = joined("a", "b", "c", snapshots=True)
+    cluster.append("a", b"1")
+    cluster.run()
+    copies = {name: list(cluster[name].log) for name in behind}
+    for number in range(then):
+        cluster.append("a", b"x%d" % number)
+        cluster.run()
+    for name in behind:
+        cluster.crash(name)
+        cluster.restart(name, copies[name])
+    return cluster
+
+
+def test_a_log_that_was_set_back_does_not_count_and_the_others_go_on() -> None:
+    cluster = with_an_older_copy()
+    meet(cluster, "abc")
+    assert primaries(cluster) == "ab" and cluster["c"].standing == "waiting"
+    cluster.append("c", b"from c")
+    cluster.append("b", b"on")
+    cluster.run()
+    assert cluster["a"].green == cluster["b"].green and cluster["a"].green[-1] == b"on"
+    assert cluster["c"].lines == (0, 1, 1), "nothing of it moves"
+
+
+def test_it_says_what_happened_and_so_do_the_others() -> None:
+    cluster = with_an_older_copy(behind="bc")
+    meet(cluster, "abc")
+    assert primaries(cluster) == ""
+    text = why_no_primary(cluster["c"].replica)
+    assert "Its log has less than it promised" in text and "add one with a new name" in text
+    text = why_no_primary(cluster["a"].replica)
+    assert "No quorum: a are here, b, c are not" in text and "b, c has less than it promised" in text
+    assert "It waits for" not in text, "those who could help are here, and do not count"
+
+
+def test_it_is_replaced_by_a_server_with_a_new_name() -> None:
+    cluster = with_an_older_copy()
+    cluster.join("x")
+    meet(cluster, "abcx")
+    cluster.settle()
+    cluster.tell("a", ReconfigurationWanted(0, 1, remove="c"))
+    cluster.run()
+    cluster.tell("a", ReconfigurationWanted(0, 2, add="x"))
+    cluster.settle()
+    assert cluster["b"].configurations[-1] == ("a", "b", "x") and cluster["x"].green == cluster["a"].green
+
+
+def test_who_is_behind_in_an_earlier_primary_only_was_away() -> None:
+    """The others had to become a primary without it: it adopts what they have, as anybody who returns."""
+    cluster = with_an_older_copy()
+    meet(cluster, "ab", "abc")
+    assert primaries(cluster) == "abc" and cluster["c"].lines == cluster["a"].lines
+
+
+# --- which of the states ---------------------------------------------------------------------------------------------
+
+
+def caught_up(server: str, *, context: int, green: int) -> State:
+    return replace(state(server, green=green), context=context)
+
+
+@pytest.mark.parametrize(
+    ("states", "expected"),
+    [
+        ([state("a", committed=1, green=5), state("b", committed=1, green=5)], ()),
+        ([state("a", committed=1, green=5), state("b", committed=1, green=4)], ("b",)),
+        ([state("a", committed=2, green=5), state("b", committed=1, green=4)], ()),
+        ([state("a", committed=2, green=4), state("b", committed=1, green=5)], ("a",)),
+        ([state("a", committed=3, green=3), state("b", committed=2, green=4), state("c", green=5)], ("a", "b")),
+        ([caught_up("x", context=2, green=5), state("a", committed=1, green=4)], ()),
+        ([caught_up("x", context=2, green=5), caught_up("c", context=2, green=4)], ()),
+        ([caught_up("x", context=2, green=3), state("a", committed=1, green=4)], ("x",)),
+    ],
+)
+def test_who_knows_of_the_last_primary_has_what_is_green(states: list[State], expected: tuple[str, ...]) -> None:
+    assert set_back_of(states) == expected
+
+
+def test_one_that_says_its_state_later_is_judged_by_the_same_rule() -> None:
+    begun = complete(*(state(each, committed=1, green=5) for each in "abcw"))
+    assert begun.take("x", state("x", committed=1, green=4)) is Outcome.WAIT
+    assert begun.set_back == ("x",) and begun.parts == ("a", "b", "c", "w")
+
+
+def test_one_that_says_its_state_later_shows_that_another_was_set_back() -> None:
+    begun = complete(*(state(each, committed=1, green=4) for each in "abcw"))
+    assert begun.take("x", state("x", committed=1, green=5)) is Outcome.AGAIN
+    assert begun.set_back == (), "all find that out in the next round"
