@@ -160,13 +160,13 @@ def test_messages_of_a_session_are_numbered_without_holes() -> None:
         assert [each.bundle.first_sequence for each in asked if isinstance(each, b4.Send)] == [1, 2, 3]
 
 
-def test_of_priority_messages_only_what_is_not_here_is_laid_aside() -> None:
+def test_of_priority_messages_only_what_is_not_here_is_taken() -> None:
     ledger = Ledger.founded(("a", "b"), Majority(("a", "b")))
     ledger.apply(r.Received((message(1),), True))
     plan = cast(Plan, SimpleNamespace(ordered=0, chosen="a", yellow=9))
     recovery = Recovery("b", "view", plan, ledger)
     recovery.on_priority("a", Priority("view", 1, (message(1), message(2))))
-    assert recovery.writes == [r.Laid((message(2),))]
+    assert recovery.writes == [r.Received((message(2),), yellow=False)]
 
 
 def test_lines_that_a_damaged_record_may_have_moved() -> None:

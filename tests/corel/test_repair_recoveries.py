@@ -241,11 +241,11 @@ def together(cluster: Cluster, *parts: str) -> None:
 
 
 STORIES: dict[Callable[[], Cluster], str] = {
-    adopted: "Laid Arranged Inserted",
-    in_parcels: "Laid Arranged",
+    adopted: "Received Arranged Inserted",
+    in_parcels: "Received Arranged",
     merged: "Inserted Received",
     two_minorities: "Inserted Received Arranged",
-    pending: "Committed Laid Arranged Established",
+    pending: "Committed Received Arranged Established",
     forced: "Forced Transferred CaughtUp",
     forced_apart: "Forced Transferred CaughtUp",
     grown: "Transferred CaughtUp Committed",

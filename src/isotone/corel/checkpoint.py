@@ -58,9 +58,7 @@ def checkpoint_of(ledger: Ledger) -> Iterator[r.Record]:
 
 
 def _under_way(ledger: Ledger) -> Iterator[r.Record]:
-    """Behind it: what a recovery laid aside, and may arrange next; and a state that is not whole yet."""
-    for messages in in_chunks(ledger.laid.values(), KEPT_BYTES_MAX):
-        yield r.Laid(messages)
+    """Behind it: a state that is not whole yet."""
     if ledger.arriving is not None:
         yield ledger.arriving.begun
         yield from (r.SnapshotPiece(piece) for piece in ledger.arriving.pieces if piece)

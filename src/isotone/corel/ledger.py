@@ -15,7 +15,6 @@ from isotone.core.errors import LocalProtocolError
 from isotone.corel import records as r
 from isotone.corel.checkpoint import become
 from isotone.corel.configuration import Configuration, founded
-from isotone.corel.message import Message, Origin
 from isotone.corel.proposal import Proposal
 from isotone.corel.queue import MessageQueue
 from isotone.corel.quorum import History, Majority, Primary, Rule
@@ -54,7 +53,6 @@ class Ledger:
     proposal: Proposal | None = None  # Last_Order_Proposal
     snapshot: Snapshot | None = None  # the newest
     arriving: Arriving | None = None  # one that is not whole yet
-    laid: dict[tuple[Origin, int], Message] = field(default_factory=dict)  # aside, until a recovery arranges them
     _checkpoint: list[r.Record] | None = None  # a checkpoint while it is read
 
     def __post_init__(self) -> None:
@@ -109,8 +107,6 @@ class Ledger:
                 self._drop_passed()
             case r.Inserted(messages):
                 queue.insert(messages)
-            case r.Laid(messages):
-                self.laid |= {message.name: message for message in messages}
             case r.Arranged():
                 self._arrange(record)
             case r.Attempted(number):
@@ -168,10 +164,10 @@ class Ledger:
                 self.base = max(self.base, proposal.end)
 
     def _arrange(self, record: r.Arranged) -> None:
-        """Steps 3 and 6 as one: what is laid aside and not named is forgotten."""
+        """Steps 3 and 6 as one."""
         queue = self.queue
         own = {message.name: message for message in queue.between(queue.green, queue.end)}
-        order = [own.get(name) or self.laid[name] for name in record.order]
+        order = [own[name] for name in record.order]
         queue.arrange(order, green=record.green, yellow=record.yellow)
         if (record.committed, record.applied) > (self.committed, self.applied):
             self.base = record.yellow
@@ -179,7 +175,6 @@ class Ledger:
             self.committed, self.vouches, self.applied = record.committed, True, record.applied
         self._learn(record.context, record.context_applied)
         self.history = record.history
-        self.laid.clear()
         self._drop_passed()
 
     def _reorder(self, proposal: Proposal) -> None:
@@ -210,10 +205,6 @@ class Ledger:
         if self.arriving is not None and self.arriving.begun.head.place <= self.queue.green:
             self.arriving = None
 
-    def clear_laid(self) -> None:
-        """A recovery was broken off; what was laid aside is not counted on."""
-        self.laid.clear()
-
     def _take_checkpoint(self, record: r.Record) -> None:
         if isinstance(record, r.Checkpoint):
             self._checkpoint = [record]
@@ -225,7 +216,6 @@ class Ledger:
         parts, self._checkpoint = self._checkpoint, None
         become(self, parts)
         self.arriving = None
-        self.laid.clear()
 
     def restore(self, log: StoredLog) -> None:
         """Read the log. A checkpoint at its end that is not whole is as if it were not there."""
@@ -235,5 +225,4 @@ class Ledger:
         for data in log.records:
             self.apply(r.decode_record(data))
         self._checkpoint = None
-        self.laid.clear()
         self.queue.taken.clear()

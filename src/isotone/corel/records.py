@@ -32,7 +32,7 @@ class Lived(Stored, frozen=True, tag=1):
 
 
 class Received(Stored, frozen=True, tag=2):
-    """Messages at the end of the queue: yellow in a primary component, else red [COReL 5.5]."""
+    """Messages at the end of the queue: yellow in a primary component, else red [COReL 5.5], [COReL 5.6.2, Step 5]."""
 
     messages: tuple[Message, ...]
     yellow: bool
@@ -40,12 +40,6 @@ class Received(Stored, frozen=True, tag=2):
 
 class Inserted(Stored, frozen=True, tag=3):
     """Retransmitted messages among the red ones [COReL 5.6.2, Step 7]."""
-
-    messages: tuple[Message, ...]
-
-
-class Laid(Stored, frozen=True, tag=4):
-    """Retransmitted priority messages, laid aside until their whole stretch is there [COReL 5.6.2, Step 5]."""
 
     messages: tuple[Message, ...]
 
@@ -211,7 +205,6 @@ Record = (
     Lived
     | Received
     | Inserted
-    | Laid
     | Arranged
     | Greened
     | Attempted

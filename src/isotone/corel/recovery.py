@@ -3,7 +3,8 @@
 It says what to write and what to send; it holds nothing that must survive. All members pass its phases at the same
 places of the group's order, so each knows when all have everything.
 
-Implements: [COReL 5.6.2, Steps 3 to 7], [COReL Figure 3]. Deviations: D-window a few parcels are under way at a time.
+Implements: [COReL 5.6.2, Steps 3 to 7], [COReL Figure 3]. Deviations: D-window a few parcels are under way at a time;
+D-red priority messages stand at the end of the queue, red, until all are there.
 """
 
 from __future__ import annotations
@@ -37,7 +38,6 @@ class Recovery:
     is_arranged: bool = False  # Step 6 is done
     done: bool = False
     _order: list[Name] = field(default_factory=list)  # the agreed order behind what all have green, as it arrives
-    _laid: list[Message] = field(default_factory=list)
     _parcels: deque[Priority] = field(default_factory=deque)
     _missing: dict[Name, str] = field(default_factory=dict)  # not yet retransmitted, and by whom
     _red: deque[Message] = field(default_factory=deque)  # own red messages that were not yet looked at for sending
@@ -69,7 +69,7 @@ class Recovery:
     # --- priority messages -----------------------------------------------------------------------------------------
 
     def on_priority(self, sender: str, message: Priority) -> None:
-        """Step 5: lay aside what is new; Step 6 when the stretch is complete."""
+        """Step 5: take what is new behind all else, red, so that it stays if the view ends; Step 6 when all is here."""
         plan, queue = self.plan, self.ledger.queue
         expected = plan.ordered + len(self._order) + 1
         if sender != plan.chosen or message.first != expected:
@@ -79,8 +79,8 @@ class Recovery:
             self._send_parcels()
         new = tuple(each for each in message.messages if not each.is_header and not queue.has(each.name))
         if new:
-            self._write(r.Laid(new))
-            self._laid += new
+            self._write(r.Received(new, yellow=False))
+            self.new += new
         self._order += [each.name for each in message.messages]
         if plan.ordered + len(self._order) == plan.yellow:
             self._arrange(self._order[queue.green - plan.ordered :])
@@ -93,7 +93,6 @@ class Recovery:
         lines = (committed, plan.green, plan.yellow)
         self._write(r.Arranged(*lines, tuple(order), plan.history, context, applied, context_applied))
         self.is_arranged = True
-        self.new += self._laid
         self._missing = retransmitters(plan, set(self._order))
         self._red = deque(queue.between(plan.yellow, queue.end))
         self._retransmit()

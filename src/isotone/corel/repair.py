@@ -134,8 +134,8 @@ def _held(ledger: Ledger, others: Others, primaries: Sequence[Primary], length: 
     """Records that hold messages: in the order of another server, by timestamp, or as they may have come."""
     queue = ledger.queue
     told = [*others.messages(_kept_up_to(ledger)), *_fresh(ledger, others)]
-    for messages in runs(told, room_in(r.Laid(()), length)):
-        yield from (kind(messages) for kind in (r.Laid, r.Inserted, r.Kept))
+    for messages in runs(told, room_in(r.Kept(()), length)):
+        yield from (kind(messages) for kind in (r.Inserted, r.Kept))
     missing = [message for message in _fresh(ledger, others) if not queue.has(message.name)]
     numbers = {each.number for each in (ledger.history.last, *ledger.history.pending, *primaries)}
     for level in sorted({(number, applied) for number in (0, *numbers) for applied in (0, ledger.applied)}):

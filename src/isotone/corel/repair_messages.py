@@ -103,5 +103,5 @@ def _by_origin(messages: Sequence[Message]) -> list[list[tuple[Message, int]]]:
 def held_in(records: Sequence[r.Record]) -> Iterator[Message]:
     """The messages that records hold."""
     for record in records:
-        if isinstance(record, r.Received | r.Inserted | r.Laid | r.Kept | r.Transferred):
+        if isinstance(record, r.Received | r.Inserted | r.Kept | r.Transferred):
             yield from record.messages

@@ -81,7 +81,6 @@ class Views:
     def leave(self) -> list[Action]:
         """No view any more: what was begun in it is broken off, and none of its effects undone [COReL 5.6]."""
         self.flow.end()
-        self.ledger.clear_laid()
         self.round = self.plan = self.recovery = self.establishing = None
         return self.learner.end()
 
@@ -284,6 +283,8 @@ class Views:
         before, records_before, was_arranged = queue.green, queue.green_records, recovery.is_arranged
         step(recovery)
         told: list[Action] = [DeliverRed(tuple(recovery.new))] if recovery.new else []
+        if recovery.new and not was_arranged:  # at the end of the queue; later ones come among the others
+            told.append(Record(trace.Reddened(server, telling.names(recovery.new))))
         if recovery.is_arranged and (recovery.done or not was_arranged):
             told.append(telling.arranged(server, self.ledger))
             told += telling.greened(server, self.ledger, before, records_before, proposal=recovery.plan.by_proposal)
