@@ -7,6 +7,7 @@ import pytest
 from isotone.core.bundles import BUNDLE_BYTES_MAX
 from isotone.corel.recovery import PARCEL_BYTES_MAX, PARCELS_MAX
 from isotone.corel.wire import CODEC, Priority, Retransmitted
+from isotone.trace.corel import QueueArranged
 from tests.corel.cluster import Cluster
 
 LARGE = 15_000
@@ -105,6 +106,9 @@ def test_what_was_taken_of_a_broken_recovery_is_red_and_moves_no_line() -> None:
         for name in "ad":
             cluster.step(name, min(1, cluster.waiting(name)))
     taken = cluster["d"].lines[2]
+    cluster.signal("d")
+    told = [row.entry for row in cluster.rows if isinstance(row.entry, QueueArranged) and row.entry.server == "d"]
+    assert len(told[-1].queue) == taken, "the checkers know it from here on"
     cluster.view("d", "e")
     cluster.run("d", "e")
     assert cluster["d"].lines == cluster["e"].lines == (0, 0, taken + 1)

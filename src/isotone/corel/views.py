@@ -81,14 +81,20 @@ class Views:
     def leave(self) -> list[Action]:
         """No view any more: what was begun in it is broken off, and none of its effects undone [COReL 5.6]."""
         self.flow.end()
-        self.round = self.plan = self.recovery = self.establishing = None
-        return self.learner.end()
+        told = self._break_off()
+        self.round = self.plan = self.establishing = None
+        return [*told, *self.learner.end()]
+
+    def _break_off(self) -> list[Action]:
+        """What a recovery took that was under way stays, and is told."""
+        recovery, self.recovery = self.recovery, None
+        return [telling.arranged(self.settings.server, self.ledger)] if recovery is not None else []
 
     def on_signal(self) -> list[Action]:
         """The view is in transition."""
-        actions = [*self.flow.write_all(), *self.learner.end()]
+        actions = [*self.flow.write_all(), *self._break_off(), *self.learner.end()]
         self.flow.signal()
-        self.round = self.recovery = self.establishing = None
+        self.round = self.establishing = None
         return [*actions, *self.enter(Standing.WAITING, "the view is in transition")]
 
     # --- states ----------------------------------------------------------------------------------------------------
@@ -283,8 +289,6 @@ class Views:
         before, records_before, was_arranged = queue.green, queue.green_records, recovery.is_arranged
         step(recovery)
         told: list[Action] = [DeliverRed(tuple(recovery.new))] if recovery.new else []
-        if recovery.new and not was_arranged:  # at the end of the queue; later ones come among the others
-            told.append(Record(trace.Reddened(server, telling.names(recovery.new))))
         if recovery.is_arranged and (recovery.done or not was_arranged):
             told.append(telling.arranged(server, self.ledger))
             told += telling.greened(server, self.ledger, before, records_before, proposal=recovery.plan.by_proposal)
