@@ -9,7 +9,10 @@ import pytest
 
 from isotone.core.errors import LocalProtocolError
 from isotone.core.ordered_log import OrderedLog
-from isotone.corel.events import AppendWanted
+from isotone.corel import explain
+from isotone.corel.events import AppendWanted, Standing
+from isotone.corel.replica import Replica
+from isotone.host import replica_log
 from isotone.host.answers import Maybe, NotYet
 from isotone.host.log_client import RemoteLog
 from isotone.host.log_port import LogPort
@@ -94,6 +97,32 @@ def test_a_minority_answers_maybe_and_the_record_is_ordered_later(tmp_path: Path
             await log.wait_for(2)
             assert group.records("a") == [b"first", b"kept"]
             assert not log.why_not_green(caught.value.message)
+
+    run(main)
+
+
+def test_many_answers_of_maybe_ask_once_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Why there is no primary takes a look at everything red, and so does the place of a message."""
+    asked: list[Replica] = []
+
+    def why(replica: Replica) -> str:
+        asked.append(replica)
+        return explain.why_no_primary(replica)
+
+    def place(replica: Replica, name: object, *, no_primary: str) -> str:
+        raise AssertionError(f"nobody looks for {name} in {replica}, {no_primary}")
+
+    async def main() -> None:
+        async with replicas(tmp_path) as group:
+            await group.stop("b", "c")
+            log = group.logs["a"]
+            await log.until(lambda: log.standing.standing is Standing.REGULAR and not log.standing.primary)
+            monkeypatch.setattr(replica_log, "why_no_primary", why)
+            monkeypatch.setattr(replica_log, "why_not_green", place)
+            appends = [log.append(b"%d" % number, within_s=number / 10_000) for number in range(1, 101)]
+            told = await asyncio.gather(*appends, return_exceptions=True)
+            assert {type(each) for each in told} == {Maybe} and len(asked) == 1
+            assert all("No quorum" in str(each) for each in told)
 
     run(main)
 

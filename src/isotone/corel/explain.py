@@ -154,18 +154,18 @@ def _awaited(replica: Replica) -> str:
     return ", ".join(replica.awaited()) or "nobody"
 
 
-def why_not_green(replica: Replica, name: tuple[Origin, int]) -> str:
-    """Empty for a message that is green here."""
+def why_not_green(replica: Replica, name: tuple[Origin, int], *, no_primary: str = "") -> str:
+    """Empty for a message that is green here; ``no_primary``: what `why_no_primary` says, if that is known already."""
     queue = replica.ledger.queue
     text = f"{name[0]}:{name[1]}"
     if not queue.has(name):
         return f"{replica.settings.server} does not have {text}."
-    open_ones = queue.between(queue.green, queue.end)
-    place = next((place for place, each in enumerate(open_ones, queue.green + 1) if each.name == name), 0)
+    open_ones = enumerate(queue.walk(queue.green, queue.end), queue.green + 1)
+    place = next((place for place, each in open_ones if each.name == name), 0)
     if not place:
         return ""
     if not replica.flow.is_primary:
-        return f"{text} stands at place {place}. {why_no_primary(replica)}"
+        return f"{text} stands at place {place}. {no_primary or why_no_primary(replica)}"
     if replica.flow.cap is not None and place > replica.flow.cap:
         return f"{text} stands at place {place}. {_why_capped(replica)}"
     acknowledgements = replica.flow.acknowledgements

@@ -94,6 +94,7 @@ class ReplicaLog(Levels):
             disk_within_s=disk_within_ms / MILLISECONDS,
         )
         self._appends = Appends()
+        self._why_outside = ""  # of a primary component, once somebody asked; as long as the standing lasts
         self._asked: list[tuple[int, bytes]] = []  # in this turn of the loop
         self._timer: asyncio.TimerHandle | None = None
         self._watch: asyncio.Task[None] | None = None
@@ -197,8 +198,18 @@ class ReplicaLog(Levels):
             self._timer = asyncio.get_running_loop().call_later(delay, self._expire)
 
     def _expire(self) -> None:
-        self._appends.expire(self.host.now(), self.why_not_green)
+        self._appends.expire(self.host.now(), self._why_open)
         self._arm()
+
+    def _why_open(self, message: str) -> str:
+        """For the answer *maybe*, of which there may be many: outside of a primary component nobody looks for the
+        place of a message, and what holds for all of them is found out once while the standing lasts.
+        """
+        if self.is_primary:
+            return self.why_not_green(message)
+        if not self._why_outside:
+            self._why_outside = self.why_no_primary()
+        return f"{f'{message} is not green' if message else 'it was not sent yet'}. {self._why_outside}"
 
     # --- snapshots -------------------------------------------------------------------------------------------------
 
@@ -266,14 +277,17 @@ class ReplicaLog(Levels):
             else why_no_primary(self.replica)
         )
 
-    def why_not_green(self, message: str) -> str:
-        """In a sentence, for the message of this name; for one that was not sent yet, why not."""
+    def why_not_green(self, message: str, *, no_primary: str = "") -> str:
+        """In a sentence, for the message of this name; for one that was not sent yet, why not.
+
+        ``no_primary``: what `why_no_primary` says, if that is known already.
+        """
         if not message:
-            return f"it was not sent yet. {self.why_no_primary()}".rstrip()
+            return f"it was not sent yet. {no_primary or self.why_no_primary()}".rstrip()
         name = named_message(message)
         if any(each.name == name for each in self.replica.outbox.pending):
-            return f"{message} was sent and did not come back yet. {self.why_no_primary()}".rstrip()
-        return why_not_green(self.replica, name)
+            return f"{message} was sent and did not come back yet. {no_primary or self.why_no_primary()}".rstrip()
+        return why_not_green(self.replica, name, no_primary=no_primary)
 
     # --- what the replica tells --------------------------------------------------------------------------------------
 
@@ -318,5 +332,5 @@ class ReplicaLog(Levels):
             here, primary = ", ".join(action.servers) or "nobody", ", primary" if action.primary else ""
             name, standing = self.settings.server, action.standing.value
             log.info("replica %s: %s%s: %s; here: %s", name, standing, primary, action.reason, here)
-        self.standing = action
+        self.standing, self._why_outside = action, ""
         self.tell()

@@ -61,12 +61,13 @@ def status_of(log: ReplicaLog) -> ReplicaStatus:
     """As it is now."""
     replica = log.replica
     queue, disk = replica.ledger.queue, log.host.machinery.disk
+    no_primary = log.why_no_primary()
     oldest = queue.between(queue.green, min(queue.end, queue.green + OLDEST_MAX))
     return ReplicaStatus(
         server=log.settings.server,
         group=log.settings.group,
         is_primary=log.is_primary,
-        why_no_primary=log.why_no_primary(),
+        why_no_primary=no_primary,
         standing=replica.standing.value,
         reason=log.standing.reason,
         here=replica.session.servers,
@@ -85,8 +86,9 @@ def status_of(log: ReplicaLog) -> ReplicaStatus:
         yellow_messages=queue.yellow - queue.green,
         red_messages=queue.end - queue.yellow,
         not_green=tuple(
-            OpenMessage(message=str(each), records=len(each.records), why=log.why_not_green(str(each)))
+            OpenMessage(message=name, records=len(each.records), why=log.why_not_green(name, no_primary=no_primary))
             for each in oldest
+            for name in (str(each),)
         ),
         waiting_appends=log.waiting_appends,
         sync=SYNC_NAMES[log.sync],
