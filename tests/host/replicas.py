@@ -75,9 +75,12 @@ class Replicas:
         )
         self.nodes[name] = await stack.enter_async_context(daemon)
 
-    async def restart_node(self, name: str) -> None:
+    async def stop_node(self, name: str) -> None:
         """Its daemon alone; the server is one of its clients."""
         await self._stacks.pop(name).aclose()
+
+    async def restart_node(self, name: str) -> None:
+        await self.stop_node(name)
         await self.start_node(name)
 
     async def start_log(self, name: str) -> ReplicaLog:

@@ -12,6 +12,7 @@ import pytest
 from isotone.core.boundary import Ask, Connect, Connected, Disconnect, Disconnected, Indication
 from isotone.core.ids import NO_DAEMON, ClientId
 from isotone.daemon.embedded import node
+from isotone.host.answers import Maybe
 from isotone.host.disk_watch import DiskWatch
 from isotone.host.files import Files
 from isotone.host.replica_status import status_of
@@ -85,6 +86,25 @@ def test_a_stop_does_not_wait_for_a_disk_that_hangs(tmp_path: Path, caplog: pyte
                 files.answers.set()
             await hung.host.released()
             await group.start_log("c")
+            await group.primary()
+
+    run(main)
+
+
+def test_an_append_at_a_server_whose_disk_hangs_is_answered_maybe(tmp_path: Path) -> None:
+    """Nobody hears of its standing before the disk answers, and who waits should not wait for that."""
+
+    async def main() -> None:
+        async with replicas(tmp_path) as group:
+            group.options["maybe_after_ms"] = 1
+            files = await with_hanging_files(group, "c")
+            files.answers.clear()
+            try:
+                with pytest.raises(Maybe, match="has not answered"):
+                    await group.logs["c"].append(b"kept, perhaps")
+                assert group.logs["c"].standing.primary, "not told yet"
+            finally:
+                files.answers.set()
             await group.primary()
 
     run(main)

@@ -98,6 +98,7 @@ class Host:
         self.phase = Phase.NEW
         self.end_reason = ""  # why it ended by itself; empty after a clean stop
         self.error: BaseException | None = None  # what the automaton, or what is around it, raised
+        self.on_parted: Callable[[], object] = lambda: None  # its sessions were ended, since the disk hangs
         self._build, self._callbacks = build, dict(on or {})
         self.machinery = Machinery(name, directory, sync=sync, segment_bytes=segment_bytes, trace=trace, files=files)
         self.stop_within_s = stop_within_s
@@ -258,6 +259,7 @@ class Host:
         self._drain()
         held = [each for each in self.lane.held if not (type(each) is Ask and each.client in ended)]
         self.lane.held = deque(held)
+        self.on_parted()
 
     def _on_answering(self) -> None:
         log.warning("host %s: the disk answers again", self.name)

@@ -1,8 +1,8 @@
 """COReL's green order as an `OrderedLog`: a replica in a host, and what an application asks of it.
 
 Service levels [COReL 3.3, 8.2]: `red` yields messages as they reach this server's disk, in no order yet; `follow` the
-green records, in the one order; `white` the position up to which every server has them. An append waits for green; in a
-minority, or when its time is over, the answer is `Maybe`.
+green records, in the one order; `white` the position up to which every server has them. An append waits for green; when
+its time is over, or outside of a primary component, the answer is `Maybe`.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from isotone.host.files import Files
 from isotone.host.host import Host
 from isotone.host.levels import Levels
 from isotone.host.naming import named_message
+from isotone.host.outside import Outside
 from isotone.host.service import Around, Service
 from isotone.host.store import SEGMENT_BYTES, Sync
 
@@ -43,6 +44,8 @@ RED_MAX = 65_536
 """Red messages that wait for one reader; one that is slower has missed some, and is told."""
 DISK_WITHIN_MS = 5_000
 """A server whose disk answers nothing for so long leaves its group until it does."""
+MAYBE_AFTER_MS = 2_000
+"""Who stands outside of a primary component for so long answers *maybe* to appends without a deadline."""
 PASSED = "it is in the order; its position stands before a snapshot that this server learned from"
 MICROSECONDS = 1_000_000
 MILLISECONDS = 1_000
@@ -64,6 +67,7 @@ class ReplicaLog(Levels):
         trace: TraceSettings | None = None,
         files: Files | None = None,
         disk_within_ms: int = DISK_WITHIN_MS,
+        maybe_after_ms: int = MAYBE_AFTER_MS,
     ) -> None:
         super().__init__()
         self.settings = settings = msgspec.structs.replace(settings, snapshots=True)
@@ -94,6 +98,14 @@ class ReplicaLog(Levels):
             disk_within_s=disk_within_ms / MILLISECONDS,
         )
         self._appends = Appends()
+        self._outside = Outside(
+            self._appends,
+            after_us=maybe_after_ms * MILLISECONDS,
+            is_primary=lambda: self.is_primary,
+            now=self.host.now,
+            why=self._why_open,
+        )
+        self.host.on_parted = self._outside.look
         self._why_outside = ""  # of a primary component, once somebody asked; as long as the standing lasts
         self._asked: list[tuple[int, bytes]] = []  # in this turn of the loop
         self._timer: asyncio.TimerHandle | None = None
@@ -113,6 +125,7 @@ class ReplicaLog(Levels):
         self.entries = Entries(queue.forgotten_records + 1)
         self.entries.extend(queue.forgotten_records + 1, queue.between(queue.forgotten, queue.green))
         self.white_position = queue.forgotten_records
+        self._outside.look()
         self._watch = asyncio.get_running_loop().create_task(self._watch_host())
 
     async def stop(self) -> None:
@@ -138,6 +151,7 @@ class ReplicaLog(Levels):
         reason = await self.host.closed()
         if self._timer is not None:
             self._timer.cancel()
+        self._outside.end()
         self._appends.end(reason or "the server was stopped")
         self._changes.end(reason or "the server was stopped")
         self.has_ended = True
@@ -153,7 +167,9 @@ class ReplicaLog(Levels):
     async def append(self, record: bytes, *, within_s: float | None = None) -> int:
         """Order the record and return its position: it is on the disk of every member of the primary component.
 
-        `Maybe` when it is not green in time, `Refused` when it is not taken.
+        `Refused` when it is not taken. `Maybe` when nobody can say: with ``within_s`` when it is not green after so
+        long, and not before; without, when this server stands outside of a primary component for ``maybe_after_ms``
+        without a break: to an append that comes later, as soon as it is sent.
         """
         await self.host.room()
         answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -177,7 +193,9 @@ class ReplicaLog(Levels):
         if not self._asked:
             asyncio.get_running_loop().call_soon(self._ask)
         self._asked.append((request, record))
-        if deadline is not None and self._timer is None:
+        if deadline is None:
+            self._outside.begun()
+        elif self._timer is None:
             self._arm()
 
     def _ask(self) -> None:
@@ -293,6 +311,7 @@ class ReplicaLog(Levels):
 
     def _on_named(self, action: corel.AppendNamed) -> None:
         self._appends.named(action.requests, action.message)
+        self._outside.named(action.requests)
 
     def _on_refused(self, action: corel.AppendRefused) -> None:
         self._appends.refused(action.request, action.reason)
@@ -333,4 +352,5 @@ class ReplicaLog(Levels):
             name, standing = self.settings.server, action.standing.value
             log.info("replica %s: %s%s: %s; here: %s", name, standing, primary, action.reason, here)
         self.standing, self._why_outside = action, ""
+        self._outside.look()
         self.tell()

@@ -74,6 +74,7 @@ class ServerProcess:
             directory=log_directory(self.settings, self.server),
             sync=SYNCS[replica.sync],
             disk_within_ms=replica.disk_within_ms,
+            maybe_after_ms=replica.maybe_after_ms,
         )
         host, number = self._place()
         if not is_loopback(host):

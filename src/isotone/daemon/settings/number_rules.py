@@ -66,6 +66,7 @@ RANGES: dict[tuple[str, str], tuple[int, int]] = {
     ("replica", "port"): (1, PORT_MAX),
     ("replica", "reserve_bytes"): (0, BYTES_MAX),
     ("replica", "disk_within_ms"): (0, DAY_MS),
+    ("replica", "maybe_after_ms"): (0, DAY_MS),
     ("replica", "waiting_records_max"): (1, NUMBER_MAX),
     ("replica", "transfer_bytes_per_s"): (KIB, BYTES_MAX),
 }

@@ -236,6 +236,7 @@ class Replica(Table, frozen=True, kw_only=True):
     port: int = REPLICA_PORT
     reserve_bytes: int = 64 * MIB
     disk_within_ms: int = 5_000
+    maybe_after_ms: int = 2_000
     waiting_records_max: int = 65_536
     transfer_bytes_per_s: int = 64 * MIB
     server: tuple[ReplicaServer, ...] = ()
