@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 from pathlib import Path
 
+from tests.integration.cluster import WITHIN_S
 from tests.integration.replica_cluster import replica_cluster, run
 
 DISK_BYTES = 96 * 1024
@@ -18,7 +19,7 @@ def test_a_server_without_room_ends_and_comes_back(tmp_path: Path) -> None:
             resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (DISK_BYTES, DISK_BYTES))
             async with cluster.client("a") as log:
                 for number in range(20):
-                    await log.append(b"%d" % number + b"x" * 8192)
+                    await log.append(b"%d" % number + b"x" * 8192, within_s=WITHIN_S)
                 assert await cluster.ended("c") == 3
                 assert "the disk is full" in cluster.log("c") and "make room and start again" in cluster.log("c")
                 cluster.start("c")

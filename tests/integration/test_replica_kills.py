@@ -45,7 +45,7 @@ async def write(cluster: ReplicaCluster, server: str, label: str, acknowledged: 
         while True:
             number += 1
             record = f"{label}.{number}".encode().ljust(40, b".")
-            acknowledged.take(record, await log.append(record))
+            acknowledged.take(record, await log.append(record, within_s=ROUND_S))
     except IsotoneError:
         await log.close()
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from isotone.bench.clients_daemons import LOOPBACK, free_ports
 from isotone.bench.replica_grpc import GrpcConnection
-from isotone.core.errors import MachineError
+from isotone.core.errors import IsotoneError, MachineError
 from isotone.host.log_client import RemoteLog
 
 SERVERS = ("a", "b", "c")
@@ -70,7 +70,7 @@ class System(ABC):
                 append = await self.client(0)
                 await asyncio.wait_for(append(b"x"), 5.0)
                 return
-            except (OSError, TimeoutError, MachineError, EOFError) as error:
+            except (OSError, TimeoutError, IsotoneError, EOFError) as error:
                 if time.monotonic() > deadline:
                     raise MachineError(f"{self.name} does not start: {error}; see {self.directory}") from error
                 await asyncio.sleep(LOOK_S)
