@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from isotone.core.contract import PersistFailed
 from isotone.core.errors import MachineError, RemoteProtocolError
 from isotone.host import log_wire as wire
 from isotone.host.answers import Refused
@@ -74,6 +75,31 @@ def test_who_misbehaves_is_dropped_and_nobody_else_notices(tmp_path: Path) -> No
                 with pytest.raises(MachineError, match="nobody knows the question"):
                     await good._ask(lambda request: wire.Question(request, "meaning"))
             await port.stop()
+
+    run(main)
+
+
+def test_who_follows_goes_on_elsewhere_when_its_server_ends_by_itself(tmp_path: Path) -> None:
+    """As after a sync that failed: its process is there a little longer, and so is its port."""
+
+    async def main() -> None:
+        async with replicas(tmp_path) as group:
+            ports = [LogPort(group.logs[name]) for name in "ab"]
+            for port in ports:
+                await port.start("127.0.0.1", 0)
+            log = RemoteLog([port.address for port in ports])
+            followed = log.follow(1)
+            assert await group.logs["a"].append(b"one") == 1
+            assert (await anext(followed)).record == b"one" and log.server == "a"
+            host = group.logs["a"].host
+            host.engine.take(host.lane, PersistFailed(host.now(), 1, "the disk failed"))
+            await group.logs["a"].closed()
+            assert await group.logs["b"].append(b"two") == 2
+            assert (await anext(followed)).record == b"two" and log.server == "b"
+            with pytest.raises(ConnectionRefusedError):
+                await asyncio.open_connection(*ports[0].address.split(":"))
+            await log.close()
+            await ports[1].stop()
 
     run(main)
 

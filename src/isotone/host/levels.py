@@ -128,6 +128,10 @@ class Levels(ABC):
             if await self._waits_no_more(self._changed):
                 return
 
+    async def until_ended(self) -> None:
+        """Wait for the end of the server; all that was open is answered then."""
+        await self.until(lambda: False)
+
     async def _waits_no_more(self, changed: asyncio.Event) -> bool:
         """Wait for news; True when none will come."""
         if self.has_ended:

@@ -67,6 +67,7 @@ class LogPort:
         self.coming_bytes = 0  # of snapshots that are not written yet
         self.connections: dict[Connection, None] = {}
         self._server: asyncio.Server | None = None
+        self._watch: asyncio.Task[None] | None = None
 
     async def start(self, host: str, port: int) -> None:
         """Listen; `address` says where."""
@@ -79,10 +80,21 @@ class LogPort:
             ) from error
         name = self._server.sockets[0].getsockname()
         self.address = f"[{name[0]}]:{name[1]}" if ":" in name[0] else f"{name[0]}:{name[1]}"
+        self._watch = loop.create_task(self._watch_replica())
         log.info("replica %s listens at %s", self.replica.settings.server, self.address)
+
+    async def _watch_replica(self) -> None:
+        """A server that ended by itself has no clients any more: they go to another one."""
+        await self.replica.until_ended()
+        self._close()
 
     async def stop(self) -> None:
         """Answer what can be answered, and close."""
+        if self._watch is not None:
+            self._watch.cancel()
+        self._close()
+
+    def _close(self) -> None:
         if self._server is not None:
             self._server.close()
         for connection in list(self.connections):
@@ -336,7 +348,7 @@ class Connection(asyncio.Protocol):
                 records.append(entry.record)
                 size += len(entry.record)
             if not records:
-                raise MachineError(f"the server ended: {self._log.host.end_reason or 'stopped'}")
+                return  # the server ended, and so does this connection
             first += len(records)
             held.take(size)
             self._send(wire.Entries(request, begin, tuple(records)))
