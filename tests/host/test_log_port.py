@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 from hypothesis import given
@@ -11,11 +13,16 @@ from hypothesis import strategies as st
 
 from isotone.core.contract import PersistFailed
 from isotone.core.errors import MachineError, RemoteProtocolError
+from isotone.host import log_port
 from isotone.host import log_wire as wire
 from isotone.host.answers import Refused
 from isotone.host.log_client import RemoteLog
 from isotone.host.log_port import LogPort
 from tests.host.replicas import replicas, run
+
+RECORDS = 100
+REQUESTS = 50
+ALL_BYTES = RECORDS * 20_000
 
 
 @given(st.lists(st.binary(max_size=300), max_size=20), st.lists(st.integers(1, 50), min_size=1))
@@ -100,6 +107,71 @@ def test_who_follows_goes_on_elsewhere_when_its_server_ends_by_itself(tmp_path: 
                 await asyncio.open_connection(*ports[0].address.split(":"))
             await log.close()
             await ports[1].stop()
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        lambda request: wire.ReadRange(request, 1, RECORDS),
+        lambda request: wire.Follow(request, 1, 1 << 60),
+        lambda request: wire.Question(request, "messages", f"0 {RECORDS}"),
+    ],
+    ids=["read", "follow", "messages"],
+)
+def test_what_a_client_does_not_read_is_not_made(tmp_path: Path, asked: Callable[[int], wire.Said]) -> None:
+    """Nobody waits for a time here: the client reads when the server has stopped, and the server counts all along."""
+
+    async def main() -> None:
+        async with replicas(tmp_path, "a") as group:
+            log = group.logs["a"]
+            await asyncio.gather(*(log.append(b"%3d" % number + bytes(20_000)) for number in range(RECORDS)))
+            port = LogPort(log)
+            await port.start("127.0.0.1", 0)
+            reader, writer = await asyncio.open_connection(*port.address.split(":"))
+            requests = [wire.framed(asked(request)) for request in range(1, REQUESTS + 1)]
+            writer.write(b"".join([wire.framed(wire.Hello(wire.VERSION, "idle")), *requests]))
+            while not port.connections:
+                await asyncio.sleep(0)
+            (connection,) = port.connections
+            transport, largest = connection._transport, 0
+            write = transport.write
+
+            def watched(data: bytes) -> None:
+                nonlocal largest
+                write(data)
+                largest = max(largest, transport.get_write_buffer_size())
+
+            transport.write = watched  # type: ignore[method-assign]
+            while connection._writable.is_set():
+                await asyncio.sleep(0)
+            assert not transport.is_reading()
+            frames: wire.Frames[wire.ServerFrame] = wire.Frames(wire.SERVER_FRAMES)
+            heard: set[int] = set()
+            while len(heard) < REQUESTS:
+                heard |= {each.request for each in frames.feed(await reader.read(1 << 20)) if _is_large(each)}
+            assert largest < 3 * ALL_BYTES, "about one answer at a time, not all that was asked for"
+            writer.close()
+            await port.stop()
+
+    run(main)
+
+
+def _is_large(frame: wire.ServerFrame) -> TypeGuard[wire.Entries | wire.Told]:
+    return isinstance(frame, wire.Entries | wire.Told)
+
+
+def test_credit_has_a_bound() -> None:
+    async def main() -> None:
+        credit = log_port._Credit(1 << 60)
+        credit.add(1 << 60)
+        credit.take(log_port.CREDIT_BYTES_MAX)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0):
+                await credit.any()
+        credit.add(1)
+        await credit.any()
 
     run(main)
 

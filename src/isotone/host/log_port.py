@@ -1,7 +1,8 @@
 """The port of a replica: other processes append, read, follow and ask how it stands. See `log_wire`.
 
 Everything is bounded: a connection that has too much open is not read from until some of it is answered, and what it
-follows comes no faster than it takes it.
+follows comes no faster than it takes it. While the kernel takes no more for a client, since it does not read, nothing
+is read from it either, and what is large waits to be made: one frame of it more than the transport holds at a time.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ NO_ROOM = "there is no room for this state: all that come at once have at most {
 TOO_SLOW = "the state did not come in time: its pieces were too far apart"
 READ_BYTES_MAX = 4 * 1024 * 1024
 FOLLOW_BATCH = 512
+CREDIT_BYTES_MAX = 16 * 1024 * 1024
+"""Of one follower: who gives more gives this much."""
 MS = 1_000
 
 Judge = Callable[[str, bytes, str], str]
@@ -116,6 +119,8 @@ class Connection(asyncio.Protocol):
         self._requests: list[int] = []  # ordered in this turn
         self._positions: list[int] = []
         self._flushing = False
+        self._writable = asyncio.Event()  # what was written was taken, all but a little
+        self._writable.set()
         self._offer: _Offer | None = None  # a snapshot that is coming
 
     # --- the stream ------------------------------------------------------------------------------------------------
@@ -147,6 +152,29 @@ class Connection(asyncio.Protocol):
                 self._on_frame(frame)
         except IsotoneError as error:
             self._give_up(str(error))
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+        self._look_at_reading()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+        self._look_at_reading()
+
+    async def _room(self) -> None:
+        """Wait until something large may be written; who is second finds it full again."""
+        while not self._writable.is_set():
+            await self._writable.wait()
+
+    def _look_at_reading(self) -> None:
+        """Nothing more is asked while much is open, or answers are not read."""
+        if self._transport.is_closing():
+            return
+        has_room = self._open <= OPEN_APPENDS_MAX and self._open_bytes <= OPEN_BYTES_MAX
+        if has_room and self._writable.is_set():
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
 
     def _give_up(self, reason: str) -> None:
         log.warning("replica %s: a client is dropped: %s", self._log.settings.server, reason)
@@ -205,7 +233,7 @@ class Connection(asyncio.Protocol):
             except MachineError as error:
                 self._answered(request, len(record), Maybe(str(error)))
         if self._open > OPEN_APPENDS_MAX or self._open_bytes > OPEN_BYTES_MAX:
-            self._transport.pause_reading()
+            self._look_at_reading()
 
     def _answered(self, request: int, size: int, outcome: int | IsotoneError) -> None:
         self._open -= 1
@@ -229,8 +257,7 @@ class Connection(asyncio.Protocol):
             self._requests.clear()
             self._positions.clear()
             self._send(wire.Ordered(requests, positions))
-        if self._open <= OPEN_APPENDS_MAX and self._open_bytes <= OPEN_BYTES_MAX and not self._transport.is_closing():
-            self._transport.resume_reading()
+        self._look_at_reading()
 
     def _take_piece(self, piece: wire.OfferSnapshot) -> None:
         """One state at a time comes over a connection; one that is not taken is passed over to its end."""
@@ -300,6 +327,7 @@ class Connection(asyncio.Protocol):
         replica = self._log
         match frame:
             case wire.ReadRange(first=first, last=last):
+                await self._room()
                 self._read(request, first, last)
             case wire.Follow(first=first, credit=credit):
                 await self._follow(request, first, credit)
@@ -310,6 +338,7 @@ class Connection(asyncio.Protocol):
                 await self._change(frame)
                 self._send(wire.Told(request, True))
             case wire.Question(what=what, argument=argument):
+                await self._room()
                 self._send(wire.Told(request, await answer(replica, what, argument)))
 
     async def _change(self, wanted: wire.Reconfigure) -> None:
@@ -340,9 +369,11 @@ class Connection(asyncio.Protocol):
         held = self._credits[request] = _Credit(credit)
         while True:
             await held.any()
+            entries = await self._log.batch(first, FOLLOW_BATCH)
+            await self._room()
             records: list[bytes] = []
             size, begin = 0, first
-            for entry in await self._log.batch(first, FOLLOW_BATCH):
+            for entry in entries:
                 if records and size + len(entry.record) > READ_BYTES_MAX:
                     break
                 records.append(entry.record)
@@ -380,7 +411,7 @@ class _Credit:
     """How much more a follower may be sent."""
 
     def __init__(self, size: int) -> None:
-        self._left = max(1, size)
+        self._left = min(max(1, size), CREDIT_BYTES_MAX)
         self._some = asyncio.Event()
         self._some.set()
 
@@ -390,7 +421,7 @@ class _Credit:
             self._some.clear()
 
     def add(self, size: int) -> None:
-        self._left += size
+        self._left = min(self._left + size, CREDIT_BYTES_MAX)
         if self._left > 0:
             self._some.set()
 
