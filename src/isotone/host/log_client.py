@@ -2,7 +2,8 @@
 
 It stays with the first server that answers and goes to another one when the stream breaks. An append whose answer is
 lost with the stream is *maybe*: it is never sent a second time by itself, for it may stand in the order already.
-Reading and following go on elsewhere, at the same position.
+Reading and following go on elsewhere, at the same position. The time that a caller gives is kept here, whatever the
+server does: one that is stopped, or whose machine is gone, answers nothing.
 """
 
 from __future__ import annotations
@@ -20,13 +21,17 @@ from isotone.corel.configuration import Configuration, encode_rule
 from isotone.corel.message import Message
 from isotone.corel.quorum import Primary, Rule
 from isotone.host import log_wire as wire
-from isotone.host.answers import Maybe
+from isotone.host.answers import Maybe, NotYet
+from isotone.host.deadline import NO_DEADLINE, Deadline
 from isotone.host.log_stream import Stream
 
 CONNECT_WITHIN_S = 5.0
 AGAIN_S = 0.05
 AGAIN_MAX_S = 1.0
-MS = 1_000
+GRACE_S = 1.0
+"""So much longer than its deadline a call waits for the answer of the server, which knows why."""
+CLOSE_WITHIN_S = 1.0
+SILENT = "the server did not answer in time"
 
 
 class RemoteLog:
@@ -37,7 +42,7 @@ class RemoteLog:
         if not self.addresses:
             raise LocalProtocolError("name the address of at least one server")
         self.server = ""  # that serves
-        self.connect_within_s = CONNECT_WITHIN_S
+        self.connect_within_s, self.grace_s = CONNECT_WITHIN_S, GRACE_S
         self._hello = wire.Hello(wire.VERSION, name, credential)
         self._stream: Stream | None = None
         self._connecting = asyncio.Lock()
@@ -54,37 +59,47 @@ class RemoteLog:
 
     async def close(self) -> None:
         """Part from the server."""
-        if self._stream is not None and not self._stream.lost.done():
-            self._stream.close()
-            await self._stream.lost
+        stream, self._stream = self._stream, None
+        if stream is not None and not stream.lost.done():
+            stream.close()
+            await asyncio.wait([stream.lost], timeout=CLOSE_WITHIN_S)
+            if not stream.lost.done():
+                stream.abort("closed here")
+                await stream.lost
 
     # --- connections -----------------------------------------------------------------------------------------------
 
-    async def _connected(self) -> Stream:
+    async def _connected(self, deadline: Deadline = NO_DEADLINE) -> Stream:
         """The stream that is open, or another one; raises `MachineError` when no server answers in time."""
         if self._stream is not None and not self._stream.lost.done():
             return self._stream
-        async with self._connecting:
-            if self._stream is not None and not self._stream.lost.done():
+        left_s = deadline.left_s
+        within_s = self.connect_within_s if left_s is None else min(left_s, self.connect_within_s)
+        reasons: dict[str, str] = {}
+        try:
+            async with asyncio.timeout(within_s), self._connecting:
+                if self._stream is None or self._stream.lost.done():
+                    self._stream = await self._find(Deadline(within_s), reasons)
                 return self._stream
-            reasons: dict[str, str] = {}
-            pause = AGAIN_S
-            try:
-                async with asyncio.timeout(self.connect_within_s):
-                    while True:
-                        for _ in self.addresses:
-                            address = self.addresses[self._next % len(self.addresses)]
-                            try:
-                                self._stream = await self._open(address)
-                                return self._stream
-                            except (OSError, MachineError) as error:
-                                reasons[address] = getattr(error, "strerror", None) or str(error)
-                                self._next += 1
-                        await asyncio.sleep(pause)
-                        pause = min(2 * pause, AGAIN_MAX_S)
-            except TimeoutError:
-                told = "; ".join(f"{address}: {reason}" for address, reason in reasons.items()) or "no answer"
-                raise MachineError(f"no server of the log answers: {told}") from None
+        except TimeoutError:
+            told = "; ".join(f"{address}: {reason}" for address, reason in reasons.items()) or "no answer"
+            raise MachineError(f"no server of the log answers: {told}") from None
+
+    async def _find(self, deadline: Deadline, reasons: dict[str, str]) -> Stream:
+        """The first that answers. One that says nothing has its share of the time, so that the next has one too."""
+        pause = AGAIN_S
+        while True:
+            for tried in range(len(self.addresses)):
+                address = self.addresses[self._next % len(self.addresses)]
+                assert deadline.left_s is not None
+                try:
+                    async with asyncio.timeout(deadline.left_s / (len(self.addresses) - tried)):
+                        return await self._open(address)
+                except (OSError, MachineError) as error:  # TimeoutError is an OSError
+                    reasons[address] = getattr(error, "strerror", None) or str(error) or "it does not answer"
+                    self._next += 1
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, AGAIN_MAX_S)
 
     async def _open(self, address: str) -> Stream:
         host, _, port = address.rpartition(":")
@@ -100,27 +115,58 @@ class RemoteLog:
             raise
         return stream
 
-    async def _ask(self, make: Any) -> Any:
-        """A question that may be asked again elsewhere."""
+    def _drop_if_silent(self, stream: Stream, deadline: Deadline) -> None:
+        """A server answers at a deadline, whatever it answers. One that said nothing at all since is of no use."""
+        assert deadline.at is not None
+        if stream is self._stream and stream.heard_at < deadline.at:
+            self._stream = None
+            self._next += 1
+            stream.abort(SILENT)
+
+    async def _ask(self, make: Any, deadline: Deadline = NO_DEADLINE) -> Any:
+        """A question that may be asked again elsewhere; `TimeoutError` when nobody answers in time."""
         while True:
-            stream = await self._connected()
+            stream = await self._connected(deadline)
             try:
-                return await stream.ask(make)
+                async with asyncio.timeout(self._patience_s(deadline)):
+                    return await stream.ask(make)
+            except TimeoutError:
+                self._drop_if_silent(stream, deadline)
+                raise
             except (ConnectionResetError, Maybe):
                 if not stream.lost.done():
                     raise
 
+    def _patience_s(self, deadline: Deadline) -> float | None:
+        """A little longer than the server has: it knows better why."""
+        return None if deadline.left_s is None else deadline.left_s + self.grace_s
+
     # --- the log ---------------------------------------------------------------------------------------------------
 
     async def append(self, record: bytes, *, within_s: float | None = None) -> int:
-        """Order the record and return its position; `Maybe` when nobody can say, `Refused` when it is not taken."""
-        within_ms = 0 if within_s is None else max(1, int(within_s * MS))
+        """Order the record and return its position; `Maybe` when nobody can say, `Refused` when it is not taken,
+        `MachineError` when no server answers, so that it was not sent.
+
+        ``within_s`` is the time for all of it. A server that does not answer at its end has a second more, since it
+        knows why the record is not green; then the answer is `Maybe` all the same, and the next call goes elsewhere.
+        """
+        deadline = Deadline(within_s)
         while True:
-            stream = await self._connected()
+            stream = await self._connected(deadline)
             try:
-                return await stream.append(record, within_ms)
+                async with asyncio.timeout(deadline.left_s):
+                    await stream.room()
             except ConnectionResetError:
                 continue  # it was not sent
+            except TimeoutError:
+                self._drop_if_silent(stream, deadline)
+                raise MachineError(f"the record was not sent: {SILENT}") from None
+            try:
+                async with asyncio.timeout(self._patience_s(deadline)):
+                    return await stream.append(record, deadline)
+            except TimeoutError:
+                self._drop_if_silent(stream, deadline)
+                raise Maybe(SILENT) from None
 
     async def read(self, first: int, last: int) -> list[LogEntry]:
         """The entries ``first`` … ``last`` as far as they are green at the server."""
@@ -153,8 +199,11 @@ class RemoteLog:
 
     async def wait_for(self, position: int, *, within_s: float | None = None) -> None:
         """Until this position is green at the server; `NotYet` when it is not in time."""
-        within_ms = 0 if within_s is None else max(1, int(within_s * MS))
-        await self._ask(lambda request: wire.WaitFor(request, position, within_ms))
+        deadline = Deadline(within_s)
+        try:
+            await self._ask(lambda request: wire.WaitFor(request, position, deadline.left_ms), deadline)
+        except TimeoutError:
+            raise NotYet(f"whether position {position} is green is not known: {SILENT}") from None
 
     async def end(self) -> int:
         """The last position that is green at the server, 0 when there is none."""
@@ -195,9 +244,17 @@ class RemoteLog:
         """Add a server that has caught up, or remove one, or change the quorum rule or the votes; `Refused` with the
         reason, `Maybe` when it is not green.
         """
-        stream = await self._connected()
+        deadline = Deadline(within_s)
+        stream = await self._connected(deadline)
         encoded, given = encode_rule(rule) if rule is not None else b"", tuple((votes or {}).items())
-        await stream.ask(lambda request: wire.Reconfigure(request, add, remove, int(within_s * MS), encoded, given))
+        try:
+            async with asyncio.timeout(self._patience_s(deadline)):
+                await stream.ask(
+                    lambda request: wire.Reconfigure(request, add, remove, deadline.left_ms, encoded, given)
+                )
+        except TimeoutError:
+            self._drop_if_silent(stream, deadline)
+            raise Maybe(SILENT) from None
 
     async def status(self) -> dict[str, Any]:
         """How the server stands: a `ReplicaStatus`."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import cast
@@ -19,6 +18,7 @@ from isotone.core.ordered_log import Snapshot
 from isotone.corel.configuration import decode_rule
 from isotone.host import log_wire as wire
 from isotone.host.answers import Maybe, Refused
+from isotone.host.liveness import notice_loss
 from isotone.host.log_questions import answer
 from isotone.host.replica_log import ReplicaLog
 
@@ -127,8 +127,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # other loops have classes of their own
-        sock = self._transport.get_extra_info("socket")
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # a machine that is gone says no farewell
+        notice_loss(self._transport.get_extra_info("socket"))
         self._port.connections[self] = None
         self._deadline = self._loop.call_later(self._port.hello_within_s, self._give_up, "it did not say hello in time")
         if len(self._port.connections) > CONNECTIONS_MAX:

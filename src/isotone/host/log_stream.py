@@ -9,6 +9,8 @@ from isotone.core.errors import InputError, IsotoneError, LocalProtocolError, Ma
 from isotone.core.ordered_log import Snapshot
 from isotone.host import log_wire as wire
 from isotone.host.answers import Maybe, NotYet, Refused
+from isotone.host.deadline import Deadline
+from isotone.host.liveness import notice_loss
 
 FOLLOW_CREDIT = 4 * 1024 * 1024
 OPEN_MAX = 65_536
@@ -37,6 +39,7 @@ class Stream(asyncio.Protocol):
         self.welcome: asyncio.Future[str] = self._loop.create_future()
         self.lost: asyncio.Future[None] = self._loop.create_future()
         self.reason = "the stream broke"
+        self.heard_at = self._loop.time()  # when something came last
         self._last = 0
         self._answers: dict[int, asyncio.Future[Any]] = {}
         self._followers: dict[int, Follower] = {}
@@ -49,6 +52,7 @@ class Stream(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # other loops have classes of their own
+        notice_loss(self._transport.get_extra_info("socket"))
 
     def connection_lost(self, error: Exception | None) -> None:
         if error is not None:
@@ -77,7 +81,13 @@ class Stream(asyncio.Protocol):
         self._flush()
         self._transport.close()
 
+    def abort(self, reason: str) -> None:
+        """It is of no use: whoever waits for something hears it at once."""
+        self.reason = reason
+        self._transport.abort()
+
     def data_received(self, data: bytes) -> None:
+        self.heard_at = self._loop.time()
         try:
             for frame in self._frames.feed(data):
                 self._on_frame(frame)
@@ -134,11 +144,15 @@ class Stream(asyncio.Protocol):
         self._last += 1
         return self._last
 
-    async def append(self, record: bytes, within_ms: int) -> int:
-        """All appends of one turn travel together."""
+    async def room(self) -> None:
+        """Wait until the server takes more; `ConnectionResetError` when it is gone."""
         await self._writable.wait()
         if self.lost.done():
             raise ConnectionResetError(self.reason)
+
+    async def append(self, record: bytes, deadline: Deadline) -> int:
+        """All appends of one turn travel together; there was `room` in this turn."""
+        within_ms = deadline.left_ms
         if len(self._answers) >= OPEN_MAX:
             raise Refused(f"{OPEN_MAX} appends are open already")
         if self._waiting and self._waiting_within != within_ms:
@@ -150,7 +164,10 @@ class Stream(asyncio.Protocol):
             self._waiting_first, self._waiting_within = request, within_ms
             self._loop.call_soon(self._flush)
         self._waiting.append(record)
-        return await answer
+        try:
+            return await answer
+        finally:
+            self._answers.pop(request, None)
 
     def _flush(self) -> None:
         if self._waiting:

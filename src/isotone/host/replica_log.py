@@ -25,9 +25,10 @@ from isotone.corel.quorum import Rule
 from isotone.corel.replica import Replica
 from isotone.corel.settings import ReplicaSettings
 from isotone.daemon.node_settings import TraceSettings
-from isotone.host.answers import Maybe
+from isotone.host.answers import Maybe, Refused
 from isotone.host.appends import Answered, Appends
 from isotone.host.changes import Changes
+from isotone.host.deadline import Deadline
 from isotone.host.entries import Entries
 from isotone.host.files import Files
 from isotone.host.host import Host
@@ -171,7 +172,12 @@ class ReplicaLog(Levels):
         long, and not before; without, when this server stands outside of a primary component for ``maybe_after_ms``
         without a break: to an append that comes later, as soon as it is sent.
         """
-        await self.host.room()
+        deadline = Deadline(within_s)
+        try:
+            async with asyncio.timeout(within_s):
+                await self.host.room()
+        except TimeoutError:
+            raise Refused("there was no room for it in time: too much is on its way to disk and daemon") from None
         answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
         def answered(outcome: int | IsotoneError) -> None:
@@ -182,7 +188,7 @@ class ReplicaLog(Levels):
             else:
                 answer.set_exception(outcome)
 
-        self.submit(record, answered, within_s=within_s)
+        self.submit(record, answered, within_s=deadline.left_s)
         return await answer
 
     def submit(self, record: bytes, answered: Answered, *, within_s: float | None = None) -> None:
