@@ -225,7 +225,48 @@ def fallen() -> list[Row]:
     return rows(**run)
 
 
+def alone(node: str = "", *instead: Entry, after: tuple[Entry, ...] = ()) -> list[Row]:
+    """a and b, without x, order a message, and that is due; at one node other rows stand before that, and after it."""
+    run: dict[str, list[Entry]] = {
+        each: [started(each, servers=ABX), *primary(each), c.Yellowed(each, ("a.1:1",)), green(each, 1, "a.1:1")]
+        for each in AB
+    }
+    run["a"].insert(1, sent("a", "a.1:1"))
+    run["x"] = [started("x", servers=ABX), sent("x", "x.1:1"), c.Reddened("x", ("x.1:1",))]
+    if node:
+        run[node] = list(instead)
+    for each in AB:
+        run[each] += [c.OrderDue(each, AB), *(after if each == node else ())]
+    return rows(**run)
+
+
+def test_some_servers_alone_owe_their_order_and_nothing_of_others() -> None:
+    report = check(alone())
+    assert not report.violations and report.verdicts["COR-LIVE"].state is State.HOLDS
+    unsettled = check([*alone(), Row("", 0, 0, 0, Stabilised((ABX,))), Row("", 0, 1, 0, Ended(False))])
+    assert unsettled.verdicts["COR-LIVE"].state is State.NOT_JUDGED
+
+
 ALSO_BROKEN = {
+    "a quorum alone that has a message which is not green": (
+        "COR-LIVE",
+        alone("b", started("b"), *primary("b"), c.Yellowed("b", ("a.1:1",))),
+    ),
+    "a quorum alone of which one has a message too late": (
+        "COR-LIVE",
+        alone("b", started("b"), *primary("b"), after=(c.Yellowed("b", ("a.1:1",)), green("b", 1, "a.1:1"))),
+    ),
+    "a quorum alone that is no primary component": (
+        "COR-LIVE",
+        alone(
+            "b",
+            started("b"),
+            *primary("b"),
+            c.Yellowed("b", ("a.1:1",)),
+            green("b", 1, "a.1:1"),
+            arranged("b", (), green=1, yellow=1),
+        ),
+    ),
     "another log on the server's own word": (
         "COR-DURABLE",
         rows(a=[started("a", log="a1"), started("a", life=1, log="a2")]),
@@ -275,7 +316,7 @@ def test_a_run_without_replicas_has_no_such_verdicts() -> None:
 
 
 def test_the_entries_are_written_and_read() -> None:
-    for row in [*rows(**good()), *rows(**forced()), *rows(**lost())]:
+    for row in [*rows(**good()), *rows(**forced()), *rows(**lost()), *alone()]:
         assert entry_of(columns_of(row.entry)) == row.entry
         plain = plain_of(row.entry)
         assert entry_of_plain(plain.pop("kind"), plain) == row.entry

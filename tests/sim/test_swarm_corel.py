@@ -15,6 +15,7 @@ from isotone.corel.quorum import Rule, is_dynamic
 from isotone.corel.recover import forced_record
 from isotone.corel.snapshot import PIECE_BYTES_MAX
 from isotone.sim import corel_raid
+from isotone.sim.corel_alone import BOUND
 from isotone.sim.corel_node import RuleStep
 from isotone.sim.corel_terms import Terms, draw_terms
 from isotone.sim.plan import Size, encode_plan
@@ -23,13 +24,14 @@ from isotone.sim.run import RunResult, play_plan, run_plan
 from isotone.sim.swarm import run_swarm
 from isotone.sim.system import Setting, draw_plan
 from isotone.spec.corel_properties import corel_labels
-from isotone.trace.corel import DiskLost, Fenced, Reconfigured, ReplicaStarted, StateInstalled
+from isotone.trace.corel import DiskLost, Fenced, OrderDue, Reconfigured, ReplicaStarted, StateInstalled
 from isotone.trace.events import Row
 
 SMALL = Setting(system="corel", stack="oracle", size=Size.SMALL)
 STANDARD = Setting(system="corel", stack="oracle")
 SEEDS_SMALL = range(1, 41)
 SEEDS_STANDARD = range(1, 21)
+SEEDS_ALONE = range(1, 121)
 
 
 FULL = Setting(system="corel", stack="full", size=Size.SMALL)
@@ -165,6 +167,25 @@ def test_disks_are_lost_before_a_raid_and_behind_it() -> None:
         behind |= {f"{seed}/{node}" for node, at in lost.items() if at > struck}
         rules.add(is_dynamic(drawn.quorum))
     assert len(before) >= 3 and len(behind) >= 3 and rules == {True, False}
+
+
+def test_a_quorum_alone_orders_within_the_bound() -> None:
+    """Under every rule that lets somebody be left out; on both stacks."""
+    system = system_named("corel")
+    for ran in (results(), full_results()):
+        alone = [result for result in ran if BOUND in result.bounds]
+        assert len(alone) >= 6 and max(result.bounds[BOUND] for result in alone) <= 1
+        assert all(result.verdicts["COR-LIVE"] == "holds" for result in alone)
+    rules = set()
+    for seed in SEEDS_ALONE:
+        plan = draw_plan(system, SMALL, seed)
+        rows: list[Row] = []
+        play_plan(system, plan, rows.append)
+        due = {row.node: row.entry.servers for row in rows if isinstance(row.entry, OrderDue)}
+        assert all({*servers} == due.keys() < {*plan.topology.names} for servers in due.values())
+        if due:
+            rules.add(type(draw_terms(seed, plan.topology.names).quorum))
+    assert rules == set(get_args(Rule))
 
 
 def test_all_are_live_within_the_bound() -> None:

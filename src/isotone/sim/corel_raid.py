@@ -13,12 +13,13 @@ from collections.abc import Set
 from functools import partial
 
 from isotone.core.choice import Choice
-from isotone.core.contract import Append, StoredLog
+from isotone.core.contract import Append
 from isotone.core.errors import LocalProtocolError
 from isotone.corel.journal import LOG
 from isotone.corel.ledger import Ledger
 from isotone.corel.message import Origin
 from isotone.corel.recover import assess, forced_record
+from isotone.sim.corel_disks import ledger_on_disk
 from isotone.sim.corel_node import ReconfigureStep
 from isotone.sim.corel_terms import LABEL, Terms
 from isotone.sim.evs_nodes import EvsNodes
@@ -58,7 +59,7 @@ class Raid:
 
     def _strike(self) -> None:
         self._stop(self._names)
-        ledgers = {name: self._found(name) for name in self._names}
+        ledgers = {name: ledger_on_disk(self._world, self._terms, name) for name in self._names}
         self.survivors = self._survivors(ledgers)
         strange = {*self._terms.lost} - self._intact
         kept = {name: ledger for name, ledger in ledgers.items() if name not in strange}
@@ -89,13 +90,6 @@ class Raid:
     def _release(self, name: str) -> None:
         self.down.discard(name)
         self._nodes.restart(name)
-
-    def _found(self, name: str) -> Ledger:
-        """As its disk has it."""
-        ledger = Ledger.founded(self._terms.founders, self._terms.quorum)
-        ledger.ready = name in self._terms.founders
-        ledger.restore(self._world.disk(name).storage(LABEL).logs.get(LOG, StoredLog(1, ())))
-        return ledger
 
     def _survivors(self, ledgers: dict[str, Ledger]) -> tuple[str, ...]:
         """Some of those who can go on: at most half of the servers, and one at least."""

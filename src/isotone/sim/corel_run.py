@@ -51,9 +51,14 @@ class ServedNodes(EvsNodes):
         self._servers.play(step)
 
     def stabilise(self) -> tuple[tuple[str, ...], ...]:
-        """Disks are good again, and everything else is mended."""
+        """Disks are good again, and everything else is mended: on some seeds for a quorum alone first."""
         self._servers.mend_disks()
+        self._servers.alone.play(self._calm_beneath)
         return super().stabilise()
+
+    def _calm_beneath(self) -> None:
+        """The group service owes progress to those who are together."""
+        raise NotImplementedError
 
 
 class CorelRun(ServedNodes):
@@ -75,12 +80,15 @@ class CorelRun(ServedNodes):
     def stabilise(self) -> tuple[tuple[str, ...], ...]:
         """All is mended, and the oracle owes progress."""
         components = super().stabilise()
-        self._world.tell_service(Stabilised(self._world.now))
+        self._calm_beneath()
         return components
 
+    def _calm_beneath(self) -> None:
+        self._world.tell_service(Stabilised(self._world.now))
+
     def live(self) -> list[str]:
-        """All that the servers owe."""
-        return self._servers.missing()
+        """All that the servers owe, and what a quorum alone owed."""
+        return [*self._servers.missing(), *self._servers.alone.missing]
 
     def choices(self) -> Mapping[str, int]:
         """The free choices that the oracle took."""
@@ -101,13 +109,16 @@ class CorelFullRun(ServedNodes, FullRun):
         automata = super()._program(boot)
         return {SERVICE_LABEL: automata[SERVICE_LABEL], LABEL: self._servers.node(boot)}
 
+    def _calm_beneath(self) -> None:
+        self._clear_weather()
+
     def settled(self) -> bool | None:
         """The servers have all that is owed, and the daemons rest."""
         return not self._servers.missing() and not self._unsettled()
 
     def live(self) -> list[str]:
-        """What servers owe, and daemon views that stay."""
-        missing = [*self._servers.missing(), *self._unsettled(), *self._restless]
+        """What servers owe, a quorum alone too, and daemon views that stay."""
+        missing = [*self._servers.missing(), *self._servers.alone.missing, *self._unsettled(), *self._restless]
         return [*missing, *self._explained()] if missing else []
 
 

@@ -20,6 +20,7 @@ from isotone.corel.journal import LOG
 from isotone.corel.ledger import Ledger
 from isotone.corel.records import Founded, Lived, encode_record
 from isotone.corel.replica import Replica
+from isotone.sim.corel_alone import QuorumAlone
 from isotone.sim.corel_ambush import Ambusher, Gossip, Interrupter, SlowGossip, Sniper
 from isotone.sim.corel_node import CorelNode, ReconfigureStep, RuleStep
 from isotone.sim.corel_raid import Raid
@@ -77,6 +78,7 @@ class Servers(Observer):
         self._raid: Raid | None = None
         if self._draw.raid:
             self._raid = Raid(world, nodes, choice.derive("raid"), plan, self._draw, intact=self._intact)
+        self.alone = QuorumAlone(world, nodes, self.replica, plan, self._draw)
 
     def node(self, boot: Boot) -> CorelNode:
         """The server of one incarnation."""

@@ -12,24 +12,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from isotone.core.choice import Choice
-from isotone.corel.settings import RECONNECT_US, SETTLE_US
 from isotone.sim.corel_node import RULE_KINDS, AppendStep, ReconfigureStep, RuleStep
 from isotone.sim.corel_run import CorelFullRun, CorelRun
 from isotone.sim.corel_terms import GROUP
+from isotone.sim.corel_times import corel_times
 from isotone.sim.evs_system import ORACLE
 from isotone.sim.faults import MILLISECOND, Fault
-from isotone.sim.full_system import FULL, FULL_FAMILIES, full_live_within_us
+from isotone.sim.full_system import FULL, FULL_FAMILIES
 from isotone.sim.plan import NodePlan, Plan, Scale, Step, Topology
 from isotone.sim.system import RUN_ASSERT, RUN_LIVE, BuiltSystem
 from isotone.sim.world import World
-from isotone.spec.bounds import ORACLE_SETTLES
-from isotone.spec.corel_bounds import COREL_ORDERS, CorelTimes
+from isotone.spec.corel_bounds import COREL_ORDERS
 from isotone.spec.corel_properties import corel_labels
-from isotone.spec.oracle import OracleSettings
 
-PARCEL_ROUNDS = 8  # a plan appends less than a megabyte
-SYNC_US = 22_000  # the longest that an unharmed disk takes
-FULL_ROUND_US = 80_000  # there and back over the longest links, with what daemons add
 SERVERS = (3, 9)
 
 
@@ -83,17 +78,7 @@ class CorelSystem:
 
     def live_within_us(self, plan: Plan) -> int:
         """That of COReL, over the bound of the group service beneath it."""
-        oracle = OracleSettings()
-        full = plan.stack == FULL
-        times = CorelTimes(
-            view_us=full_live_within_us(plan) if full else ORACLE_SETTLES.function(oracle),
-            round_us=FULL_ROUND_US if full else 2 * oracle.step_us_max,
-            sync_us=SYNC_US,
-            reconnect_us=RECONNECT_US,
-            settle_us=SETTLE_US,
-            parcel_rounds=PARCEL_ROUNDS,
-        )
-        return COREL_ORDERS.function(times)
+        return COREL_ORDERS.function(corel_times(plan))
 
 
 def _reconfigurations(choice: Choice, names: tuple[str, ...], marks: list[int], end: int, stack: str) -> list[Step]:

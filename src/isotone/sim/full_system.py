@@ -176,8 +176,7 @@ class FullRun(EvsNodes):
 
     def stabilise(self) -> tuple[tuple[str, ...], ...]:
         """Everything is mended, the weather too; on some seeds single links last, until daemon views rest."""
-        for source, target in self._pairs():
-            self._world.network.link(source, target).change(self._calm(source, target))
+        self._clear_weather()
         for name in self._names:
             self.slow_disk(name, None)
         self._remote.calm()
@@ -189,6 +188,10 @@ class FullRun(EvsNodes):
             self._world.reports.append(BoundReport("rest", self._rest.rested_after_us, self._rest_within_us))
             self.heal()
         return components
+
+    def _clear_weather(self) -> None:
+        for source, target in self._pairs():
+            self._world.network.link(source, target).change(self._calm(source, target))
 
     def settled(self) -> bool | None:
         """One daemon view of all, nothing under way, and every client where it wants to be."""

@@ -86,8 +86,9 @@ COREL_PROPERTIES: tuple[Property, ...] = (
     _p(
         "LIVE",
         "All ordered",
-        "When all servers end together and in quiet, every message in a log that was not lost is green at all.",
-        "3.5",
+        "Servers that are together in quiet, and may order by their rule, have all that one of them has green at all: "
+        "some of the servers alone, and all of them at the end.",
+        "3.5, 7.2.2",
         Form.LIVENESS,
     ),
 )

@@ -34,6 +34,16 @@ class DiskLost(Entry, frozen=True, gc=False, tag="lost"):
     server: str
 
 
+class OrderDue(Entry, frozen=True, gc=False, tag="due"):
+    """These servers alone were together for as long as is promised, and their rule lets them order: by now they have.
+
+    At each of them; said by whoever parted the network, never by a server.
+    """
+
+    server: str
+    servers: tuple[str, ...]
+
+
 class Initiated(Entry, frozen=True, gc=False, tag="initiate"):
     """A message was sent for the first time."""
 

@@ -32,11 +32,11 @@ class Account:
 
     def _verdict(self, full_id: str, lossy: bool, overruled: State | None) -> Verdict:
         id = full_id.removeprefix("COR-")
-        if lossy or overruled is State.NOT_JUDGED:
+        if lossy:
             return Verdict(State.NOT_JUDGED)
-        if overruled is not None:
-            return Verdict(overruled)
         if id in self._first:
             witness, explanation = self._first[id]
             return Verdict(State.VIOLATED, Violation(full_id, witness, explanation))
+        if overruled is State.NOT_JUDGED:
+            return Verdict(State.NOT_JUDGED)
         return Verdict(State.HOLDS if id in self.exercised else State.NOT_EXERCISED)

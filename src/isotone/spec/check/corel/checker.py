@@ -7,6 +7,7 @@ Implements: [DESIGN 4], [COReL 5.4], [COReL 6]. Deviations: none.
 from __future__ import annotations
 
 from isotone.spec.check.corel.account import Account
+from isotone.spec.check.corel.due import judge_due
 from isotone.spec.check.corel.growth import GrowthJudge
 from isotone.spec.check.corel.order import GreenOrder
 from isotone.spec.check.corel.primaries import PrimaryJudge, last_primary
@@ -35,6 +36,7 @@ ENTRIES = (
     trace.Voted,
     trace.Fenced,
     trace.DiskLost,
+    trace.OrderDue,
 )
 
 
@@ -62,6 +64,7 @@ class CorelChecker:
         earlier: GreenOrder | None = None
         for side in sides_of(trails, account):
             earlier = _judge(side, earlier, account, owes=side.is_last and together and liveness is None)
+        judge_due(trails, account)
         return account.verdicts(lossy=lossy, liveness=liveness)
 
 
