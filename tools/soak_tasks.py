@@ -101,10 +101,14 @@ def bounds_command(chunk: Chunk) -> list[str]:
     return [sys.executable, "-m", "tests.sim.ordering_bounds"]
 
 
-def planted_command(chunk: Chunk) -> list[str]:
-    """Faults planted in the stack, one for each seed of the chunk, looked for where nobody has looked before."""
-    places = f"{chunk.first}..{chunk.first + chunk.count - 1}"
-    return [sys.executable, "-m", "tests.planted.search", "evs", "--places", places]
+def planted(name: str, where: str) -> Task:
+    """Faults planted there, one for each seed of the chunk, looked for where nobody has looked before."""
+
+    def command(chunk: Chunk) -> list[str]:
+        places = f"{chunk.first}..{chunk.first + chunk.count - 1}"
+        return [sys.executable, "-m", "tests.planted.search", where, "--places", places]
+
+    return Task(name, command, by_exit_code(name.upper(), command))
 
 
 def membership_command(chunk: Chunk) -> list[str]:
@@ -119,8 +123,11 @@ TASKS = {
     for task in (
         sweep("evs", "oracle"),
         sweep("evs", "transport"),
+        sweep("corel", "oracle"),
+        sweep("corel", "full"),
         Task("codec", codec_command, by_exit_code("CODEC", codec_command)),
-        Task("planted", planted_command, by_exit_code("PLANTED", planted_command)),
+        planted("planted", "evs"),
+        planted("planted-corel", "corel"),
         Task("mutation", mutation_command, by_exit_code("MUTATION", mutation_command)),
         Task("figures-4", figures_command, by_exit_code("FIGURES-4", figures_command)),
         Task("figures-5", bounds_command, by_exit_code("FIGURES-5", bounds_command)),

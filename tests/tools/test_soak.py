@@ -14,6 +14,7 @@ import pytest
 import soak
 import soak_state
 from isotone import __version__
+from isotone.sim.registry import system_named
 from soak_state import Campaign, Chunk, Failure
 from soak_tasks import TASKS, Task, by_exit_code, events_of_sweep, read_sweep
 
@@ -140,6 +141,20 @@ def test_a_task_that_keeps_results_is_told_where(monkeypatch: pytest.MonkeyPatch
     command = begun._command(Chunk("evs-oracle", 5, 3))
     assert command[-4:] == ["--seeds", "5..7", "--out", str(tmp_path / "sweeps" / "first" / "evs-oracle-5-3")]
     assert "--out" not in begun._command(Chunk("codec", 5, 3))
+
+
+def test_replicas_are_swept_on_both_stacks_and_their_planted_faults_looked_for() -> None:
+    for stack in ("oracle", "full"):
+        command = TASKS[f"corel-{stack}"].command(Chunk(f"corel-{stack}", 5, 3))
+        assert command[2:] == ["--system", "corel", "--stack", stack, "--seeds", "5..7"]
+        assert stack in system_named("corel").stacks
+    for name, where in (("planted", "evs"), ("planted-corel", "corel")):
+        task, chunk = TASKS[name], Chunk(name, 5, 3)
+        assert task.command(chunk)[2:] == ["tests.planted.search", where, "--places", "5..7"]
+        _, failures = task.read(chunk, 1, "")
+        assert [(each.property, each.replay) for each in failures] == [
+            (name.upper(), f"python -m tests.planted.search {where} --places 5..7")
+        ]
 
 
 def test_every_task_has_a_command_for_a_chunk() -> None:
