@@ -19,6 +19,7 @@ from isotone.corel.explain import why_no_primary
 from isotone.corel.journal import RECEIVED_BYTES_MAX, Journal
 from isotone.corel.learning import Learner
 from isotone.corel.ledger import Ledger
+from isotone.corel.lending import Lending
 from isotone.corel.message import Message, Origin
 from isotone.corel.quorum import History, Majority, Primary, Weighted
 from isotone.corel.recover import assess
@@ -88,7 +89,7 @@ def test_a_teacher_sends_as_many_parcels_as_are_asked_for_and_a_few_at_most(want
         history=None,
     )
     session = SimpleNamespace(answer=lambda sender, said: said)
-    teacher = Teacher(cast(Ledger, ledger), cast(Session, session))
+    teacher = Teacher(cast(Ledger, ledger), cast(Session, session), cast(Lending, None))
     fetch = Fetch("x", 3, 0, 0, wanted, 0)
     sent = cast(list[Fetched], teacher.on_fetch(ClientId(DaemonId("d", 1), "x", 1), fetch))
     count = min(wanted, PARCELS_MAX)
@@ -236,6 +237,6 @@ def test_who_has_all_that_a_teacher_has_caught_up_unless_it_knows_more(context: 
     ledger = Ledger.founded(("a",), Majority(("a",)))
     ledger.context = 2
     settings = cast(ReplicaSettings, SimpleNamespace(server="x", transfer_bytes_per_s=1))
-    learner = Learner(settings, Journal(ledger, 100), cast(Session, None))
+    learner = Learner(settings, Journal(ledger, 100), cast(Session, SimpleNamespace(servers=())))
     said = Fetched(0, (), 0, context, 0, ledger.history, 0, None, True)
     assert learner._on_fetched(said)[1] is caught_up

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from isotone.core.contract import TimerFired
 from isotone.corel import records as r
 from isotone.corel.configuration import founded
 from isotone.corel.events import ReconfigurationWanted, SnapshotOffered
+from isotone.corel.learning import SILENCES_MAX
 from isotone.corel.ledger import Ledger
 from isotone.corel.message import Message, Origin
 from isotone.corel.proposal import Proposal
@@ -110,13 +112,151 @@ def test_another_server_with_another_state_begins_anew() -> None:
     assert cluster["x"].installed == [(9, b"t" * SIZE)] and not cluster.report().violations
 
 
-def test_the_same_server_goes_on_to_a_newer_state() -> None:
+def offered_again(cluster: Cluster, record: bytes) -> None:
+    """More is ordered, and all of a, b and c have a newer state."""
+    cluster.append("a", record)
+    cluster.run()
+    for name in "abc":
+        cluster.tell(name, TimerFired(0, "settle"))
+    cluster.run()
+    for name in "abc":
+        position = cluster[name].replica.ledger.queue.green_records
+        cluster.tell(name, SnapshotOffered(0, position, b"%d" % position * (SIZE // 2)))
+
+
+def test_newer_states_make_nobody_begin_anew() -> None:
+    """Whenever x asks there is a newer state: the one that it fetches stays, and with it what stands behind it."""
+    cluster = with_snapshot(SIZE)
+    had = [half_learned(cluster)]
+    for _ in range(20):
+        offered_again(cluster, b"more")
+        cluster.tell("x", TimerFired(0, "pace"))
+        cluster.run()
+        arriving = cluster["x"].replica.ledger.arriving
+        had.append(arriving.size if arriving else SIZE)
+        assert cluster["a"].replica.ledger.queue.forgotten == 8 or cluster["x"].standing == "regular"
+    assert had == sorted(had) and cluster["x"].installed == [(8, b"s" * SIZE)]
+    assert cluster["x"].standing == "regular" and cluster["x"].green[-1] == b"more"
+    snapshot = cluster["a"].replica.ledger.snapshot
+    assert snapshot is not None and cluster["a"].replica.ledger.queue.forgotten == snapshot.head.place, "it is over"
+    assert not cluster.report().violations
+
+
+def test_two_who_learn_at_once_fetch_the_same_state() -> None:
     cluster = with_snapshot(SIZE)
     half_learned(cluster)
+    cluster.join("y")
+    cluster.view("a", "b", "c", "x", "y")
+    offered_again(cluster, b"more")
+    for _ in range(9):
+        cluster.settle()
+    assert cluster["x"].installed == cluster["y"].installed == [(8, b"s" * SIZE)]
+    assert primaries(cluster) == "abcxy" and not cluster.report().violations
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_state_stays_only_while_somebody_fetches_it_and_could_catch_up(
+    gone: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """x is gone; or more than a state's size came meanwhile, and a newer state is less to send."""
+    monkeypatch.setattr("isotone.corel.lending.BEHIND_BYTES_MIN", 0)
+    cluster = with_snapshot(SIZE)
+    half_learned(cluster)
+    if gone:
+        cluster.crash("x")
+        cluster.view("a", "b", "c")
+        cluster.run()
+    offered_again(cluster, b"." if gone else b"." * (SIZE + 1))
+    snapshot = cluster["a"].replica.ledger.snapshot
+    assert snapshot is not None and cluster["a"].replica.ledger.queue.forgotten == snapshot.head.place
+    if not gone:
+        learn(cluster, "x")
+        assert [position for position, _ in cluster["x"].installed] == [11], "the rest of the other was not there"
+
+
+def with_states_that_differ() -> Cluster:
+    """x asks a, which has another state than b and c."""
+    cluster = joined("a", "b", "c", snapshots=True)
     for name in "abc":
-        cluster.tell(name, SnapshotOffered(0, 9, b"t" * SIZE))
+        cluster.append("a", b"1", b"2")
+        cluster.settle()
+        position = cluster[name].replica.ledger.queue.green_records
+        cluster.tell(name, SnapshotOffered(0, position, name.encode() * SIZE))
+    cluster.settle()
+    cluster.join("x")
+    cluster.view("a", "b", "c", "x")
+    for name in "abcx":
+        cluster.step(name, cluster.waiting(name))
+    return cluster
+
+
+def whisper_all_but(cluster: Cluster, late: int) -> list[Any]:
+    """x's request comes to its server, and all of the answer but the last parts; these."""
+    asked, cluster.private = list(cluster.private), deque()
+    for group, message in asked:
+        for server in cluster.servers.values():
+            client = server.replica.session.client
+            if client is not None and client.private_group == group:
+                cluster.indicate(server, message)
+    answers, cluster.private = list(cluster.private), deque()
+    for _, message in answers[: len(answers) - late]:
+        cluster.indicate(cluster["x"], message)
+    return answers[len(answers) - late :]
+
+
+def test_a_slow_answer_is_waited_for() -> None:
+    """The last piece of each answer comes after the timer: nobody else is asked, and nothing begins anew."""
+    cluster = with_states_that_differ()
+    had = []
+    while not cluster["x"].installed:
+        late = whisper_all_but(cluster, 1)
+        cluster.tell("x", TimerFired(0, "pull"))
+        assert not cluster.private, "it heard something, and waits for the rest"
+        cluster.private.extend(late)
+        whisper_all_but(cluster, 0)
+        arriving = cluster["x"].replica.ledger.arriving
+        had.append(arriving.size if arriving else SIZE)
+        cluster.tell("x", TimerFired(0, "pace"))
+        assert len(had) < 9
+    assert had == sorted(set(had)) and cluster["x"].installed == [(2, b"a" * SIZE)]
+
+
+def test_a_server_that_helped_and_falls_silent_is_asked_a_few_times_more() -> None:
+    cluster = with_states_that_differ()
+    whisper_all_but(cluster, 1)
+    learner, asked = cluster["x"].replica.learner, []
+    for _ in range(SILENCES_MAX + 2):
+        cluster.tell("x", TimerFired(0, "pull"))
+        asked.append(learner.teacher)
+    assert asked == ["a"] * (SILENCES_MAX + 1) + ["b"]
+    cluster.tell("x", TimerFired(0, "pull"))
+    assert learner.teacher == "c", "b has not helped"
+
+
+def test_a_slow_disk_is_no_reason_to_ask_another() -> None:
+    """What came is not durable when the timer runs out; it stands in front of the write where it ends."""
+    cluster = with_states_that_differ()
+    cluster.hold_disk("x")
+    whisper_all_but(cluster, 0)
+    for _ in range(9):
+        cluster.tell("x", TimerFired(0, "pull"))
+    assert cluster["x"].replica.learner.teacher == "a" and not cluster.private
+    cluster.release_disk("x")
     learn(cluster, "x")
-    assert cluster["x"].installed == [(9, b"t" * SIZE)] and not cluster.report().violations
+    assert cluster["x"].installed == [(2, b"a" * SIZE)] and not cluster.report().violations
+
+
+def test_the_same_server_is_asked_again_in_the_next_view() -> None:
+    cluster = with_states_that_differ()
+    cluster.tell("x", TimerFired(0, "pull"))
+    cluster.private.clear()
+    cluster.tell("x", TimerFired(0, "pace"))
+    whisper_all_but(cluster, 1)
+    assert cluster["x"].replica.learner.teacher == "b"
+    cluster.crash("a")
+    cluster.view("b", "c", "x")
+    learn(cluster, "x")
+    assert cluster["x"].installed == [(4, b"b" * SIZE)] and not cluster.report().violations
 
 
 def test_an_answer_that_comes_twice_begins_nothing_anew() -> None:

@@ -1,7 +1,8 @@
 """Catching up: a server without all that others have fetches it, parcel by parcel, and only then takes part.
 
 It asks for a few parcels, writes them, waits as its pace demands, and asks for what follows. Whatever it wrote it never
-asks for again; if the server that it asks says nothing for a while, it asks another.
+asks for again; if the server that it asks says nothing for a while, it asks another. It is in no hurry to leave one
+that helped: another may have another state, of which half of this one is no part, or have forgotten what comes next.
 
 Implements: docs/protocols/corel-growth.md, state transfer. Deviations: none.
 """
@@ -29,6 +30,7 @@ PACE = "pace"  # it is time to ask for more
 PULL_US = 400_000
 IDLE_US = 50_000
 PARCELS_ASKED = 8
+SILENCES_MAX = 5  # so often a server that helped is asked again before another one is
 LAG_MAX = 64  # so many messages behind may be recovered in a view, with all others
 
 
@@ -41,8 +43,11 @@ class Learner:
     session: Session
     active: bool = False
     refusals: dict[str, str] = field(default_factory=dict)  # by server, why it cannot help
-    _turn: int = 0
     received: int = 0  # bytes since the last request
+    _asked: str = ""  # the server that was asked last, or is now in turn
+    _heard: bool = False  # something was taken since the timer was set
+    _has_helped: bool = False  # this server
+    _silences: int = 0  # how often the timer ran out since it did
 
     def begin(self) -> list[Action]:
         """Ask somebody."""
@@ -64,20 +69,38 @@ class Learner:
     def teacher(self) -> str:
         """Whom it asks next; there must be one."""
         teachers = self.teachers()
-        return teachers[self._turn % len(teachers)]
+        return next((each for each in teachers if each >= self._asked), teachers[0])
+
+    def _turn(self) -> None:
+        """Another one comes next."""
+        if teachers := self.teachers():
+            self._asked = next((each for each in teachers if each > self.teacher), teachers[0])
+        self._has_helped, self._silences = False, 0
 
     def on_timer(self, key: str) -> list[Action]:
-        """Ask the next one, or ask for more."""
+        """Ask for more; or, if the one that was asked says nothing, ask the next one."""
         if not self.active:
             return []
-        self._turn += key == PULL
+        if key == PULL:
+            if self._heard or self.journal.under_way:  # the rest is on its way, or our own disk is slow
+                self._heard = False
+                return [SetTimer(PULL, PULL_US)]
+            self._silences += 1
+            if not self._has_helped or self._silences > SILENCES_MAX:
+                self._turn()
         return self._ask()
+
+    def _hear(self, size: int) -> None:
+        """So many bytes were taken."""
+        self.received += size
+        self._heard, self._has_helped, self._silences = True, True, 0
 
     def _ask(self) -> list[Action]:
         teachers, ledger = self.teachers(), self.journal.ledger
-        self.received = 0
+        self.received, self._heard = 0, False
         if not teachers:
             return [SetTimer(PULL, PULL_US)]
+        self._asked = self.teacher
         position, offset, digest = 0, 0, b""
         if ledger.arriving is not None:
             head = ledger.arriving.begun.head
@@ -103,7 +126,7 @@ class Learner:
                 return self._on_piece(message), False
             case FetchRefused(reason=reason):
                 self.refusals[sender] = reason
-                self._turn += 1
+                self._turn()
                 return [SetTimer(PACE, IDLE_US)], False
         raise RemoteProtocolError(f"{sender} sent {type(message).__name__} to one that catches up")
 
@@ -132,7 +155,7 @@ class Learner:
         self.refusals.clear()
         if fetched.messages and fetched.after == queue.green:
             before, records_before = queue.green, queue.green_records
-            self.received += sum(message.size for message in fetched.messages)
+            self._hear(sum(message.size for message in fetched.messages))
             level = (fetched.context, fetched.applied)
             self.journal.write(r.Transferred(fetched.messages, *level))
             told = telling.greened(server, ledger, before, records_before, level=level)
@@ -145,8 +168,9 @@ class Learner:
             history = merged([ledger.history, fetched.history])
             self.journal.write(r.CaughtUp(fetched.context, history, fetched.applied))
             return [*actions, *self.journal.flush()], True
-        self._turn += not self.received  # this one knows no more; another one may
-        return [*actions, CancelTimer(PULL), SetTimer(PACE, self._pause_us())], False
+        if not self.received:
+            self._turn()  # this one knows no more; another one may
+        return [CancelTimer(PULL), *actions, SetTimer(PACE, self._pause_us())], False
 
     def _on_piece(self, piece: FetchedPiece) -> list[Action]:
         arriving = self.journal.ledger.arriving
@@ -154,17 +178,17 @@ class Learner:
         actions: list[Action] = []
         awaited = (head.position, head.digest, arriving.size) if head and arriving else None
         if arriving is not None and awaited == (piece.position, piece.digest, piece.offset):
-            self.received += len(piece.data)
+            self._hear(len(piece.data))
             actions = self._take(arriving, piece.data)
         if piece.last:
-            actions += [CancelTimer(PULL), SetTimer(PACE, self._pause_us())]
+            return [CancelTimer(PULL), *actions, SetTimer(PACE, self._pause_us())]
         return actions
 
     def _take(self, arriving: Arriving, data: bytes) -> list[Action]:
         """The next piece; if it is the last, and all of them are not what the head names, all is asked for again."""
         head = arriving.begun.head
         if arriving.size + len(data) >= head.size and digest_of(b"".join([*arriving.pieces, data])) != head.digest:
-            self._turn += 1
+            self._turn()
             self.journal.write(arriving.begun)
             return self.journal.flush()
         self.journal.write(r.SnapshotPiece(data))

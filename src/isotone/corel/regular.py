@@ -19,6 +19,7 @@ from isotone.corel import telling
 from isotone.corel.configuration import Configuration
 from isotone.corel.events import AppendNamed, AppendRefused, DeliverWhite, SnapshotOffered
 from isotone.corel.journal import Journal
+from isotone.corel.lending import Lending
 from isotone.corel.message import Message
 from isotone.corel.ordering import Acknowledgements, Greens
 from isotone.corel.outbox import Outbox
@@ -40,6 +41,7 @@ class RegularFlow:
     session: Session
     outbox: Outbox
     greens: Greens
+    lending: Lending
     sending: bool = False  # standing in a view, recovered, and not signalled
     keeping: bool = False  # signalled after that: what comes is kept red
     acknowledgements: Acknowledgements | None = None  # the primary component bit: set while there is one
@@ -243,9 +245,11 @@ class RegularFlow:
         return actions
 
     def _forget(self) -> None:
+        if not self.sending:
+            return  # who still needs what is seen in the next view
         ledger, place = self.journal.ledger, self.white
         if self.settings.snapshots:
-            place = min(place, ledger.snapshot.head.place if ledger.snapshot else 0)
+            place = self.lending.limit(min(place, ledger.snapshot.head.place if ledger.snapshot else 0))
         if place > ledger.queue.forgotten:
             self.journal.write(r.Forgotten(place))
 

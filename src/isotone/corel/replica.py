@@ -38,6 +38,7 @@ from isotone.corel.identities import learner_life
 from isotone.corel.journal import LOG, Journal
 from isotone.corel.learning import PACE, PULL, Learner
 from isotone.corel.ledger import Ledger
+from isotone.corel.lending import Lending
 from isotone.corel.message import Origin
 from isotone.corel.ordering import Greens
 from isotone.corel.outbox import Outbox
@@ -67,12 +68,13 @@ class Replica:
         self.session = Session(daemon, settings.server, settings.group)
         self.greens = Greens(dict.fromkeys(sorted(settings.servers), 0))
         self.outbox = Outbox(Origin(settings.server, 0), settings.message_bytes_max)
-        self.flow = RegularFlow(settings, self.journal, self.session, self.outbox, self.greens)
+        self.lending = Lending(self.ledger, self.session)
+        self.flow = RegularFlow(settings, self.journal, self.session, self.outbox, self.greens, self.lending)
         self.learner = Learner(settings, self.journal, self.session)
         self.proposals = Proposals(self.flow)
         self.views = Views(self.flow, self.learner, self.proposals)
         self.growth = Growth(self.ledger, self.flow, self.views.identity_of)
-        self._teacher = Teacher(self.ledger, self.session)
+        self._teacher = Teacher(self.ledger, self.session, self.lending)
         self._stopping = False  # it said good-bye; what still comes in counts for nothing
 
     @property

@@ -1,7 +1,8 @@
 """Helping a server that catches up: green messages from a place on, or a snapshot where they are forgotten.
 
-Nothing is remembered about who asks: each request says what its sender has, so that a transfer goes on with any server,
-after any crash. A request looks at what is sent and no more: a long order costs no more in many requests than in one.
+Each request says what its sender has, so that a transfer goes on with any server, after any crash; what is remembered
+about who asks is only which state must stay (`isotone.corel.lending`). A request looks at what is sent and no more: a
+long order costs no more in many requests than in one.
 
 Implements: docs/protocols/corel-growth.md, state transfer. Deviations: none.
 """
@@ -14,6 +15,7 @@ from isotone.core.contract import Action
 from isotone.core.ids import ClientId
 from isotone.corel.checkpoint import in_chunks
 from isotone.corel.ledger import Ledger
+from isotone.corel.lending import Lending
 from isotone.corel.session import Session
 from isotone.corel.snapshot import PIECE_BYTES_MAX, Snapshot
 from isotone.corel.wire import Fetch, Fetched, FetchedHead, FetchedPiece, FetchRefused
@@ -24,10 +26,11 @@ PARCELS_MAX = 32
 
 @dataclass
 class Teacher:
-    """Answers requests; it only reads."""
+    """Answers requests; of the ledger it only reads."""
 
     ledger: Ledger
     session: Session
+    lending: Lending
 
     def on_fetch(self, sender: ClientId, fetch: Fetch) -> list[Action]:
         """Send what is asked for, at most so many parcels."""
@@ -40,9 +43,11 @@ class Teacher:
             return self._refuse(sender, "an operator forced a primary since the first of it was learned")
         if fetch.after >= queue.forgotten:
             return self._send_messages(sender, fetch)
-        if ledger.snapshot is None or ledger.snapshot.head.place < queue.forgotten:
+        snapshot = self.lending.snapshot_for(fetch.position, fetch.digest)
+        if snapshot is None or snapshot.head.place < queue.forgotten:
             return self._refuse(sender, f"it forgot the messages before {queue.forgotten + 1} and has no snapshot")
-        return self._send_snapshot(sender, fetch, ledger.snapshot)
+        self.lending.lend(sender.name, snapshot)
+        return self._send_snapshot(sender, fetch, snapshot)
 
     def _refuse(self, sender: ClientId, reason: str) -> list[Action]:
         return [self.session.answer(sender, FetchRefused(reason))]
