@@ -5,8 +5,14 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from isotone.corel import records as r
+from isotone.corel.checkpoint import checkpoint_of
 from isotone.corel.events import ReconfigurationWanted
 from isotone.corel.explain import why_no_primary
+from isotone.corel.ledger import Ledger
+from isotone.corel.quorum import Majority
+from isotone.corel.recover import forced_record
+from isotone.corel.repair import Others, rarer_candidates
 from isotone.corel.rounds import Outcome, set_back_of
 from isotone.corel.wire import State
 from tests.corel.cluster import Cluster, joined
@@ -68,6 +74,71 @@ def test_who_is_behind_in_an_earlier_primary_only_was_away() -> None:
     cluster = with_an_older_copy()
     meet(cluster, "ab", "abc")
     assert primaries(cluster) == "abc" and cluster["c"].lines == cluster["a"].lines
+
+
+def test_it_counts_nowhere_from_then_on_also_where_nobody_could_tell() -> None:
+    """b was away all the time: c alone knows that a has more, and b and c are two of three."""
+    cluster = joined("a", "b", "c", snapshots=True)
+    meet(cluster, "ac")
+    copy = list(cluster["c"].log)
+    cluster.append("a", b"m")
+    cluster.run("a", "c")
+    assert cluster["a"].green == [b"m"]
+    cluster.crash("c")
+    cluster.restart("c", copy)
+    meet(cluster, "ac")
+    assert cluster["c"].standing == "waiting"
+    cluster.restart("c")
+    meet(cluster, "bc")
+    assert (
+        primaries(cluster) == ""
+        and cluster["c"].standing == "waiting"
+        and "less than it promised" in why_no_primary(cluster["b"].replica)
+    )
+    meet(cluster, "abc")
+    assert primaries(cluster) == "ab" and cluster["b"].green == [b"m"]
+
+
+def test_an_operator_may_choose_it_to_go_on() -> None:
+    cluster = with_an_older_copy()
+    meet(cluster, "abc")
+    for name in "abc":
+        cluster.crash(name)
+    record = forced_record({"c": cluster["c"].replica.ledger}, ("c",))
+    cluster.restart("c", [*cluster["c"].log, record])
+    assert not cluster["c"].replica.ledger.set_back
+    meet(cluster, "c")
+    assert primaries(cluster) == "c" and cluster["c"].green == [b"1"]
+
+
+def test_a_life_that_was_lived_before_ends_before_it_sends_anything() -> None:
+    """c sent a message in its second life, of which its disk knows nothing; the others have an order with it."""
+    cluster = joined("a", "b", "c", snapshots=True)
+    copy = list(cluster["c"].log)
+    cluster.restart("c")
+    meet(cluster, "abc")
+    cluster.append("c", b"m")
+    cluster.run()
+    cluster.restart("c", copy)
+    cluster.append("c", b"another under the same name")
+    meet(cluster, "ab", "abc")
+    assert "messages of this life that it never sent" in cluster["c"].stopped and not cluster["c"].up
+    cluster.crash("c")
+    meet(cluster, "ab")
+    cluster.restart("c")
+    meet(cluster, "abc")
+    assert primaries(cluster) == "ab" and cluster["c"].standing == "waiting" and cluster["a"].green == [b"m"]
+
+
+def test_a_damaged_record_of_it_is_found_again_and_a_checkpoint_says_it() -> None:
+    ledger = joined("a", "b", "c")["a"].replica.ledger
+    record = r.encode_record(r.SetBack())
+    assert record in set(rarer_candidates(ledger, Others(lambda after: ()), len(record)))
+    ledger.apply(r.SetBack())
+    found = Ledger.founded(("a", "b", "c"), Majority(("a", "b", "c")))
+    for each in checkpoint_of(ledger):
+        found.apply(r.decode_record(r.encode_record(each)))
+    assert found.set_back
 
 
 # --- which of the states ---------------------------------------------------------------------------------------------

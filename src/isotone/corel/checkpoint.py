@@ -47,6 +47,7 @@ def checkpoint_of(ledger: Ledger) -> Iterator[r.Record]:
             ledger.context_applied,
             ledger.forced,
             ledger.identity,
+            ledger.set_back,
         ),
     )
     for messages in in_chunks(queue.held, KEPT_BYTES_MAX):
@@ -84,6 +85,7 @@ def become(ledger: Ledger, parts: list[r.Record]) -> None:
     ledger.context, ledger.base, ledger.fence, ledger.applied = known.context, known.base, known.fence, known.applied
     ledger.vouches, ledger.ready, ledger.proposal = known.vouches, known.ready, known.proposal
     ledger.context_applied, ledger.forced, ledger.identity = known.context_applied, known.forced, known.identity
+    ledger.set_back = known.set_back
     if known.snapshot is not None:
         state = b"".join(part.data for part in parts if isinstance(part, r.KeptPiece))
         ledger.snapshot = Snapshot(known.snapshot, state)

@@ -46,6 +46,7 @@ class Ledger:
     context: int = 0  # everything that was green before this primary was established is green here
     context_applied: int = 0  # and what order proposals made green after it, up to this one
     base: int = 0  # who is green up to here has all that was green at this level: see `level`
+    set_back: bool = False  # this log has less than it promised, as was found out: it does not count
     ready: bool = True  # caught up: it may take part; false for a server that was no founder, until it has
     fence: int = 0  # how often an operator forced a primary, as far as it is known
     forced: Configuration | None = None  # the servers that the last one made the only ones
@@ -151,8 +152,11 @@ class Ledger:
                 self.history = History(Primary(number, configuration.servers), (), True)
                 self.attempted = max(self.attempted, number)
                 self.arriving = None  # perhaps a state of the other side
+                self.set_back = False  # what was promised there is given up
             case r.Founded(identities):
                 self.queue.configuration = replace(self.queue.configuration, identities=identities)
+            case r.SetBack():
+                self.set_back = True
             case r.Proposed(proposal):
                 self.proposal = proposal
             case r.Applied(proposal):

@@ -151,6 +151,10 @@ class Founded(Stored, frozen=True, tag=22):
     identities: tuple[tuple[str, bytes], ...]
 
 
+class SetBack(Stored, frozen=True, tag=23):
+    """This log has less than it promised: it never counts again, unless an operator chooses it to go on."""
+
+
 class Knowledge(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
     """Of a checkpoint: what came with growth, recovery by force, and order proposals."""
 
@@ -167,6 +171,7 @@ class Knowledge(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_u
     context_applied: Natural = 0
     forced: Configuration | None = None  # that of the fence
     identity: bytes = b""
+    set_back: bool = False
 
 
 class Checkpoint(Stored, frozen=True, tag=11):
@@ -223,6 +228,7 @@ Record = (
     | Applied
     | KeptPiece
     | Founded
+    | SetBack
 )
 
 _ENCODER = msgspec.msgpack.Encoder()

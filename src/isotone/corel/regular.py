@@ -66,6 +66,11 @@ class RegularFlow:
         """Whether a green reconfiguration removed this server."""
         return self.settings.server in self.journal.ledger.queue.configuration.retired
 
+    @property
+    def has_lived_before(self) -> bool:
+        """Whether there are messages of this life that it did not send: then its log began the same one twice."""
+        return self._own > self.outbox.initiated
+
     # --- beginning and ending --------------------------------------------------------------------------------------
 
     def begin(self, members: tuple[str, ...], *, primary: bool) -> list[Action]:

@@ -104,6 +104,7 @@ def _rarer(ledger: Ledger, others: Others, length: int) -> Iterator[r.Record]:
     for number in (0, *range(ledger.last_number, ledger.last_number + NUMBERS_MAX)):
         yield from (r.Forced(*forcing, number) for forcing in forcings)
     yield from beginnings(ledger, [configuration for _, configuration in forcings], others.later, others.identities)
+    yield r.SetBack()
     yield from (r.Lived(ledger.life + ahead) for ahead in range(2, NUMBERS_MAX))
     yield from (r.Greened(line) for line in range(queue.yellow + 1, queue.end + 1))
     for primary in (ledger.history.last, *primaries):

@@ -116,11 +116,11 @@ class Round:
 
 
 def set_back_of(states: list[State]) -> tuple[str, ...]:
-    """Those who know of the last primary and have less than was green in it; sorted.
+    """Those who know of the last primary and have less than was green in it, now or when they met others; sorted.
 
     By the invariant Yellow there are none [COReL 5.4], unless a disk lost what was acknowledged, or is an older copy.
     """
-    found: list[State] = []
+    found = [state for state in states if state.set_back]
     while short := _short([state for state in states if state not in found]):
         found += short
     return tuple(sorted(state.server for state in found))

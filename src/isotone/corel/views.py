@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from isotone.core.contract import Action, Record
+from isotone.core.contract import Action, Record, Stop
 from isotone.core.errors import RemoteProtocolError
 from isotone.core.views import GroupView
 from isotone.corel import records as r
@@ -152,6 +152,7 @@ class Views:
             ledger.context_applied,
             ledger.identity,
             tuple(sorted({known for each in queue.coming() for known in each.identities})),
+            ledger.set_back,
         )
         return self.session.send(state)
 
@@ -259,10 +260,17 @@ class Views:
         if reason := self.round.apart.get(self.settings.server):
             return self.enter(Standing.WAITING, reason)
         if self.settings.server in self.round.set_back:
-            return self.enter(Standing.WAITING, SET_BACK)
+            return [*self._note_set_back(), *self.enter(Standing.WAITING, SET_BACK)]
         if (self.ledger.ready or self.ledger.queue.green) and self.ledger.fence < self.round.fence:
             return self.enter(Standing.FENCED, self.why_fenced())
         return [*self.enter(Standing.LEARNING, "it must catch up first"), *self.learner.begin()]
+
+    def _note_set_back(self) -> list[Action]:
+        """Others may not be able to tell, where it comes next."""
+        if self.ledger.set_back:
+            return []
+        self.journal.write(r.SetBack())
+        return self.flow.write_all()
 
     def why_fenced(self) -> str:
         """What to do with a server that does not know of the last fence."""
@@ -307,6 +315,8 @@ class Views:
         plan, queue, server = self.plan, self.ledger.queue, self.settings.server
         assert plan is not None
         self.recovery = None
+        if self.flow.has_lived_before:
+            return [*self._note_set_back(), Stop(f"others have messages of this life that it never sent: {SET_BACK}")]
         members = self.session.servers
         begun: list[Action] = []
         if not queue.configuration.identities:

@@ -58,6 +58,7 @@ class State(ControlMessage, frozen=True, tag=0x82):
     context_applied: Natural = 0
     identity: bytes = b""  # of its log
     coming: tuple[tuple[str, bytes], ...] = ()  # the logs of servers that configurations add which are not green
+    set_back: bool = False  # its log has less than it promised, as it knows
 
 
 class Priority(ControlMessage, frozen=True, tag=0x83):
