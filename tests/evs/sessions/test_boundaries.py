@@ -329,7 +329,14 @@ def test_sessions_take_turns_and_who_does_not_pass_keeps_his_place() -> None:
 
 def reader(memory: Memory, settings: ServerSettings, *, stream: int | None = 1, name: str = "alice") -> ServerSession:
     session = ServerSession(
-        ClientId(DAEMON, name, 1), attempt=b"", principal="", version=1, settings=settings, memory=memory, window=10
+        ClientId(DAEMON, name, 1),
+        attempt=b"",
+        resumes=True,
+        principal="",
+        version=1,
+        settings=settings,
+        memory=memory,
+        window=10,
     )
     session.stream = stream
     return session

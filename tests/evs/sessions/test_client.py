@@ -25,7 +25,16 @@ from isotone.core.versions import VersionRange
 from isotone.evs.sessions.client_session import ClientSession, Life
 from isotone.evs.sessions.frames import control_frame
 from isotone.evs.sessions.greeting import pack_answer
-from isotone.evs.sessions.messages import EndCode, Farewell, Granted, Heard, SelfLeaveTold, Welcome, server_codec
+from isotone.evs.sessions.messages import (
+    EndCode,
+    Farewell,
+    Granted,
+    Heard,
+    Resume,
+    SelfLeaveTold,
+    Welcome,
+    server_codec,
+)
 from isotone.evs.sessions.notices import (
     Broken,
     Dropped,
@@ -315,6 +324,35 @@ def broken(pair: Pair) -> App:
     pair.cut(pair.pipe(alice))
     pair.run()
     return alice
+
+
+def visiting(pair: Pair) -> App:
+    alice = pair.connect("alice", settings=ClientSettings(resume_within_us=0))
+    pair.ask(alice, b4.Join("g"))
+    pair.run()
+    return alice
+
+
+def test_a_visit_ends_with_its_stream_at_both_ends() -> None:
+    pair = Pair()
+    alice, bob = visiting(pair), pair.connect("bob")
+    pair.send(alice, b"taken")
+    pair.run()
+    pair.cut(pair.pipe(alice))
+    pair.run()
+    assert end_of(alice).code is EndCode.UNREACHABLE and not alice.noticed(Broken)
+    assert pair.server.sessions == 1 and pair.server.counters.ended[EndCode.SILENT] == 1
+    assert pair.groups.bodies("alice") == [b"taken"], "what was taken is handed on"
+    assert pair.groups.asked[-1] == (alice.session.client, b4.Disconnect())
+    assert not bob.noticed(Broken)
+
+
+def test_a_visit_is_not_resumed_by_anybody() -> None:
+    pair = Pair()
+    alice = visiting(pair)
+    key = pair.server._table.admission.key_of(alice.session.client)
+    verdict = pair.server._table.admission.judge_resume(Resume(str(alice.session.client), key, 0), 1)
+    assert verdict == Farewell(EndCode.GONE, "the session ends with its stream")
 
 
 def test_too_late() -> None:

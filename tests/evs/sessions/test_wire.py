@@ -22,6 +22,7 @@ from isotone.evs.sessions.messages import (
     Heard,
     Hello,
     ViewTold,
+    Visit,
     client_codec,
     server_codec,
     shortened,
@@ -130,7 +131,7 @@ def test_heads_that_version_1_does_not_have(head: bytes) -> None:
 
 
 def test_control_messages_pass() -> None:
-    for message in (Hello("alice", b"credential", bytes(16)), Heard(7), ClientBeat()):
+    for message in (Hello("alice", b"credential", bytes(16)), Visit("alice", b"", bytes(16)), Heard(7), ClientBeat()):
         assert client_codec.decode(client_codec.encode(message)) == message
 
 

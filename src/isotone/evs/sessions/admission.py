@@ -126,6 +126,8 @@ class Admission:
         if _digest(resume.key) != _digest(self.key_of(client)) or session is None:
             known = _digest(resume.key) == _digest(self.key_of(client)) and self._departed.get(client)
             return known or Farewell(EndCode.GONE, "there is no such session")
+        if not session.resumes:
+            return Farewell(EndCode.GONE, "the session ends with its stream")
         if session.state is State.ENDING:
             return self._departed.get(client) or Farewell(EndCode.GONE, "the session is ending")
         if session.state is State.CONNECTING or session.version != version:

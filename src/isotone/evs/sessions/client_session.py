@@ -270,7 +270,8 @@ class ClientSession:
             self._fail(reason, at, out, hopeless=True)
             return
         stream.stage = Stage.ENTERING
-        entry: ControlMessage = messages.Hello(self.name, self._credential, self._attempt)
+        hello = messages.Hello if self.settings.resume_within_us else messages.Visit
+        entry: ControlMessage = hello(self.name, self._credential, self._attempt)
         if self._terms is not None:
             entry = messages.Resume(str(self.client), self._terms.key, self._hearing.count)
         stream.busy = True
@@ -301,11 +302,15 @@ class ClientSession:
             self._fail(reason, at, out)
             return
         assert self._terms is not None
+        within_us = min(self._terms.resume_within_us, self.settings.resume_within_us)
+        if not within_us:
+            self._end(EndCode.UNREACHABLE, reason, out)
+            return
         self.life = Life.SEEKING
         self._notify(notices.Broken(reason), out)
         out.append(CancelTimer(self._beat_key))
         self._connection.attempts.last_reason = reason
-        self._connection.seek(at, min(self._terms.resume_within_us, self.settings.resume_within_us), out)
+        self._connection.seek(at, within_us, out)
 
     def _fail(self, reason: str, at: int, out: list[Action], *, hopeless: bool = False) -> None:
         """This attempt came to nothing."""

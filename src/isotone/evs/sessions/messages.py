@@ -53,6 +53,10 @@ class Hello(ControlMessage, frozen=True, tag=0x60):
     attempt: Key
 
 
+class Visit(Hello, frozen=True, tag=0x68):
+    """The same for a session that ends with its stream: it is never parked, and nobody can resume it."""
+
+
 class Resume(ControlMessage, frozen=True, tag=0x61):
     """Go on with a session; ``heard`` counts what the client heard in it."""
 
@@ -188,7 +192,7 @@ SERVER_CONTROL_BYTES_MAX = 16 * 1024 * 1024
 """The view of a large group is the largest control message."""
 
 client_codec: ControlCodec[ControlMessage] = ControlCodec(
-    *(Hello, Resume, JoinAsked, LeaveAsked, PartAsked, Heard, CreditWanted, ClientBeat),
+    *(Hello, Visit, Resume, JoinAsked, LeaveAsked, PartAsked, Heard, CreditWanted, ClientBeat),
     bytes_max=CLIENT_CONTROL_BYTES_MAX,
 )
 server_codec: ControlCodec[ControlMessage] = ControlCodec(

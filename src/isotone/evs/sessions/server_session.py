@@ -63,6 +63,7 @@ class ServerSession:
         client: ClientId,
         *,
         attempt: bytes,
+        resumes: bool,
         principal: str,
         version: int,
         settings: ServerSettings,
@@ -71,6 +72,7 @@ class ServerSession:
     ) -> None:
         self.client = client
         self.attempt = attempt  # of the client that opened it
+        self.resumes = resumes  # whether it may outlive its stream
         self.principal = principal
         self.version = version
         self.state = State.CONNECTING

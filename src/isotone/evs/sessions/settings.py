@@ -111,7 +111,10 @@ class ClientSettings(msgspec.Struct, frozen=True, kw_only=True):
     attempt_us: int = 5_000_000
     """One stream must be open and answered within this time."""
     resume_within_us: int = 3_600_000_000
-    """How long to look for the daemon after the stream broke, if the daemon does not keep the session for less."""
+    """How long to look for the daemon after the stream broke, if the daemon does not keep the session for less.
+
+    0: the session ends with its stream, at the daemon too.
+    """
     retry_first_us: int = 50_000
     retry_max_us: int = 2_000_000
     queue_bytes_max: int = MIB

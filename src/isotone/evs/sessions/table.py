@@ -14,7 +14,7 @@ from isotone.evs.sessions.credit import Pool
 from isotone.evs.sessions.entry import Newcomer
 from isotone.evs.sessions.frames import control_frame
 from isotone.evs.sessions.handing import Handing, Permit
-from isotone.evs.sessions.messages import EndCode, Farewell, Hello, Resumed, Welcome, server_codec, shortened
+from isotone.evs.sessions.messages import EndCode, Farewell, Hello, Resumed, Visit, Welcome, server_codec, shortened
 from isotone.evs.sessions.notices import SessionCounters
 from isotone.evs.sessions.requests import NEVER
 from isotone.evs.sessions.server_session import ServerSession, State
@@ -50,6 +50,7 @@ class SessionTable:
         session = ServerSession(
             client,
             attempt=hello.attempt,
+            resumes=not isinstance(hello, Visit),
             principal=principal,
             version=newcomer.version,
             settings=self._settings,
@@ -95,7 +96,7 @@ class SessionTable:
             acknowledge_bytes=settings.acknowledge_bytes,
             heartbeat_us=settings.heartbeat_us,
             silence_us=settings.silence_us,
-            resume_within_us=settings.resume_within_us,
+            resume_within_us=settings.resume_within_us if session.resumes else 0,
         )
         session.prompt.append(control_frame(server_codec.encode(welcome)))
 
@@ -167,7 +168,7 @@ class SessionTable:
         session.detach(at + self._settings.resume_within_us)
         self._released |= self.slow.release(session)
         missed = self.slow.judge_parked(session.backlog.held_bytes)
-        if session.state is State.CONNECTING or missed:
+        if session.state is State.CONNECTING or missed or not session.resumes:
             self.end(session, EndCode.MISSED if missed else EndCode.SILENT, missed or reason, at, out)
         else:
             self.due(session.parked_until, at, out)
