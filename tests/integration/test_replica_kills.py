@@ -12,6 +12,7 @@ from pathlib import Path
 
 from isotone.core.choice import Choice
 from isotone.core.errors import IsotoneError
+from tests.integration.cluster import WITHIN_S
 from tests.integration.replica_cluster import ReplicaCluster, replica_cluster, run
 
 ROUNDS = int(os.environ.get("ISOTONE_KILLS", "10"))
@@ -81,6 +82,25 @@ async def check(cluster: ReplicaCluster, order: list[bytes], acknowledged: Ackno
     lost = {record: at for record, at in acknowledged.unchecked.items() if order[at - 1 : at] != [record]}
     assert not lost
     acknowledged.unchecked.clear()
+
+
+def test_the_others_go_on_without_a_server_that_was_killed_beside_its_daemon(tmp_path: Path) -> None:
+    """Its daemon lives and could keep its session for an hour: nobody may wait for that."""
+
+    async def main() -> None:
+        async with replica_cluster(tmp_path, replica='attach = "client"', start=False) as cluster:
+            cluster.extra = "[timeouts]\nclient_resume_ms = 3600000"
+            cluster.start_daemons()
+            cluster.start()
+            await cluster.primary()
+            async with cluster.client("a") as log:
+                assert await log.append(b"all") == 1
+                cluster.signal("b", signal.SIGKILL)
+                assert await cluster.ended("b") == -signal.SIGKILL
+                assert await log.append(b"without b", within_s=WITHIN_S) == 2
+            await cluster.primary("a", "c")
+
+    run(main())
 
 
 def test_nothing_acknowledged_is_lost_when_all_are_killed(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Boundary B4 over a byte stream to a daemon of another process: one `ClientSession` for each session asked for.
 
-A stream that breaks is resumed below, within the time that the daemon grants, and nobody hears of it. A session that
-ends is `Disconnected`; whether and when to connect again is the automaton's business.
+A session ends with its stream: a process that was killed is then gone from its groups at once, and nobody there waits
+for it until the time to resume is over. A session that ends is `Disconnected`; whether and when to connect again is the
+automaton's business.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ class SessionService:
         self.waiting_bytes = 0
         self.addresses = normalised(addresses)
         self._credential, self._tls, self._server_name = credential, tls, server_name
-        self._settings = settings or ClientSettings()
+        self._settings = settings or ClientSettings(resume_within_us=0)
         self._sessions: dict[ClientId, _Session] = {}
         self._closing: list[_Session] = []  # whose streams may not be gone yet
         self._port: Port | None = None
