@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from isotone.core.contract import Storage, StoredLog
-from isotone.core.errors import MachineError
+from isotone.core.errors import InputError, MachineError
 from isotone.corel import records as r
 from isotone.corel.journal import LOG
 from isotone.corel.ledger import Ledger
@@ -15,7 +15,7 @@ from isotone.corel.message import Message, Origin
 from isotone.corel.quorum import Majority, Monarch, Weighted
 from isotone.corel.recover import forced_record, forced_rule
 from isotone.host.dumping import ledger_at
-from isotone.host.recovering import moved, write_forced
+from isotone.host.recovering import held, moved, write_forced
 from isotone.host.scrub import create
 from isotone.host.store import Store
 
@@ -56,11 +56,17 @@ def test_the_record_reaches_all_survivors_or_none(tmp_path: Path) -> None:
     record = forced_record(ledgers, ("b", "c"))
     running = Store(stores["c"])
     running.open("c")
-    with pytest.raises(MachineError, match="in use"):
-        write_forced(stores, record)
+    with pytest.raises(MachineError, match="the store of c is in use: stop the server first"), held(stores):
+        pass
     running.close()
     assert ledger_at(stores["b"], SERVERS).fence == 0
-    write_forced(stores, record)
+    with held(stores) as opened:
+        with pytest.raises(MachineError, match="in use"):
+            running.open("c")
+        write_forced(opened.values(), record)
+    with pytest.raises(InputError, match="must be sound and readable here"), held({"a": tmp_path / "a"}):
+        pass
+    assert not (tmp_path / "a").exists(), "none is made"
     for path in stores.values():
         forced = ledger_at(path, SERVERS)
         assert forced.fence == 1 and forced.queue.configuration.servers == ("b", "c")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from isotone.core.errors import InputError, IsotoneError
 if TYPE_CHECKING:
     from isotone.corel.ledger import Ledger
     from isotone.daemon.settings import DaemonSettings
+    from isotone.host.store import Store
 
 
 @click.command("recover")
@@ -35,7 +37,8 @@ def recover_command(
     """Let survivors of the log that FILE describes go on alone, after the permanent loss of a quorum.
 
     First it shows which messages of which colour are lost by that, from all stores that can be read here; then it asks.
-    None of the servers may run. The others, brought back, are fenced: they order nothing and say why.
+    None of the servers may run: the stores of the survivors are locked before they are read, until it is done; with
+    --dry-run nothing is locked. The others, brought back, are fenced: they order nothing and say why.
 
     \b
     Examples:
@@ -44,28 +47,48 @@ def recover_command(
 
     Exit codes: 0 done, or only shown; 1 not confirmed; 2 wrong usage; 3 a server still runs.
     """
-    from isotone.corel.recover import assess, forced_record, forced_rule, lacking
-    from isotone.host.recovering import moved, write_forced
+    from isotone.host.recovering import held
 
     settings, paths = _paths(file, stores)
     chosen = tuple(sorted(survivors))
-    ledgers = _ledgers(settings, paths, chosen)
-    losses, places = assess(ledgers, chosen), moved(ledgers, chosen)
-    rule = forced_rule(ledgers, chosen).describe()
-    told: dict[str, object] = {"survivors": chosen, "lost": losses.messages, "moved": places, "unread": losses.unread}
-    told["rule"] = rule
+    missing = [server for server in chosen if server not in paths]
+    if missing:
+        raise InputError(f"there is no server {missing[0]}; these are: {', '.join(paths)}")
+    with ExitStack() as stack:
+        opened = {} if dry_run else stack.enter_context(held({server: paths[server] for server in chosen}))
+        ledgers = _ledgers(settings, paths, chosen)
+        told = _shown(ledgers, chosen, as_json)
+        if dry_run:
+            return _end(told, as_json, done=False)
+        if not yes and not _confirmed(as_json):
+            return EXIT_VIOLATION
+        _force(ledgers, chosen, opened)
+    return _end(told, as_json, done=True)
+
+
+def _shown(ledgers: dict[str, Ledger], survivors: tuple[str, ...], as_json: bool) -> dict[str, object]:
+    """What it costs."""
+    from isotone.corel.recover import assess, forced_rule
+    from isotone.host.recovering import moved
+
+    losses, places = assess(ledgers, survivors), moved(ledgers, survivors)
+    rule = forced_rule(ledgers, survivors).describe()
+    told: dict[str, object] = {"survivors": survivors, "lost": losses.messages, "moved": places}
     if not as_json:
-        print_text(f"{', '.join(chosen)} go on alone; their quorum: {rule}")
+        print_text(f"{', '.join(survivors)} go on alone; their quorum: {rule}")
         print_text(losses.text())
         for message in places:
             print_text(f"{message} was green elsewhere, and may get another place")
-    if dry_run:
-        return _end(told, as_json, done=False)
-    if not yes and not _confirmed(as_json):
-        return EXIT_VIOLATION
-    receivers = lacking(ledgers, chosen) or chosen
-    write_forced({server: paths[server] for server in receivers}, forced_record(ledgers, chosen))
-    return _end(told, as_json, done=True)
+    return {**told, "unread": losses.unread, "rule": rule}
+
+
+def _force(ledgers: dict[str, Ledger], survivors: tuple[str, ...], opened: dict[str, Store]) -> None:
+    """Those who lack it, if some were told before; else all."""
+    from isotone.corel.recover import forced_record, lacking
+    from isotone.host.recovering import write_forced
+
+    receivers = lacking(ledgers, survivors) or survivors
+    write_forced([opened[server] for server in receivers], forced_record(ledgers, survivors))
 
 
 def _end(told: dict[str, object], as_json: bool, *, done: bool) -> int:
@@ -88,9 +111,6 @@ def _ledgers(settings: DaemonSettings, paths: dict[str, Path], survivors: tuple[
         except IsotoneError as error:
             if server in survivors:
                 raise InputError(f"the store of {server} must be sound and readable here: {error}") from error
-    missing = [server for server in survivors if server not in found]
-    if missing:
-        raise InputError(f"there is no server {missing[0]}; these are: {', '.join(paths)}")
     return found
 
 

@@ -47,6 +47,10 @@ class Identity(msgspec.Struct, frozen=True):
         return uuid.UUID(self.uuid).bytes
 
 
+class StateInUse(MachineError):
+    """Another process holds the lock."""
+
+
 class StateDirectory:
     """A daemon's directory, locked against a second one from `open` to `close`."""
 
@@ -97,7 +101,7 @@ class StateDirectory:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             holder = os.pread(self._lock, 32, 0).decode("ascii", "replace").strip() or "unknown"
-            raise MachineError(
+            raise StateInUse(
                 f"the state directory {self.path} is in use by another daemon (process {holder}); "
                 "give each daemon a directory of its own"
             ) from None

@@ -48,7 +48,7 @@ class StoreReport(msgspec.Struct, frozen=True, kw_only=True):
 
 def verify(path: Path) -> StoreReport:
     """Read everything and compare all checksums."""
-    _check(path)
+    check_store(path)
     logs, problems = [], []
     for directory in log_directories(path):
         try:
@@ -82,7 +82,7 @@ def _report(found: Found) -> LogReport:
 
 def dump(path: Path, log: str, first: int = 1, last: int | None = None) -> Iterator[tuple[int, bytes | None]]:
     """The records ``first`` … ``last`` with their numbers, as far as they are kept; None for one that is damaged."""
-    _check(path)
+    check_store(path)
     directory = path / LOGS / escape(log)
     if not directory.is_dir():
         raise InputError(f"{path} has no log {log!r}")
@@ -94,7 +94,7 @@ def dump(path: Path, log: str, first: int = 1, last: int | None = None) -> Itera
 
 def read_storage(path: Path) -> Storage:
     """All that an automaton would find, for a backup."""
-    _check(path)
+    check_store(path)
     cells = {unescape(cell.name): read_cell(cell) for cell in _cell_paths(path)}
     logs = {}
     for found in map(_read, log_directories(path)):
@@ -115,6 +115,7 @@ def _cell_paths(path: Path) -> list[Path]:
     return sorted(each for each in cells.iterdir() if each.suffix != TEMPORARY) if cells.is_dir() else []
 
 
-def _check(path: Path) -> None:
+def check_store(path: Path) -> None:
+    """Raise `InputError` where there is none."""
     if not (path / LOGS).is_dir():
         raise InputError(f"{path} is no store: it has no directory {LOGS!r}")

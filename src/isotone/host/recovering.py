@@ -8,14 +8,18 @@ Implements: docs/protocols/host.md, "Going on without a quorum".
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from isotone.core.contract import Append
+from isotone.core.errors import InputError, IsotoneError, MachineError
 from isotone.corel.journal import LOG
 from isotone.corel.ledger import Ledger
 from isotone.corel.message import Message
 from isotone.corel.recover import of_this_log
+from isotone.daemon.storage import StateInUse
+from isotone.host.inspect import check_store
 from isotone.host.store import Store, owner_of
 
 
@@ -46,16 +50,28 @@ def _green(ledger: Ledger) -> list[Message]:
     return queue.between(queue.forgotten, queue.green)
 
 
-def write_forced(stores: Mapping[str, Path], record: bytes) -> None:
-    """Into the log of each survivor; none of them may run."""
-    opened: list[Store] = []
-    try:
-        for path in stores.values():
-            store = Store(path)
-            store.open(owner_of(path))
-            opened.append(store)
-        for store in opened:
-            store.commit([Append(LOG, record)])
-    finally:
-        for store in opened:
-            store.close()
+@contextmanager
+def held(paths: Mapping[str, Path]) -> Iterator[dict[str, Store]]:
+    """The stores of servers, open and locked: what is read of them meanwhile stays as it is, for none of them runs.
+
+    `MachineError` when one is in use, `InputError` when one is not sound.
+    """
+    with ExitStack() as stack:
+        stores: dict[str, Store] = {}
+        for server, path in paths.items():
+            store = stores[server] = Store(path)
+            try:
+                check_store(path)
+                store.open(owner_of(path))
+            except StateInUse as error:
+                raise MachineError(f"the store of {server} is in use: stop the server first. {error}") from error
+            except IsotoneError as error:
+                raise InputError(f"the store of {server} must be sound and readable here: {error}") from error
+            stack.callback(store.close)
+        yield stores
+
+
+def write_forced(stores: Iterable[Store], record: bytes) -> None:
+    """Into the log of each survivor."""
+    for store in stores:
+        store.commit([Append(LOG, record)])
