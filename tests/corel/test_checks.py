@@ -272,8 +272,9 @@ ALSO_BROKEN = {
         rows(a=[started("a", log="a1"), started("a", life=1, log="a2")]),
     ),
     "a log that forgot who it is": ("COR-DURABLE", rows(a=[started("a", log="a1"), started("a", life=2)])),
+    "green that did not stand there": ("COR-GREEN", rows(a=[started("a"), green("a", 1, "a.1:1")])),
     "a fence that falls": ("COR-EPOCHS", fallen()),
-    "synced by another log of that server": ("COR-SYNCED", of_lost("x", 9)),
+    "synced by another log of that server": ("COR-SYNCED", of_lost("x", 9, c.QueueArranged("x", 2, 2, 2, ()))),
     "a server that lost its disk before it was added": ("COR-LIVE", of_lost("x", 10)),
 }
 

@@ -121,6 +121,8 @@ class QueueJudge:
         account.exercised.add("GREEN")
         if entry.place != self._told + 1:
             account.accuse("GREEN", (event,), f"{server} adds green at {entry.place} behind {self._told}.")
+        for name in self._trail.strays[:1]:
+            account.accuse("GREEN", (event,), f"{server} has {name} green, which did not stand there in its queue.")
         self._told = entry.place + len(entry.messages) - 1
         for place, name in enumerate(entry.messages, entry.place):
             before = self._green.setdefault(place, (name, event))

@@ -39,6 +39,7 @@ class Trail:
     committed: int = 0
     queue: list[str] = field(default_factory=list)  # what is not green
     placed: bool = False  # whether the last row set the whole queue anew
+    strays: tuple[str, ...] = ()  # what the last row called green, and did not stand there
     vouches: bool = True  # it did not lose yellow marks by catching up
     servers: tuple[str, ...] = ()  # of its green prefix, as it tells it
 
@@ -53,7 +54,7 @@ class Trail:
         self.queue = []
         self.vouches, self.servers = True, ()
         for row in self.rows:
-            self.placed = False
+            self.placed, self.strays = False, ()
             self._take(row.entry)
             yield row
 
@@ -67,6 +68,9 @@ class Trail:
             case trace.Greened(place=place, messages=messages):
                 self.told = place + len(messages) - 1
                 if self.told > self.green:
+                    new = messages[max(0, self.green + 1 - place) :]
+                    there = self.queue[: self.told - self.green]
+                    self.strays = tuple(name for at, name in enumerate(new) if name not in there[at : at + 1])
                     del self.queue[: self.told - self.green]
                     self.green = self.told
                     self.yellow = max(self.yellow, self.green)
