@@ -1,0 +1,158 @@
+"""A run of servers in memory: what each of them had after each of its rows.
+
+Implements: [COReL 3.2], [COReL 3.3]. A *log* is what one disk of a server held; a server that lost its disk has another
+one from there on. Its rows name what is not green; of what is green they tell the line, and once each name: so the
+names before the line are those that the server itself told there, or if it never did, another server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from isotone.trace import corel as trace
+from isotone.trace.events import Entry, Row
+from isotone.trace.vocabulary import fields_of
+
+Where = tuple[str, int, int]
+"""Node, incarnation and index of a row."""
+
+
+def sender_of(message: str) -> str:
+    """The life of a server that sent it."""
+    return message[: message.rindex(":")]
+
+
+def number_of(message: str) -> int:
+    """The how manieth message of that life."""
+    return int(message[message.rindex(":") + 1 :])
+
+
+@dataclass
+class Moment:
+    """After a row."""
+
+    where: Where
+    entry: Entry
+    green: int = 0
+    yellow: int = 0
+    open: list[str] = field(default_factory=list)  # what is not green, in its order
+    committed: int = 0
+    vouches: bool = True
+    names: dict[int, str] = field(default_factory=dict)  # by place, what the green ones are called
+    came: bool = False  # whether the row brought messages, or set them all anew
+
+    @property
+    def queue(self) -> list[str]:
+        """MQ; places whose message nobody ever named are left out."""
+        return [self.names[place] for place in range(1, self.green + 1) if place in self.names] + self.open
+
+    def at(self, place: int) -> str | None:
+        """The message there, if it is yellow or green."""
+        if place <= self.green:
+            return self.names.get(place)
+        return self.open[place - self.green - 1] if place <= min(self.yellow, self.green + len(self.open)) else None
+
+
+@dataclass
+class Log:
+    """Of one server, until its disk was lost."""
+
+    server: str
+    moments: list[Moment] = field(default_factory=list)
+
+    def rows(self, *kinds: type[Entry]) -> Iterator[Moment]:
+        """Where entries of these kinds stand."""
+        return (moment for moment in self.moments if isinstance(moment.entry, kinds))
+
+    @property
+    def ever_had(self) -> set[str]:
+        """Everything that ever came."""
+        return {name for moment in self.moments if moment.came for name in moment.open}
+
+
+@dataclass
+class History:
+    """Of all servers."""
+
+    logs: list[Log]
+
+    @property
+    def told_green(self) -> list[Moment]:
+        """By anybody, by their place in the trace."""
+        told = [moment for log in self.logs for moment in log.rows(trace.Greened)]
+        return sorted(told, key=lambda moment: moment.where)
+
+
+def history_of(rows: Iterable[Row]) -> History:
+    """Read it; a row in which an operator's force shows is refused."""
+    logs: dict[str, list[Log]] = {}
+    ended: set[str] = set()
+    for row in sorted(rows, key=lambda each: (each.node, each.incarnation, each.index)):
+        entry = row.entry
+        if type(entry).__module__ != trace.__name__:
+            continue
+        assert not getattr(entry, "fence", 0), "an operator forced a primary"
+        if row.node not in logs or row.node in ended:
+            logs.setdefault(row.node, []).append(Log(entry.server))  # type: ignore[attr-defined]  # all have it
+            ended.discard(row.node)
+        log = logs[row.node][-1]
+        before = log.moments[-1] if log.moments else None
+        log.moments.append(_after(before, (row.node, row.incarnation, row.index), entry))
+        if isinstance(entry, trace.DiskLost):
+            ended.add(row.node)
+    found = History([log for each in logs.values() for log in each])
+    _name(found)
+    return found
+
+
+def _after(before: Moment | None, where: Where, entry: Entry) -> Moment:
+    now = Moment(where, entry)
+    if before is not None:
+        now.green, now.yellow, now.open = before.green, before.yellow, list(before.open)
+        now.committed, now.vouches = before.committed, before.vouches
+    match entry:
+        case trace.Reddened(messages=messages):
+            now.open, now.came = [*now.open, *messages], True
+        case trace.Yellowed(messages=messages):
+            now.open, now.came = [*now.open, *messages], True
+            now.yellow = now.green + len(now.open)
+        case trace.PrimaryCommitted(primary=number):
+            now.committed, now.vouches = number, True
+            now.yellow = now.green + len(now.open)
+        case trace.QueueArranged() | trace.ReplicaStarted():
+            for name in {"green", "yellow", "committed", "vouches"} & fields_of(type(entry)).keys():
+                setattr(now, name, getattr(entry, name))
+            now.open, now.came = list(entry.queue), True
+        case trace.StateInstalled(place=place):
+            now.green = now.yellow = place
+            now.open = []
+        case trace.Greened(place=place, messages=messages):
+            line = place + len(messages) - 1
+            if line > now.green:
+                now.open = now.open[line - now.green :]
+                now.green = line
+            now.yellow = max(now.yellow, now.green)
+    return now
+
+
+def _name(history: History) -> None:
+    """Give every place up to the green lines its name."""
+    anybody: dict[int, str] = {}
+    for moment in history.told_green:
+        for place, name in named_by(moment):
+            anybody.setdefault(place, name)
+    for log in history.logs:
+        own: dict[int, str] = {}
+        for moment in log.rows(trace.Greened):
+            for place, name in named_by(moment):
+                own.setdefault(place, name)
+        names = {**anybody, **own}
+        for moment in log.moments:
+            moment.names = names
+
+
+def named_by(moment: Moment) -> list[tuple[int, str]]:
+    """The messages that a row tells as green, each with its place."""
+    assert isinstance(moment.entry, trace.Greened)
+    return list(enumerate(moment.entry.messages, moment.entry.place))

@@ -1,0 +1,201 @@
+"""The five invariants of [COReL 5.4]; each function yields one truth value for every case in which its premise is true.
+
+Implements: [COReL 5.4]. A sender is one life of a server (D-life); a restart may tell green messages again (D-told).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations, pairwise
+
+from isotone.trace import corel as trace
+from tests.spec.naive_corel.history import History, Log, Moment, named_by, number_of, sender_of
+
+Cases = Iterator[bool]
+
+
+def _open_messages(history: History) -> Iterator[tuple[str, list[str]]]:
+    """Every message that is not green in any queue that something came into, with all that stands before it there."""
+    for log in history.logs:
+        for moment in log.moments:
+            if moment.came:
+                queue = moment.queue
+                for place in range(len(queue) - len(moment.open), len(queue)):
+                    yield queue[place], queue[:place]
+
+
+def fifo(history: History) -> Cases:
+    """Before a message stands every message that its sender sent before it; and a message stands in a queue once."""
+    for message, before in _open_messages(history):
+        earlier = {name for name in before if sender_of(name) == sender_of(message)}
+        sent = {f"{sender_of(message)}:{number}" for number in range(1, number_of(message))}
+        if sent or earlier:
+            yield earlier == sent
+
+
+def causal(history: History) -> Cases:
+    """Before a message stands every message that its sender had in its queue when it sent it."""
+    had = {
+        moment.entry.message: {name for name in moment.queue if sender_of(name) != sender_of(moment.entry.message)}
+        for log in history.logs
+        for moment in log.rows(trace.Initiated)
+        if isinstance(moment.entry, trace.Initiated)
+    }
+    for message, before in _open_messages(history):
+        if had.get(message):
+            yield had[message] <= set(before)
+
+
+def no_changes_in_green(history: History) -> Cases:
+    """Green messages are added behind the last one, from the queue; none is ever another, or green and not green."""
+    for log in history.logs:
+        yield from _only_added(log)
+        for before, moment in pairwise([Moment(log.moments[0].where, log.moments[0].entry), *log.moments]):
+            if isinstance(moment.entry, trace.Greened):
+                whole = dict(enumerate(before.open, before.green + 1))
+                yield all(place <= before.green or whole.get(place) == name for place, name in named_by(moment))
+        told = [each for moment in log.rows(trace.Greened) for each in named_by(moment)]
+        for (place, name), (other_place, other) in combinations(told, 2):
+            if place == other_place:
+                yield name == other
+        for moment in log.rows(trace.QueueArranged, trace.ReplicaStarted):
+            green = set(moment.queue[: len(moment.queue) - len(moment.open)])
+            for name in green.intersection(moment.open):
+                yield name not in green
+
+
+def _only_added(log: Log) -> Cases:
+    """Row by row; a start and a state from another server set the line themselves."""
+    line = 0
+    for moment in log.moments:
+        match moment.entry:
+            case trace.Greened(place=place, messages=messages):
+                yield place == line + 1
+                line = place + len(messages) - 1
+            case trace.ReplicaStarted(green=green):
+                line = green
+            case trace.StateInstalled(place=place):
+                line = place
+
+
+def agreed_green(history: History) -> Cases:
+    """Any two green prefixes agree: one message at a place, one place for a message, as it was sent."""
+    told = history.told_green
+    sent = {
+        moment.entry.message: moment.entry.digest
+        for log in history.logs
+        for moment in log.rows(trace.Initiated)
+        if isinstance(moment.entry, trace.Initiated)
+    }
+    for moment in told:
+        assert isinstance(moment.entry, trace.Greened)
+        for name, digest in zip(moment.entry.messages, moment.entry.digests, strict=True):
+            if name in sent and sent[name] != digest:
+                yield False
+        names = named_by(moment)
+        for (place, name), (other_place, other) in combinations(names, 2):
+            if name == other:
+                yield place == other_place
+    for one, other in combinations(told, 2):
+        there = dict(named_by(other))
+        places = {name: place for place, name in there.items()}
+        for place, name in named_by(one):
+            if place in there:
+                yield there[place] == name
+            elif name in places:
+                yield places[name] == place
+
+
+def yellow(history: History) -> Cases:
+    """Whoever knows of a primary component has what became green in it, yellow or green, at the same place.
+
+    A server knows of it when it has committed to it or adopted it, and has all of it when its queue was set since, or
+    at the end; when it commits to the next one it has all of those before. What an order proposal made green is owed
+    with the next primary.
+    """
+    for log in history.logs:
+        for moment in _looks(log):
+            for told in history.told_green:
+                entry = told.entry
+                assert isinstance(entry, trace.Greened)
+                is_later = entry.proposal or isinstance(moment.entry, trace.PrimaryCommitted)
+                if moment.vouches and entry.primary < moment.committed + (not is_later):
+                    yield all(place <= moment.green or moment.at(place) == name for place, name in named_by(told))
+
+
+def _looks(log: Log) -> Iterator[Moment]:
+    yield from log.rows(trace.PrimaryCommitted, trace.QueueArranged, trace.ReplicaStarted)
+    last = log.moments[-1]
+    yield Moment(
+        last.where, trace.DiskLost(log.server), last.green, last.yellow, last.open, last.committed, last.vouches
+    )
+
+
+def one_primary(history: History) -> Cases:
+    """Any two commits under one number are to the same servers."""
+    commits = [
+        moment.entry
+        for log in history.logs
+        for moment in log.rows(trace.PrimaryCommitted)
+        if isinstance(moment.entry, trace.PrimaryCommitted)
+    ]
+    for one, other in combinations(commits, 2):
+        if one.primary == other.primary:
+            yield one.servers == other.servers
+
+
+def synced(history: History) -> Cases:
+    """Order Rule 1: what becomes green in an established primary came to a log that took part, at each server."""
+    for log in history.logs:
+        for established, until in _established(log):
+            assert isinstance(established.entry, trace.PrimaryEstablished)
+            number, servers = established.entry.primary, established.entry.servers
+            for moment in until:
+                for _, name in named_by(moment):
+                    yield all(
+                        any(name in each.ever_had for each in _took_part(history, server, number)) for server in servers
+                    )
+
+
+def _established(log: Log) -> Iterator[tuple[Moment, list[Moment]]]:
+    """Each time that a primary was established, and the rows of green while it lasted."""
+    changes = (trace.PrimaryEstablished, trace.QueueArranged, trace.ReplicaStarted, trace.PrimaryAttempted)
+    cuts = [place for place, moment in enumerate(log.moments) if isinstance(moment.entry, changes)]
+    for first, last in pairwise([*cuts, len(log.moments)]):
+        if isinstance(log.moments[first].entry, trace.PrimaryEstablished):
+            until = log.moments[first:last]
+            yield log.moments[first], [moment for moment in until if isinstance(moment.entry, trace.Greened)]
+
+
+def _took_part(history: History, server: str, number: int) -> list[Log]:
+    return [
+        log
+        for log in history.logs
+        if log.server == server
+        and any(
+            isinstance(moment.entry, trace.PrimaryAttempted) and moment.entry.primary == number
+            for moment in log.moments
+        )
+    ]
+
+
+def durable(history: History) -> Cases:
+    """A server comes back with its log: all that came is there, and what it told green is yellow there or green."""
+    for log in history.logs:
+        for place, moment in enumerate(log.moments):
+            if isinstance(moment.entry, trace.ReplicaStarted):
+                yield from _comes_back(Log(log.server, log.moments[:place]), moment)
+
+
+def _comes_back(before: Log, moment: Moment) -> Cases:
+    assert isinstance(moment.entry, trace.ReplicaStarted)
+    starts = [each.entry for each in before.rows(trace.ReplicaStarted)]
+    if starts and isinstance(starts[-1], trace.ReplicaStarted) and starts[-1].log:
+        if starts[-1].log != moment.entry.log:
+            yield False
+    for name in before.ever_had:
+        yield name in moment.queue
+    for told in before.rows(trace.Greened):
+        for place, name in named_by(told):
+            if place > moment.green:
+                yield moment.at(place) == name

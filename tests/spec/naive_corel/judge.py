@@ -1,0 +1,52 @@
+"""All formulas by their labels, the verdict over a run, and where the checkers of `isotone.spec` say otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from isotone.spec.check import check
+from isotone.trace.events import Row
+from tests.spec.naive.judge import verdict
+from tests.spec.naive_corel import invariants
+from tests.spec.naive_corel.history import History, history_of
+
+FORMULAS: dict[str, Callable[[History], Iterator[bool]]] = {
+    "COR-FIFO": invariants.fifo,
+    "COR-CAUSAL": invariants.causal,
+    "COR-GREEN": invariants.no_changes_in_green,
+    "COR-AGREED": invariants.agreed_green,
+    "COR-YELLOW": invariants.yellow,
+    "COR-ONE": invariants.one_primary,
+    "COR-SYNCED": invariants.synced,
+    "COR-DURABLE": invariants.durable,
+}
+VIOLATED = "violated"
+ORDER = ("COR-GREEN", "COR-AGREED")
+ABOUT_THE_ORDER = {"COR-FIFO", "COR-CAUSAL", "COR-YELLOW", "COR-DURABLE"}
+
+
+def judge(rows: list[Row]) -> dict[str, str]:
+    """Each label with *holds*, *violated* or *not_exercised*."""
+    history = history_of(rows)
+    return {label: verdict(formula(history)) for label, formula in FORMULAS.items()}
+
+
+def disagreements(rows: list[Row], dumb: dict[str, str] | None = None) -> dict[str, tuple[str, str]]:
+    """Labels with both verdicts, the dumb one first (given, if it is known already); empty if all is well.
+
+    Where two servers do not agree on what is green, or one changes it, what stands before a message depends on whom one
+    believes: the four properties that ask for it are not compared then. And the checkers know what a sender had by the
+    last message of each other sender, which says all only where FIFO holds: else Causal is not compared.
+    """
+    dumb = dumb or judge(rows)
+    streaming = {label: each.state.value for label, each in check(rows).verdicts.items()}
+    left_out = set[str]()
+    if any(dumb[label] == streaming[label] == VIOLATED for label in ORDER):
+        left_out |= ABOUT_THE_ORDER
+    if dumb["COR-FIFO"] == streaming["COR-FIFO"] == VIOLATED:
+        left_out.add("COR-CAUSAL")
+    return {
+        label: (dumb[label], streaming[label])
+        for label in FORMULAS.keys() - left_out
+        if dumb[label] != streaming[label]
+    }

@@ -1,0 +1,92 @@
+"""The dumb second version of COReL's checkers says of every run, good, broken or spoilt, what the checkers say."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+
+import pytest
+
+from isotone.core.choice import Choice
+from isotone.sim.corel_terms import draw_terms
+from isotone.sim.plan import Size
+from isotone.sim.registry import system_named
+from isotone.sim.run import play_plan
+from isotone.sim.system import Setting, draw_plan
+from isotone.trace.events import Row
+from tests.corel import test_checks as corel
+from tests.spec.corel_corruptions import CORRUPTIONS, corrupted
+from tests.spec.naive_corel import FORMULAS, judge
+from tests.spec.naive_corel.judge import disagreements
+
+SMALL = Setting(system="corel", stack="oracle", size=Size.SMALL)
+SEEDS = range(1, 31)
+SEEDS_SPOILT = range(1, 11)
+CORRUPTED_EACH = 2  # of a kind, of a run
+
+BY_HAND = {
+    "good": corel.rows(**corel.good()),
+    "lost": corel.rows(**corel.lost()),
+    "alone": corel.alone(),
+    "content": corel.broken("a", 7, corel.green("a", 1, "a.1:1", digest=8)),
+    **corel.BROKEN,
+    **{name: run for name, (_, run) in corel.ALSO_BROKEN.items()},
+}
+
+
+def _has_fence(rows: list[Row]) -> bool:
+    return any(getattr(row.entry, "fence", 0) for row in rows)
+
+
+@cache
+def recorded(seed: int) -> list[Row] | None:
+    """A run of the swarm; none if an operator forces a primary in it."""
+    system = system_named("corel")
+    plan = draw_plan(system, SMALL, seed)
+    if draw_terms(seed, plan.topology.names).raid:
+        return None
+    rows: list[Row] = []
+    play_plan(system, plan, rows.append)
+    return rows
+
+
+@pytest.mark.parametrize("name", [name for name, rows in BY_HAND.items() if not _has_fence(rows)])
+def test_both_agree_on_runs_by_hand(name: str) -> None:
+    assert disagreements(BY_HAND[name]) == {}
+
+
+@pytest.mark.parametrize("label", FORMULAS)
+def test_a_broken_run_is_accused(label: str) -> None:
+    assert judge(corel.BROKEN[label])[label] == "violated"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_both_agree_on_runs_of_the_swarm(seed: int) -> None:
+    rows = recorded(seed)
+    if rows is not None:
+        verdicts = judge(rows)
+        assert disagreements(rows, verdicts) == {}
+        assert "violated" not in verdicts.values()
+
+
+def test_these_runs_exercise_every_property() -> None:
+    """Between them: agreement about what never happens would say nothing."""
+    held = {label for seed in SEEDS for label, state in judge(recorded(seed) or []).items() if state == "holds"}
+    assert held == FORMULAS.keys()
+
+
+def test_both_agree_on_spoilt_runs() -> None:
+    """And each property is broken by some of them."""
+    found: Counter[str] = Counter()
+    for seed in SEEDS_SPOILT:
+        rows = recorded(seed)
+        for kind in CORRUPTIONS if rows else ():
+            choice = Choice(f"{seed}/{kind}")
+            for _ in range(CORRUPTED_EACH):
+                spoilt = corrupted(rows or [], kind, choice)
+                if spoilt is None:
+                    continue
+                verdicts = judge(spoilt)
+                assert disagreements(spoilt, verdicts) == {}, (seed, kind)
+                found.update(label for label, state in verdicts.items() if state == "violated")
+    assert found.keys() == FORMULAS.keys()
