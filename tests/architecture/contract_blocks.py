@@ -19,7 +19,7 @@ import msgspec
 from isotone.core import boundary, bundles, codec, contract, errors, ids, names, ordered_log, services, versions, views
 from isotone.core.codec import bundle as wire_bundle
 from isotone.core.codec import control, fragment, frame
-from isotone.trace import columns, events, vocabulary
+from isotone.trace import columns, corel, events, vocabulary
 
 BLOCK = re.compile(r"(<!-- pinned: ([\w.-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
@@ -129,8 +129,12 @@ def _kinds() -> Iterator[str]:
     """The entries of the foundation; upper layers add kinds of their own."""
     yield f"TRACE_VERSION = {events.TRACE_VERSION}"
     yield struct_line(events.Row)
+    yield from _kinds_of(events)
+
+
+def _kinds_of(module: ModuleType) -> Iterator[str]:
     for kind, entry in vocabulary.entry_types().items():
-        if entry.__module__ == events.__name__:
+        if entry.__module__ == module.__name__:
             yield f"{kind}: {struct_line(entry)}"
 
 
@@ -156,6 +160,7 @@ MAKERS: dict[str, Callable[[], typing.Iterable[str]]] = {
     "core.codec": _codec,
     "core.codec.tags": _tags,
     "trace.kinds": _kinds,
+    "trace.corel": lambda: _kinds_of(corel),
     "trace.columns": lambda: (f"{name}: {form}" for name, form in columns.COLUMNS.items()),
     "json": _json_keys,
 }

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from isotone.core.contract import Action, Event
+from isotone.trace.vocabulary import entry_types
 from tests.architecture.contract_blocks import BLOCK, MAKERS, block, rewritten, struct_line
 from tests.architecture.source import ROOT
 
@@ -27,6 +28,13 @@ def test_the_contract_is_pinned(name: str) -> None:
     assert dict(pinned())[name].splitlines() == block(name).splitlines(), (
         f"{name} changed; if that is meant: pytest tests/architecture --rewrite, and review docs/contracts.md"
     )
+
+
+def test_every_entry_of_the_trace_is_pinned() -> None:
+    """Whichever layer adds it; a trace that was written once must be read for ever."""
+    text = "".join(body for name, body in pinned() if name.startswith("trace."))
+    own = [kind for kind, entry in entry_types().items() if entry.__module__.startswith("isotone.")]
+    assert not [kind for kind in own if f"\n{kind}: {struct_line(entry_types()[kind])}\n" not in text]
 
 
 class Old(Event, frozen=True):
