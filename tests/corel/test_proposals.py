@@ -151,24 +151,25 @@ def proposal(**fields: object) -> Proposal:
 
 
 @pytest.mark.parametrize(
-    ("made", "yellow", "committed", "vote"),
+    ("made", "yellow", "level", "vote"),
     [
-        (proposal(), 0, 2, Vote.ACCEPT),
-        (proposal(), 0, 3, Vote.REJECT),
-        (proposal(), 0, 1, Vote.LATER),
-        (proposal(after=3), 0, 2, Vote.LATER),
-        (proposal(configuration=1), 0, 2, Vote.LATER),
-        (proposal(names=(*NAMES, (B, 2))), 0, 2, Vote.LATER),
-        (proposal(rejected=("e",)), 0, 2, Vote.REJECT),
-        (proposal(yellow=1), 0, 2, Vote.REJECT),
-        (proposal(yellow=1), 1, 2, Vote.ACCEPT),
-        (proposal(yellow=1, names=NAMES[::-1]), 1, 2, Vote.REJECT),
-        (proposal(names=NAMES[::-1]), 1, 2, Vote.ACCEPT),
+        (proposal(), 0, (2, 0), Vote.ACCEPT),
+        (proposal(), 0, (3, 0), Vote.REJECT),
+        (proposal(), 0, (2, 1), Vote.REJECT),
+        (proposal(), 0, (1, 4), Vote.LATER),
+        (proposal(number=2, applied=1), 0, (2, 0), Vote.LATER),
+        (proposal(after=3), 0, (2, 0), Vote.LATER),
+        (proposal(names=(*NAMES, (B, 2))), 0, (2, 0), Vote.LATER),
+        (proposal(rejected=("e",)), 0, (2, 0), Vote.REJECT),
+        (proposal(yellow=1), 0, (2, 0), Vote.REJECT),
+        (proposal(yellow=1), 1, (2, 0), Vote.ACCEPT),
+        (proposal(yellow=1, names=NAMES[::-1]), 1, (2, 0), Vote.REJECT),
+        (proposal(names=NAMES[::-1]), 1, (2, 0), Vote.ACCEPT),
     ],
 )
-def test_votes(made: Proposal, yellow: int, committed: int, vote: Vote) -> None:
+def test_votes(made: Proposal, yellow: int, level: tuple[int, int], vote: Vote) -> None:
     """Reference: [COReL 7.1.3, 1] and [COReL 7.1.4]."""
-    assert vote_on(made, queue(yellow=yellow), committed) is vote
+    assert vote_on(made, queue(yellow=yellow), level) is vote
 
 
 def test_the_later_proposal_counts_and_votes_add_up() -> None:

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from isotone.corel import proposal
-from isotone.corel.proposal import Proposal, Vote
+from isotone.corel.proposal import Level, Proposal, Vote
 from isotone.corel.queue import MessageQueue
 from tests.model import corel_proposal_model
-from tests.model.corel_proposal_model import ProposalModel
+from tests.model.corel_proposal_model import ProposalModel, lagging
+
+
+@pytest.fixture(autouse=True)
+def nothing_said_yet() -> Iterator[None]:
+    """What other rules made servers say counts for nothing here."""
+    yield
+    for said in (corel_proposal_model.vote, corel_proposal_model.stands):
+        said.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -32,18 +42,41 @@ def test_a_source_that_does_not_wait_for_the_outcome_annuls_what_was_applied() -
     assert "was green elsewhere" in wrong
 
 
-def test_who_knows_of_a_later_primary_must_reject(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_later_primary_overtook_must_not_be_ordered_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """Why [COReL 7.1.1] lets only those accept who know of no later primary."""
-    sound = proposal.vote_on
+    accepted, stood = proposal.vote_on, proposal.stands
 
-    def gullible(made: Proposal, queue: MessageQueue, committed: int) -> Vote:
-        return sound(made, queue, min(committed, made.committed))
+    def vote_on(made: Proposal, queue: MessageQueue, level: Level) -> Vote:
+        return accepted(made, queue, min(level, made.level))
 
-    corel_proposal_model.vote.cache_clear()
-    monkeypatch.setattr(proposal, "vote_on", gullible)
+    def stands(made: Proposal, queue: MessageQueue, level: Level) -> bool:
+        return stood(made, queue, min(level, made.level))
+
+    monkeypatch.setattr(proposal, "vote_on", vote_on)
+    monkeypatch.setattr(proposal, "stands", stands)
     try:
         _, wrong = ProposalModel(2, 1).explore()
     except AssertionError as error:
         wrong = str(error)
-    corel_proposal_model.vote.cache_clear()
     assert wrong
+
+
+def test_one_that_lags_and_is_not_asked_changes_nothing() -> None:
+    """A learner, or a removed server, that has less yellow than the servers: it makes their yellow lines retreat."""
+    assert ProposalModel(2, 1, cuts=False).explore(lagging) == (52_652, "")
+
+
+def test_what_was_accepted_is_not_judged_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def again(made: Proposal, queue: MessageQueue, level: Level) -> bool:
+        return proposal.vote_on(made, queue, level) is Vote.ACCEPT
+
+    monkeypatch.setattr(proposal, "stands", again)
+    _, wrong = ProposalModel(2, 1, cuts=False).explore(lagging)
+    assert "was green elsewhere" in wrong
+
+
+def test_who_is_no_server_must_not_vote(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its vote is one too many: its rejection would stand against what all servers accepted."""
+    monkeypatch.setattr(proposal, "is_asked", lambda *_: True)
+    _, wrong = ProposalModel(2, 1, cuts=False).explore(lagging)
+    assert "was green elsewhere" in wrong

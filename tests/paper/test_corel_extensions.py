@@ -102,7 +102,7 @@ def test_step_1_the_same_proposal_gathers_votes() -> None:
     known = merged_proposal(proposal(accepted=("a",)), proposal(accepted=("b",)))
     assert known == proposal(accepted=("a", "b"))
     rejected = merged_proposal(known, proposal(rejected=("c",)))
-    assert rejected is not None and vote_on(rejected, queue(), 3) is Vote.REJECT
+    assert rejected is not None and vote_on(rejected, queue(), (3, 0)) is Vote.REJECT
     assert not rejected.is_accepted(("a", "b"))
 
 
@@ -124,7 +124,7 @@ def test_step_1_a_later_proposal_annuls_the_last() -> None:
 )
 def test_step_1_accept_or_reject(told: Proposal, own_yellow: int, committed: int, vote: Vote) -> None:
     """Reference: [COReL 7.1.3, 1], the three reasons to reject."""
-    assert vote_on(told, queue(own_yellow), committed) is vote
+    assert vote_on(told, queue(own_yellow), (committed, 0)) is vote
 
 
 def test_step_2_accepted_by_all_is_green_in_the_proposed_order() -> None:
@@ -152,7 +152,7 @@ def test_the_last_proposal_travels_with_the_state() -> None:
 )
 def test_a_vote_is_deferred_by_who_does_not_know_enough(told: Proposal, committed: int) -> None:
     """Reference: [COReL 7.1.4]: a primary that it does not know of, or a message that it lacks."""
-    assert vote_on(told, queue(), committed) is Vote.LATER
+    assert vote_on(told, queue(), (committed, 0)) is Vote.LATER
 
 
 def test_all_vote_with_the_attempt_and_a_primary_orders_as_proposed_when_it_is_established() -> None:

@@ -18,7 +18,7 @@ class Establishing:
     primary: Primary
     attempted: set[str] = field(default_factory=set)
     committed: set[str] = field(default_factory=set)
-    all_accept: bool = True  # the last order proposal, as far as they said [COReL 7.1.4]
+    all_accept: bool = True  # the last order proposal, or are not asked, as far as they said [COReL 7.1.4]
 
     def on_attempt(self, server: str, number: int, *, accepts: bool = False) -> bool:
         """True when this was the last one: commit now."""

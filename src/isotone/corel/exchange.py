@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import msgspec
 
-from isotone.corel.ledger import Level
 from isotone.corel.message import Message, Origin, Range
+from isotone.corel.proposal import Level
 from isotone.corel.quorum import History, merged
 from isotone.corel.wire import State
 

@@ -15,12 +15,10 @@ from isotone.core.errors import LocalProtocolError
 from isotone.corel import records as r
 from isotone.corel.checkpoint import become
 from isotone.corel.configuration import Configuration, founded
-from isotone.corel.proposal import Proposal
+from isotone.corel.proposal import Level, Proposal
 from isotone.corel.queue import MessageQueue
 from isotone.corel.quorum import History, Majority, Primary, Rule
 from isotone.corel.snapshot import Snapshot
-
-Level = tuple[int, int]
 
 
 @dataclass

@@ -10,10 +10,14 @@ from enum import Enum
 import msgspec
 
 from isotone.core.codec.control import Natural
+from isotone.corel.configuration import Configuration
 from isotone.corel.message import Origin
 from isotone.corel.queue import MessageQueue
 
 PROPOSED_MAX = 1_024  # so many messages at most stand in one proposal
+
+Level = tuple[int, int]
+"""A primary, and the last order proposal applied after it."""
 
 
 class Proposal(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
@@ -33,6 +37,11 @@ class Proposal(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_un
     def identity(self) -> tuple[int, int]:
         """Another configuration may have another source."""
         return self.configuration, self.number
+
+    @property
+    def level(self) -> Level:
+        """Of the source."""
+        return self.committed, self.applied
 
     @property
     def end(self) -> int:
@@ -69,12 +78,16 @@ class Vote(Enum):
     LATER = "later"  # it does not know enough yet
 
 
-def vote_on(proposal: Proposal, queue: MessageQueue, committed: int) -> Vote:
-    """[COReL 7.1.3], with what 7.1.4 says about proposals that outrun their messages."""
-    number = queue.configuration.number
-    if proposal.rejected or committed > proposal.committed or number > proposal.configuration:
+def is_asked(server: str, proposal: Proposal, configuration: Configuration) -> bool:
+    """The servers of its configuration vote. A learner or a removed server takes part in views, and has no say."""
+    return proposal.configuration == configuration.number and server in configuration.servers
+
+
+def vote_on(proposal: Proposal, queue: MessageQueue, level: Level) -> Vote:
+    """[COReL 7.1.3], with what 7.1.4 says about proposals that outrun their messages. ``level``: of the voter."""
+    if proposal.rejected or level > proposal.level:
         return Vote.REJECT
-    if committed < proposal.committed or number < proposal.configuration or queue.green < proposal.after:
+    if level < proposal.level or queue.green < proposal.after:
         return Vote.LATER
     if queue.green > proposal.end or queue.forgotten > proposal.after:
         return Vote.REJECT
@@ -85,3 +98,14 @@ def vote_on(proposal: Proposal, queue: MessageQueue, committed: int) -> Vote:
         return Vote.LATER
     yellow = [message.name for message in queue.between(proposal.after, proposal.after + proposal.yellow)]
     return Vote.ACCEPT if yellow == list(proposal.names[: proposal.yellow]) else Vote.REJECT
+
+
+def stands(proposal: Proposal, queue: MessageQueue, level: Level) -> bool:
+    """Whether it can be ordered as proposed, here and now. ``level``: of this server.
+
+    It does not look at the yellow line: a server that lags behind and is not asked may make that retreat, and whoever
+    accepted has given its word.
+    """
+    is_of_now = (proposal.configuration, proposal.level) == (queue.configuration.number, level)
+    known = queue.green >= proposal.after and all(queue.has(name) for name in proposal.names)
+    return is_of_now and known and not proposal.rejected

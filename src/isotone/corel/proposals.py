@@ -14,7 +14,7 @@ from isotone.core.contract import Action, Record, SetTimer
 from isotone.corel import records as r
 from isotone.corel import telling
 from isotone.corel.message import Origin
-from isotone.corel.proposal import PROPOSED_MAX, Proposal, Vote, merged_proposal, vote_on
+from isotone.corel.proposal import PROPOSED_MAX, Level, Proposal, Vote, is_asked, merged_proposal, stands, vote_on
 from isotone.corel.regular import RegularFlow
 from isotone.corel.wire import Proposing
 from isotone.trace import corel as trace
@@ -43,6 +43,13 @@ class Proposals:
     def is_free(self) -> bool:
         """Whether messages flow here, and no primary component orders them."""
         return self.settings.proposals and self.flow.sending and not self.flow.is_primary
+
+    @property
+    def _level(self) -> Level | None:
+        """For which it vouches; none if it learned of later green messages, and not of what may be yellow with them."""
+        ledger = self.ledger
+        own = ledger.committed, ledger.applied
+        return own if ledger.vouches and own == ledger.level else None
 
     # --- proposing -------------------------------------------------------------------------------------------------
 
@@ -108,13 +115,16 @@ class Proposals:
         proposal, server = self.ledger.proposal, self.settings.server
         if proposal is None or not self.settings.proposals:
             return []
-        if server not in (*proposal.accepted, *proposal.rejected):
+        if self._is_asked(proposal) and server not in (*proposal.accepted, *proposal.rejected):
             return self._vote(proposal)
         return self._apply_if_accepted()
 
+    def _is_asked(self, proposal: Proposal) -> bool:
+        return is_asked(self.settings.server, proposal, self.ledger.queue.configuration)
+
     def _vote(self, proposal: Proposal) -> list[Action]:
-        ledger, server = self.ledger, self.settings.server
-        vote = vote_on(proposal, ledger.queue, ledger.committed) if ledger.vouches else Vote.LATER
+        level, server = self._level, self.settings.server
+        vote = vote_on(proposal, self.ledger.queue, level) if level is not None else Vote.LATER
         if vote is Vote.LATER:
             return []
         accepts = vote is Vote.ACCEPT
@@ -136,7 +146,7 @@ class Proposals:
 
     def _apply_if_accepted(self) -> list[Action]:
         proposal, queue = self.ledger.proposal, self.ledger.queue
-        if proposal is None or not self.is_free or proposal.number <= self.ledger.applied:
+        if proposal is None or not self.is_free:
             return []
         servers = queue.configuration.servers
         return self._apply(proposal) if proposal.is_accepted(servers) else []
@@ -144,17 +154,23 @@ class Proposals:
     def _apply(self, proposal: Proposal) -> list[Action]:
         """All accepted: green, in the proposed order [COReL 7.1.3, 2]."""
         ledger, queue, server = self.ledger, self.ledger.queue, self.settings.server
-        if vote_on(proposal, queue, ledger.committed) is not Vote.ACCEPT or not ledger.vouches:
+        if not self._stands(proposal):
             return []  # it is known in another way already, or not everything is here yet
         before, records_before = queue.green, queue.green_records
         self.journal.write(r.Applied(proposal))
         told = telling.greened(server, ledger, before, records_before, proposal=proposal.number)
         return [*self.flow.write_all(), telling.arranged(server, ledger), *told, *self.flow.settle_soon()]
 
-    def accepted_here(self) -> Proposal | None:
-        """The proposal that this server accepted and that still stands, for an attempt [COReL 7.1.4]."""
-        proposal, ledger = self.ledger.proposal, self.ledger
-        if proposal is None or not self.settings.proposals or proposal.number <= ledger.applied:
-            return None
-        stands = self.settings.server in proposal.accepted and not proposal.rejected
-        return proposal if stands and vote_on(proposal, ledger.queue, ledger.committed) is Vote.ACCEPT else None
+    def _stands(self, proposal: Proposal) -> bool:
+        level = self._level
+        return level is not None and stands(proposal, self.ledger.queue, level)
+
+    def agrees(self) -> bool:
+        """Whether a primary orders as the last proposal says, as far as it depends on this server [COReL 7.1.4].
+
+        It accepted, and never goes back on it; or it is not asked, and does not stand in the way of those who are.
+        """
+        proposal = self.ledger.proposal
+        if proposal is None or not self.settings.proposals or not self._stands(proposal):
+            return False
+        return self.settings.server in proposal.accepted or not self._is_asked(proposal)

@@ -15,9 +15,9 @@ from itertools import accumulate, combinations, product
 from isotone.corel import records as r
 from isotone.corel.configuration import Configuration
 from isotone.corel.identities import learner_life
-from isotone.corel.ledger import Ledger, Level
+from isotone.corel.ledger import Ledger
 from isotone.corel.message import Message
-from isotone.corel.proposal import Proposal
+from isotone.corel.proposal import Level, Proposal
 from isotone.corel.quorum import History, Primary
 from isotone.corel.repair_messages import array_bytes, size_of
 

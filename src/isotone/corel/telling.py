@@ -7,8 +7,9 @@ from hashlib import blake2b
 
 from isotone.core.contract import Action, Record
 from isotone.corel.events import ConfigurationChanged, DeliverGreen, DeliverRed
-from isotone.corel.ledger import Ledger, Level
+from isotone.corel.ledger import Ledger
 from isotone.corel.message import Message
+from isotone.corel.proposal import Level
 from isotone.trace import corel as trace
 
 

@@ -334,8 +334,7 @@ class Views:
         self.establishing = Establishing(primary)
         self.journal.write(r.Attempted(primary.number), Record(trace.PrimaryAttempted(server, primary.number, members)))
         proposed += self.proposals.consider()
-        accepts = self.proposals.accepted_here() is not None
-        attempt = self.session.send(Attempt(self.session.view, primary.number, accepts))
+        attempt = self.session.send(Attempt(self.session.view, primary.number, self.proposals.agrees()))
         return [*proposed, *self.flow.write_all(), attempt, *self.enter(Standing.ATTEMPT, "a quorum")]
 
     def _learn_proposals(self, plan: Plan) -> list[Action]:
@@ -350,7 +349,7 @@ class Views:
         if not establishing.on_attempt(server, number, accepts=attempt.accepts):
             return []
         members = establishing.primary.servers
-        proposal = self.proposals.accepted_here() if establishing.all_accept else None
+        proposal = self.ledger.proposal if establishing.all_accept else None
         before, told = self.ledger.committed, []
         self.journal.write(r.Committed(establishing.primary, proposal))
         if proposal is not None:

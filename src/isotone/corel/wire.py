@@ -81,7 +81,7 @@ class Attempt(ControlMessage, frozen=True, tag=0x85):
 
     view: str
     number: Natural
-    accepts: bool = False
+    accepts: bool = False  # the last order proposal; so says also who is not asked and could order by it
 
 
 class Commit(ControlMessage, frozen=True, tag=0x86):
