@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from isotone.core.contract import PersistFailed
 from isotone.core.errors import MachineError, RemoteProtocolError
-from isotone.host import log_port
+from isotone.host import log_feeds
 from isotone.host import log_wire as wire
 from isotone.host.answers import Refused
 from isotone.host.log_client import RemoteLog
@@ -164,9 +164,9 @@ def _is_large(frame: wire.ServerFrame) -> TypeGuard[wire.Entries | wire.Told]:
 
 def test_credit_has_a_bound() -> None:
     async def main() -> None:
-        credit = log_port._Credit(1 << 60)
+        credit = log_feeds.Credit(1 << 60)
         credit.add(1 << 60)
-        credit.take(log_port.CREDIT_BYTES_MAX)
+        credit.take(log_feeds.CREDIT_BYTES_MAX)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0):
                 await credit.any()

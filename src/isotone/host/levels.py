@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
 from isotone.core.ordered_log import LogEntry
 from isotone.corel.message import Message
@@ -80,7 +80,7 @@ class Levels(ABC):
             if entries or await self._waits_no_more(changed):
                 return entries
 
-    async def red(self) -> AsyncIterator[Message]:
+    async def red(self) -> AsyncGenerator[Message, None]:
         """Messages from now on as they reach this server's disk, before any order is known."""
         feed = _RedFeed()
         self._reds.append(feed)

@@ -9,7 +9,8 @@ server does: one that is stopped, or whose machine is gone, answers nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from types import TracebackType
 from typing import Any
 
@@ -23,7 +24,7 @@ from isotone.corel.quorum import Primary, Rule
 from isotone.host import log_wire as wire
 from isotone.host.answers import Maybe, NotYet
 from isotone.host.deadline import NO_DEADLINE, Deadline
-from isotone.host.log_stream import Stream
+from isotone.host.log_stream import FOLLOW_CREDIT, Stream
 
 CONNECT_WITHIN_S = 5.0
 AGAIN_S = 0.05
@@ -182,18 +183,48 @@ class RemoteLog:
 
     async def follow(self, first: int) -> AsyncIterator[LogEntry]:
         """All entries from ``first`` on, without end, through losses of servers."""
+        async with aclosing(self._followed(lambda request: wire.Follow(request, first, FOLLOW_CREDIT))) as frames:
+            async for frame in frames:
+                assert isinstance(frame, wire.Entries)
+                for position, record in enumerate(frame.records, frame.first):
+                    yield LogEntry(position, record)
+                first = frame.first + len(frame.records)
+
+    async def red(self) -> AsyncIterator[Message]:
+        """Messages from now on as they reach the disk of the server that serves, before any order is known.
+
+        Another server has others: when this one is lost, `MachineError` says so, and who goes on has missed some.
+        """
+        wanted = self._followed(lambda request: wire.FollowRed(request, FOLLOW_CREDIT), elsewhere=False)
+        async with aclosing(wanted) as frames:
+            async for frame in frames:
+                assert isinstance(frame, wire.RedMessage)
+                yield msgspec.msgpack.decode(frame.message, type=Message)
+
+    async def white(self) -> AsyncIterator[int]:
+        """The position up to which every server has everything, whenever it rises; through losses of servers."""
+        last = 0
+        async with aclosing(self._followed(lambda request: wire.FollowWhite(request, 1))) as frames:
+            async for frame in frames:
+                assert isinstance(frame, wire.White)
+                if frame.position > last:  # another server may know less
+                    last = frame.position
+                    yield last
+
+    async def _followed(
+        self, make: Callable[[int], wire.Wanted], *, elsewhere: bool = True
+    ) -> AsyncGenerator[wire.Fed, None]:
+        """What comes, one after another; ``elsewhere``: it goes on at another server when one is lost."""
         while True:
             stream = await self._connected()
-            request, follower = stream.follow(first)
+            request, follower = stream.follow(make)
             try:
-                while not isinstance(batch := await follower.batches.get(), IsotoneError):
-                    for position, record in enumerate(batch.records, batch.first):
-                        yield LogEntry(position, record)
-                    first = batch.first + len(batch.records)
+                while not isinstance(frame := await follower.frames.get(), IsotoneError):
+                    yield frame
                     if not stream.lost.done():
-                        stream.write(wire.Taken(request, sum(map(len, batch.records)) or 1))
-                if not stream.lost.done():
-                    raise batch
+                        stream.write(wire.Taken(request, frame.size))
+                if not (elsewhere and stream.lost.done()):
+                    raise frame
             finally:
                 stream.unfollow(request)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from contextlib import aclosing
 from functools import partial
 from typing import cast
 
@@ -19,6 +20,7 @@ from isotone.corel.configuration import decode_rule
 from isotone.host import log_wire as wire
 from isotone.host.answers import Maybe, Refused
 from isotone.host.liveness import notice_loss
+from isotone.host.log_feeds import FOLLOW_BATCH, Credit, feed, fitting
 from isotone.host.log_questions import answer
 from isotone.host.replica_log import ReplicaLog
 
@@ -35,10 +37,6 @@ PIECE_WITHIN_S = 60.0
 """A snapshot of which no piece comes for so long holds no memory any more."""
 NO_ROOM = "there is no room for this state: all that come at once have at most {} bytes"
 TOO_SLOW = "the state did not come in time: its pieces were too far apart"
-READ_BYTES_MAX = 4 * 1024 * 1024
-FOLLOW_BATCH = 512
-CREDIT_BYTES_MAX = 16 * 1024 * 1024
-"""Of one follower: who gives more gives this much."""
 MS = 1_000
 
 Judge = Callable[[str, bytes, str], str]
@@ -114,7 +112,7 @@ class Connection(asyncio.Protocol):
         self._hello: wire.Hello | None = None  # of one that may use the log
         self._deadline: asyncio.TimerHandle | None = None  # for it
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._credits: dict[int, _Credit] = {}
+        self._credits: dict[int, Credit] = {}
         self._open, self._open_bytes = 0, 0
         self._requests: list[int] = []  # ordered in this turn
         self._positions: list[int] = []
@@ -328,8 +326,8 @@ class Connection(asyncio.Protocol):
             case wire.ReadRange(first=first, last=last):
                 await self._room()
                 self._read(request, first, last)
-            case wire.Follow(first=first, credit=credit):
-                await self._follow(request, first, credit)
+            case wire.Follow() | wire.FollowRed() | wire.FollowWhite():
+                await self._follow(frame)
             case wire.WaitFor(position=position, within_ms=within_ms):
                 await replica.wait_for(position, within_s=within_ms / MS if within_ms else None)
                 self._send(wire.Told(request, position))
@@ -354,34 +352,21 @@ class Connection(asyncio.Protocol):
         )
 
     def _read(self, request: int, first: int, last: int) -> None:
-        """As much as one frame may hold; who asks goes on behind it."""
-        records: list[bytes] = []
-        size = 0
-        for entry in self._log.entries.read(first, min(last, first + FOLLOW_BATCH - 1)):
-            if records and size + len(entry.record) > READ_BYTES_MAX:
-                break
-            records.append(entry.record)
-            size += len(entry.record)
-        self._send(wire.Entries(request, first, tuple(records)))
+        entries = self._log.entries.read(first, min(last, first + FOLLOW_BATCH - 1))
+        self._send(fitting(request, first, entries))
 
-    async def _follow(self, request: int, first: int, credit: int) -> None:
-        held = self._credits[request] = _Credit(credit)
-        while True:
-            await held.any()
-            entries = await self._log.batch(first, FOLLOW_BATCH)
-            await self._room()
-            records: list[bytes] = []
-            size, begin = 0, first
-            for entry in entries:
-                if records and size + len(entry.record) > READ_BYTES_MAX:
-                    break
-                records.append(entry.record)
-                size += len(entry.record)
-            if not records:
-                return  # the server ended, and so does this connection
-            first += len(records)
-            held.take(size)
-            self._send(wire.Entries(request, begin, tuple(records)))
+    async def _follow(self, wanted: wire.Wanted) -> None:
+        """When the server ends, so does this connection, and nothing more is to be said."""
+        credit = self._credits[wanted.request] = Credit(wanted.credit)
+        async with aclosing(feed(self._log, wanted)) as frames:
+            while True:
+                await credit.any()
+                frame = await anext(frames, None)
+                if frame is None:
+                    return
+                await self._room()
+                credit.take(frame.size)
+                self._send(frame)
 
 
 class _Offer:
@@ -404,25 +389,3 @@ class _Offer:
             self._deadline.cancel()
         pieces, self.pieces = self.pieces, []
         return sum(map(len, pieces))
-
-
-class _Credit:
-    """How much more a follower may be sent."""
-
-    def __init__(self, size: int) -> None:
-        self._left = min(max(1, size), CREDIT_BYTES_MAX)
-        self._some = asyncio.Event()
-        self._some.set()
-
-    def take(self, size: int) -> None:
-        self._left -= max(1, size)
-        if self._left <= 0:
-            self._some.clear()
-
-    def add(self, size: int) -> None:
-        self._left = min(self._left + size, CREDIT_BYTES_MAX)
-        if self._left > 0:
-            self._some.set()
-
-    async def any(self) -> None:
-        await self._some.wait()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, cast
 
 from isotone.core.errors import InputError, IsotoneError, LocalProtocolError, MachineError, RemoteProtocolError
 from isotone.core.ordered_log import Snapshot
 from isotone.host import log_wire as wire
-from isotone.host.answers import Maybe, NotYet, Refused
+from isotone.host.answers import FellBehind, Maybe, NotYet, Refused
 from isotone.host.deadline import Deadline
 from isotone.host.liveness import notice_loss
 
@@ -16,6 +17,7 @@ FOLLOW_CREDIT = 4 * 1024 * 1024
 OPEN_MAX = 65_536
 _KINDS: dict[str, type[IsotoneError]] = {
     "NotYet": NotYet,
+    "FellBehind": FellBehind,
     "LocalProtocolError": LocalProtocolError,
     "InputError": InputError,
     "Refused": Refused,
@@ -24,10 +26,10 @@ _KINDS: dict[str, type[IsotoneError]] = {
 
 
 class Follower:
-    """Entries on their way to one reader; bounded by its credit."""
+    """What is on its way to one who follows; bounded by its credit."""
 
     def __init__(self) -> None:
-        self.batches: asyncio.Queue[wire.Entries | IsotoneError] = asyncio.Queue()
+        self.frames: asyncio.Queue[wire.Fed | IsotoneError] = asyncio.Queue()
 
 
 class Stream(asyncio.Protocol):
@@ -65,7 +67,7 @@ class Stream(asyncio.Protocol):
             if not answer.done():
                 answer.set_exception(Maybe(f"the server is gone: {self.reason}"))
         for follower in self._followers.values():
-            follower.batches.put_nowait(MachineError(self.reason))
+            follower.frames.put_nowait(MachineError(f"the server is gone: {self.reason}"))
         if not self.lost.done():
             self.lost.set_result(None)
 
@@ -102,9 +104,9 @@ class Stream(asyncio.Protocol):
                     self._settle(request, position)
             case wire.Unordered(request=request, is_maybe=is_maybe, reason=reason, message=message):
                 self._settle(request, Maybe(reason, message) if is_maybe else Refused(reason))
-            case wire.Entries(request=request):
+            case wire.Entries(request=request) | wire.RedMessage(request=request) | wire.White(request=request):
                 if request in self._followers:
-                    self._followers[request].batches.put_nowait(frame)
+                    self._followers[request].frames.put_nowait(frame)
                 else:
                     self._settle(request, frame)
             case wire.Told(request=request, answer=answer):
@@ -114,7 +116,7 @@ class Stream(asyncio.Protocol):
             case wire.Failed(request=request, kind=kind, reason=reason):
                 error = _KINDS.get(kind, MachineError)(reason)
                 if request in self._followers:
-                    self._followers[request].batches.put_nowait(error)
+                    self._followers[request].frames.put_nowait(error)
                 self._settle(request, error)
             case wire.Welcome(version=version, server=server):
                 if version != wire.VERSION:
@@ -204,11 +206,11 @@ class Stream(asyncio.Protocol):
             self.write(wire.OfferSnapshot(request, snapshot.position, bytes(state[begin : begin + size]), is_last))
         await answer
 
-    def follow(self, first: int) -> tuple[int, Follower]:
-        """Begin to follow."""
+    def follow(self, make: Callable[[int], wire.Wanted]) -> tuple[int, Follower]:
+        """Begin to follow what the frame that is made with a number asks for."""
         request = self._number()
         follower = self._followers[request] = Follower()
-        self.write(wire.Follow(request, first, FOLLOW_CREDIT))
+        self.write(make(request))
         return request, follower
 
     def unfollow(self, request: int) -> None:

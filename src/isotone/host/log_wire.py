@@ -15,7 +15,7 @@ import msgspec
 from isotone.core.errors import RemoteProtocolError
 
 VERSION = 2
-"""2: snapshots go in pieces; the rule and votes can be changed."""
+"""2: snapshots go in pieces; the rule and votes can be changed; red and white can be followed."""
 FRAME_BYTES_MAX = 32 * 1024 * 1024
 PIECE_BYTES_MAX = 1024 * 1024
 """So much of a snapshot stands in one frame."""
@@ -63,7 +63,7 @@ class Follow(Said, frozen=True, tag=4):
 
 
 class Taken(Said, frozen=True, tag=5):
-    """The follower has taken so many bytes."""
+    """The follower has taken so much."""
 
     request: Natural
     size: Natural
@@ -111,6 +111,20 @@ class Cancel(Said, frozen=True, tag=9):
     request: Natural
 
 
+class FollowRed(Said, frozen=True, tag=11):
+    """All messages from now on as they reach the disk of this server, as far as credit goes."""
+
+    request: Natural
+    credit: Natural
+
+
+class FollowWhite(Said, frozen=True, tag=12):
+    """The position up to which every server has everything, whenever it rises; ``credit`` counts positions."""
+
+    request: Natural
+    credit: Natural
+
+
 class Welcome(Said, frozen=True, tag=1):
     """The server begins."""
 
@@ -141,6 +155,35 @@ class Entries(Said, frozen=True, tag=4):
     first: Natural
     records: tuple[bytes, ...]
 
+    @property
+    def size(self) -> int:
+        """What it costs of credit."""
+        return sum(map(len, self.records)) or 1
+
+
+class RedMessage(Said, frozen=True, tag=7):
+    """A message with its records, encoded as a server keeps it."""
+
+    request: Natural
+    message: bytes
+
+    @property
+    def size(self) -> int:
+        """What it costs of credit."""
+        return len(self.message)
+
+
+class White(Said, frozen=True, tag=8):
+    """Every server has everything up to here."""
+
+    request: Natural
+    position: Natural
+
+    @property
+    def size(self) -> int:
+        """What it costs of credit."""
+        return 1
+
 
 class Told(Said, frozen=True, tag=5):
     """The answer to a question."""
@@ -157,10 +200,13 @@ class Failed(Said, frozen=True, tag=6):
     reason: str
 
 
+Wanted = Follow | FollowRed | FollowWhite
+Fed = Entries | RedMessage | White
+"""What comes to those who follow."""
 ClientFrame = (
-    Hello | AppendMany | ReadRange | Follow | Taken | WaitFor | Question | OfferSnapshot | Reconfigure | Cancel
+    Hello | AppendMany | ReadRange | Wanted | Taken | WaitFor | Question | OfferSnapshot | Reconfigure | Cancel
 )
-ServerFrame = Welcome | Ordered | Unordered | Entries | Told | Failed
+ServerFrame = Welcome | Ordered | Unordered | Fed | Told | Failed
 
 _T = TypeVar("_T")
 _ENCODER = msgspec.msgpack.Encoder()
