@@ -11,6 +11,7 @@ from isotone.corel.configuration import decode_rule
 from isotone.corel.events import Standing
 from isotone.corel.growth import may_order
 from isotone.corel.message import Origin
+from isotone.corel.queue import MessageQueue
 from isotone.corel.quorum import is_dynamic
 from isotone.corel.replica import Replica
 from isotone.corel.views import NOT_BEGUN, SET_BACK, STRANGER
@@ -154,14 +155,20 @@ def _awaited(replica: Replica) -> str:
     return ", ".join(replica.awaited()) or "nobody"
 
 
+def _open_place(queue: MessageQueue, name: tuple[Origin, int]) -> int:
+    """0 if it is green. There may be very many that are not, so the cheap comparison comes first."""
+    origin, counter = name
+    open_ones = enumerate(queue.between(queue.green, queue.end), queue.green + 1)
+    return next((place for place, each in open_ones if each.counter == counter and each.origin == origin), 0)
+
+
 def why_not_green(replica: Replica, name: tuple[Origin, int], *, no_primary: str = "") -> str:
     """Empty for a message that is green here; ``no_primary``: what `why_no_primary` says, if that is known already."""
     queue = replica.ledger.queue
     text = f"{name[0]}:{name[1]}"
     if not queue.has(name):
         return f"{replica.settings.server} does not have {text}."
-    open_ones = enumerate(queue.walk(queue.green, queue.end), queue.green + 1)
-    place = next((place for place, each in open_ones if each.name == name), 0)
+    place = _open_place(queue, name)
     if not place:
         return ""
     if not replica.flow.is_primary:
