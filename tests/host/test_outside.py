@@ -26,7 +26,7 @@ class Server:
         self.appends = Appends()
         self.told: dict[int, int | IsotoneError] = {}
         self.outside = Outside(
-            self.appends, after_us=AFTER_US, is_primary=lambda: self.is_primary, now=lambda: self.at, why=str
+            self.appends, after_us=AFTER_US, orders=lambda: self.is_primary, now=lambda: self.at, why=str
         )
 
     def stand(self, *, primary: bool) -> None:
@@ -92,6 +92,37 @@ def test_a_change_of_view_that_ends_in_a_primary_component_answers_nobody() -> N
         server.stand(primary=False)
         server.name(server.begin())
         assert not server.told, "the time begins anew each time"
+
+    run(main)
+
+
+def test_nobody_is_answered_while_it_orders_though_that_was_not_told_yet() -> None:
+    """The standing is told behind a write."""
+
+    async def main() -> None:
+        server = Server()
+        server.begin()
+        server.stand(primary=False)
+        server.is_primary = True
+        await server.wait()
+        server.name(server.begin())
+        assert not server.told
+
+    run(main)
+
+
+def test_a_primary_component_that_is_no_quorum_of_the_next_servers_answers_maybe(tmp_path: Path) -> None:
+    async def main() -> None:
+        group = Replicas(tmp_path, "a")
+        group.options["maybe_after_ms"] = 1
+        await group.start()
+        await group.primary()
+        log = group.logs["a"]
+        log.replica.flow.cap = log.replica.ledger.queue.end
+        with pytest.raises(Maybe, match="no quorum of the new set"):
+            await log.append(b"behind a reconfiguration")
+        assert log.is_primary
+        await group.stop()
 
     run(main)
 

@@ -3,6 +3,7 @@
 Nobody there can say where a record will stand, or when, so the answer is *maybe*. An ordinary change of view ends in a
 primary component again soon: so the answer comes when the server has stood outside for some time without a break, and
 from then on to every append as soon as its message has a name; to one whose message gets none, after as long again.
+A primary component that is no quorum behind a reconfiguration orders nothing more, and counts as none.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ class Outside:
         appends: Appends,
         *,
         after_us: int,
-        is_primary: Callable[[], bool],
+        orders: Callable[[], bool],
         now: Callable[[], int],
         why: Callable[[str], str],
     ) -> None:
         self._appends, self._after_us = appends, after_us
-        self._is_primary, self._now, self._why = is_primary, now, why
+        self._orders, self._now, self._why = orders, now, why
         self._since: int | None = None  # when it was found to stand outside
         self._timer: asyncio.TimerHandle | None = None  # armed while one without a deadline is open there
         self._last = 0  # the request that was the last when it was armed
 
     def look(self) -> None:
         """Its standing may have changed."""
-        if self._is_primary():
+        if self._orders():
             self.end()
         elif self._since is None:
             self._since = self._now()
@@ -49,11 +50,12 @@ class Outside:
 
     def named(self, requests: Sequence[int]) -> None:
         """These have a message now."""
+        self.look()
         if self._since is not None and self._now() - self._since >= self._after_us:
             self._appends.give_up(requests, self._why)
 
     def end(self) -> None:
-        """It stands in a primary component, or is no more."""
+        """It orders, or is no more."""
         self._since = None
         if self._timer is not None:
             self._timer.cancel()
@@ -61,5 +63,7 @@ class Outside:
 
     def _on_time(self) -> None:
         self._timer = None
-        self._appends.give_up(self._appends.waiting_since(self._last), self._why)
-        self.begun()
+        self.look()
+        if self._since is not None:
+            self._appends.give_up(self._appends.waiting_since(self._last), self._why)
+            self.begun()

@@ -102,7 +102,7 @@ class ReplicaLog(Levels):
         self._outside = Outside(
             self._appends,
             after_us=maybe_after_ms * MILLISECONDS,
-            is_primary=lambda: self.is_primary,
+            orders=lambda: self.is_primary and self.replica.flow.cap is None,
             now=self.host.now,
             why=self._why_open,
         )
@@ -324,6 +324,7 @@ class ReplicaLog(Levels):
 
     def _on_red(self, action: corel.DeliverRed) -> None:
         self.tell_red(action.messages)
+        self._outside.look()  # one may be a reconfiguration without a quorum
 
     def _on_green(self, action: corel.DeliverGreen) -> None:
         self.entries.extend(action.position, action.messages)
@@ -358,5 +359,7 @@ class ReplicaLog(Levels):
             name, standing = self.settings.server, action.standing.value
             log.info("replica %s: %s%s: %s; here: %s", name, standing, primary, action.reason, here)
         self.standing, self._why_outside = action, ""
+        if action.primary:
+            self._outside.end()  # also if that is over by now
         self._outside.look()
         self.tell()
