@@ -109,6 +109,24 @@ def test_whoever_else_waits_there_hears_it_and_one_that_answers_is_not_left(tmp_
     run(main)
 
 
+def test_one_that_takes_no_more_but_speaks_is_not_left_and_the_record_was_not_sent() -> None:
+    async def main() -> None:
+        async with stopped() as (address, _), client(address) as log:
+            stream = log._stream
+            assert stream is not None
+            stream.pause_writing()
+            log.grace_s = 3600.0  # so long ago it said its last word
+            with pytest.raises(MachineError, match="the record was not sent"):
+                await log.append(b"x", within_s=SOON_S)
+            assert log._stream is stream
+            log.grace_s = 0.0
+            with pytest.raises(MachineError, match="the record was not sent"):
+                await log.append(b"x", within_s=SOON_S)
+            assert log._stream is None
+
+    run(main)
+
+
 def test_connecting_counts_and_every_address_has_its_share(tmp_path: Path) -> None:
     """The first accepts the connection and says nothing."""
 

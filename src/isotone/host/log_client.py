@@ -116,10 +116,10 @@ class RemoteLog:
             raise
         return stream
 
-    def _drop_if_silent(self, stream: Stream, deadline: Deadline) -> None:
-        """A server answers at a deadline, whatever it answers. One that said nothing at all since is of no use."""
-        assert deadline.at is not None
-        if stream is self._stream and stream.heard_at < deadline.at:
+    def _drop_if_silent(self, stream: Stream) -> None:
+        """A server answers at a deadline, whatever it answers. One that says nothing at all meanwhile is of no use."""
+        silent_s = asyncio.get_running_loop().time() - stream.heard_at
+        if stream is self._stream and silent_s >= self.grace_s:
             self._stream = None
             self._next += 1
             stream.abort(SILENT)
@@ -132,7 +132,7 @@ class RemoteLog:
                 async with asyncio.timeout(self._patience_s(deadline)):
                     return await stream.ask(make)
             except TimeoutError:
-                self._drop_if_silent(stream, deadline)
+                self._drop_if_silent(stream)
                 raise
             except (ConnectionResetError, Maybe):
                 if not stream.lost.done():
@@ -160,13 +160,13 @@ class RemoteLog:
             except ConnectionResetError:
                 continue  # it was not sent
             except TimeoutError:
-                self._drop_if_silent(stream, deadline)
+                self._drop_if_silent(stream)
                 raise MachineError(f"the record was not sent: {SILENT}") from None
             try:
                 async with asyncio.timeout(self._patience_s(deadline)):
                     return await stream.append(record, deadline)
             except TimeoutError:
-                self._drop_if_silent(stream, deadline)
+                self._drop_if_silent(stream)
                 raise Maybe(SILENT) from None
 
     async def read(self, first: int, last: int) -> list[LogEntry]:
@@ -284,7 +284,7 @@ class RemoteLog:
                     lambda request: wire.Reconfigure(request, add, remove, deadline.left_ms, encoded, given)
                 )
         except TimeoutError:
-            self._drop_if_silent(stream, deadline)
+            self._drop_if_silent(stream)
             raise Maybe(SILENT) from None
 
     async def status(self) -> dict[str, Any]:
