@@ -87,3 +87,21 @@ def test_green_never_goes_back() -> None:
         queue.mark_green(3)
     with pytest.raises(AssertionError):
         queue.forget(2)
+
+
+def test_the_bytes_that_are_held_are_counted_through_every_change() -> None:
+    def held() -> int:
+        assert queue.held_bytes == sum(each.size for each in queue.held)
+        return queue.held_bytes
+
+    queue = filled()
+    before = held()
+    assert MessageQueue(held=list(queue.held)).held_bytes == before
+    queue.arrange([queue.at(2), message(Origin("c", 1), 1, 7)], green=2, yellow=3)
+    queue.insert([message(Origin("d", 1), 1, 1, records=9)])
+    assert held() > before
+    queue.forget(2)
+    queue.add_green([message(Origin("e", 1), 1, 2)])
+    before = held()
+    queue.leap(queue.end, 9, {A: 3, B: 1}, queue.configuration, 0)
+    assert 0 < held() < before, "of c, d and e"

@@ -11,7 +11,16 @@ from isotone.core.errors import RemoteProtocolError
 from isotone.core.ids import NO_DAEMON, ClientId, DaemonId, DaemonViewId, GroupViewId, Stamp
 from isotone.core.services import Service
 from isotone.core.views import Cause, GroupView
-from isotone.corel.events import AppendNamed, AppendRefused, AppendsWanted, AppendWanted, DiskRoom, StandingChanged
+from isotone.corel.events import (
+    AppendNamed,
+    AppendRefused,
+    AppendsWanted,
+    AppendWanted,
+    DiskRoom,
+    ReconfigurationWanted,
+    SnapshotOffered,
+    StandingChanged,
+)
 from isotone.corel.explain import whom_it_waits_for, why_no_primary
 from isotone.corel.message import Message, Origin
 from isotone.corel.records import Received, decode_record
@@ -231,6 +240,45 @@ def test_messages_that_a_session_packed_are_taken_one_by_one() -> None:
     replica, before = cluster["b"].replica, cluster["b"].replica.ledger.queue.end
     replica.handle(b4.Indicated(0, (target,), b4.Message(packed, Stamp(99, DaemonId("d", 1)))))
     assert replica.ledger.queue.end == before + len(bodies)
+
+
+def refused(cluster: Cluster, name: str) -> str:
+    """Why an append is not taken here."""
+    actions = cluster[name].replica.handle(AppendWanted(0, 7, b"x"))
+    return next((action.reason for action in actions if isinstance(action, AppendRefused)), "")
+
+
+def test_with_too_much_in_memory_appends_are_refused_and_nothing_else() -> None:
+    """c is away, and what it lacks cannot be forgotten; then nobody offers a state."""
+    cluster = joined("a", "b", "c", snapshots=True, held_bytes_max=30_000)
+    cluster.view("a", "b")
+    cluster.run("a", "b")
+    for _ in range(4):
+        cluster.append("a", b"." * 10_000)
+        cluster.run("a", "b")
+    assert "of at most 30000: c must have them too, or be removed" in refused(cluster, "a")
+    assert cluster["b"].lines == (3, 3, 3), "what came before it is ordered"
+    cluster.view("a", "b", "c")
+    cluster.settle()
+    assert cluster["c"].lines == (3, 3, 3)
+    assert "must offer a state" in refused(cluster, "a") and "must offer a state" in refused(cluster, "c")
+    cluster.tell("a", SnapshotOffered(0, 2, b"state"))
+    cluster.append("a", b"room")
+    cluster.settle()
+    assert cluster["c"].green[-1] == b"room", "from one that has room, though this one has none"
+
+
+def test_who_has_too_much_in_memory_may_remove_the_server_that_is_away() -> None:
+    cluster = joined("a", "b", "c", held_bytes_max=1_000)
+    cluster.view("a", "b")
+    cluster.run("a", "b")
+    cluster.append("a", b"." * 2_000)
+    cluster.run("a", "b")
+    assert "c must have them too" in refused(cluster, "b")
+    cluster.tell("a", ReconfigurationWanted(0, 1, remove="c"))
+    cluster.run("a", "b")
+    cluster.settle()
+    assert cluster["a"].answers == ["accepted"] and not refused(cluster, "a") and not refused(cluster, "b")
 
 
 def test_a_disk_that_is_nearly_full_takes_no_new_messages_and_votes_on() -> None:

@@ -48,6 +48,10 @@ class Greens:
         if place > self.places.get(server, 0):
             self.places[server] = place
 
+    def behind(self, servers: tuple[str, ...], place: int) -> tuple[str, ...]:
+        """Who of these is not known to have everything up to there."""
+        return tuple(server for server in servers if self.places.get(server, 0) < place)
+
     def white(self, servers: tuple[str, ...]) -> int:
         """Up to here every one of these has it: the servers of the green prefix."""
         return min(self.places.get(server, 0) for server in servers)

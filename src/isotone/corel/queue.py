@@ -22,6 +22,10 @@ def _stamp(message: Message) -> tuple[int, Origin]:
     return message.stamp
 
 
+def _bytes(messages: Iterable[Message]) -> int:
+    return sum(message.size for message in messages)
+
+
 @dataclass
 class MessageQueue:
     """Every message that this server has, in its order."""
@@ -37,6 +41,10 @@ class MessageQueue:
     configuration: Configuration = NOBODY  # of the green prefix
     changed_at: int = 0  # the place of the last reconfiguration that took effect
     taken: list[tuple[int, Configuration]] = field(default_factory=list)  # took effect, and nobody was told yet
+    held_bytes: int = field(init=False)  # of all messages that are held
+
+    def __post_init__(self) -> None:
+        self.held_bytes = _bytes(self.held)
 
     @property
     def end(self) -> int:
@@ -123,7 +131,9 @@ class MessageQueue:
     def forget(self, place: int) -> None:
         """What is white up to this place."""
         assert self.forgotten <= place <= self.green
-        self.forgotten_records += sum(len(message.records) for message in self.between(self.forgotten, place))
+        gone = self.between(self.forgotten, place)
+        self.forgotten_records += sum(len(message.records) for message in gone)
+        self.held_bytes -= _bytes(gone)
         del self.held[: place - self.forgotten]
         self.forgotten = place
 
@@ -140,6 +150,7 @@ class MessageQueue:
         rest = [each for each in self.between(self.green, self.end) if each.counter > counters.get(each.origin, 0)]
         self.counters = dict(counters) | {each.origin: each.counter for each in rest}
         self.held = sorted(rest, key=_stamp)
+        self.held_bytes = _bytes(self.held)
         self.forgotten = self.green = self.yellow = place
         self.forgotten_records = self.green_records = records
         if configuration.number > self.configuration.number:  # else one that was forced since then
@@ -149,4 +160,5 @@ class MessageQueue:
         known = self.counters.get(message.origin, 0)
         assert message.counter == known + 1, f"{message} follows {message.origin}:{known}"
         self.counters[message.origin] = message.counter
+        self.held_bytes += message.size
         self.lamport = max(self.lamport, message.lamport)

@@ -114,9 +114,22 @@ class RegularFlow:
             return "this server was removed"
         if self.low:
             return "the disk of this server is nearly full"
+        if self.journal.ledger.queue.held_bytes >= settings.held_bytes_max:
+            return self._why_held()
         if len(outbox.waiting) >= settings.waiting_records_max or outbox.waiting_bytes >= settings.waiting_bytes_max:
             return f"{len(outbox.waiting)} records wait already"
         return ""
+
+    def _why_held(self) -> str:
+        """What would let some of the messages be forgotten."""
+        queue, snapshot = self.journal.ledger.queue, self.journal.ledger.snapshot
+        text = f"{queue.held_bytes} bytes of messages are held, of at most {self.settings.held_bytes_max}"
+        if self.settings.snapshots and self.white > (snapshot.head.place if snapshot else 0):
+            return f"{text}: the application must offer a state that stands for some of them"
+        if self.white < queue.green:
+            late = self.greens.behind(queue.configuration.servers, self.white + 1)
+            return f"{text}: {', '.join(late)} must have them too, or be removed"
+        return f"{text}: they are not green yet, or somebody who learns needs them"
 
     def reconfigure(self, following: Configuration) -> list[Action]:
         """Send the next configuration, as a message."""

@@ -23,6 +23,8 @@ class ReplicaSettings(msgspec.Struct, frozen=True, kw_only=True):
     waiting_records_max: int = 65_536
     """Appends that wait to be sent; more are refused."""
     waiting_bytes_max: int = 64 * 1024 * 1024
+    held_bytes_max: int = 4 * 1024 * 1024 * 1024
+    """Of messages in memory, which are all that are not forgotten: with more, appends are refused, and nothing else."""
     record_bytes_max: int = 8 * 1024 * 1024
     """A group service takes messages of this size; the oracle takes none over 64 KiB."""
     message_bytes_max: int = 48 * 1024

@@ -68,6 +68,7 @@ RANGES: dict[tuple[str, str], tuple[int, int]] = {
     ("replica", "disk_within_ms"): (0, DAY_MS),
     ("replica", "maybe_after_ms"): (0, DAY_MS),
     ("replica", "waiting_records_max"): (1, NUMBER_MAX),
+    ("replica", "held_bytes_max"): (MIB, BYTES_MAX),
     ("replica", "transfer_bytes_per_s"): (KIB, BYTES_MAX),
 }
 

@@ -90,6 +90,7 @@ def replica_settings(settings: DaemonSettings, server: ReplicaServer) -> Replica
         group=LOG_GROUP_PREFIX + replica.group,
         quorum=quorum_of(settings),
         waiting_records_max=replica.waiting_records_max,
+        held_bytes_max=replica.held_bytes_max,
         snapshots=True,
         settle_us=SETTLE_US,
         transfer_bytes_per_s=replica.transfer_bytes_per_s,

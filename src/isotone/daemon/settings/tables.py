@@ -238,6 +238,7 @@ class Replica(Table, frozen=True, kw_only=True):
     disk_within_ms: int = 5_000
     maybe_after_ms: int = 2_000
     waiting_records_max: int = 65_536
+    held_bytes_max: int = 4 * GIB
     transfer_bytes_per_s: int = 64 * MIB
     server: tuple[ReplicaServer, ...] = ()
     rule: tuple[ReplicaRule, ...] = ()
