@@ -150,6 +150,10 @@ class Cluster:
         self.indicate(server, b4.Connected())
         return server
 
+    def configure(self, **settings: object) -> None:
+        """Whoever starts from now on has these settings."""
+        self._settings = self._settings | settings
+
     def join(self, name: str) -> Server:
         """A server that is no founder starts with an empty disk."""
         self.names = (*self.names, name)

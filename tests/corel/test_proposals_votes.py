@@ -107,6 +107,112 @@ def test_a_learner_that_lags_does_not_kill_a_proposal() -> None:
     assert cluster["a"].green == [b"first", b"second"] and not cluster.report().violations
 
 
+# --- the setting ----------------------------------------------------------------------------------------------------
+
+
+def accepted_by_all() -> Cluster:
+    """d has an older message of its own, which is not proposed; only d and e learn that all accepted, and apply it."""
+    cluster = five()
+    meet(cluster, "d")
+    cluster.append("d", b"older")
+    cluster.run("d")
+    meet(cluster, "a", "b")
+    for record in (b"first", b"second"):
+        cluster.append("a", record)
+        cluster.run("a", "b")
+    propose(cluster)
+    for pair in ("bc", "ce", "bd", "de"):
+        meet(cluster, *pair)
+    assert [cluster[name].replica.ledger.applied for name in FIVE] == [0, 0, 0, 1, 1]
+    return cluster
+
+
+@pytest.mark.parametrize("restarted", ["a", "c", "abc"])
+def test_a_vote_stands_when_proposals_are_turned_off(restarted: str) -> None:
+    cluster = accepted_by_all()
+    cluster.configure(proposals=False)
+    for name in restarted:
+        cluster.restart(name)
+    meet(cluster, "a", "b", "c")
+    assert cluster["b"].green == [b"first", b"second", b"older"] and not cluster.report().violations
+
+
+def test_who_has_proposals_off_gives_no_new_votes_and_applies_what_all_accepted() -> None:
+    cluster = five()
+    cluster.configure(proposals=False)
+    cluster.restart("e")
+    meet(cluster, "a", "b")
+    cluster.append("a", b"1")
+    cluster.run("a", "b")
+    propose(cluster)
+    for pair in ("bc", "cd", "de"):
+        meet(cluster, *pair)
+    known = cluster["e"].replica.ledger.proposal
+    assert known is not None and known.accepted == ("a", "b", "c", "d") and not known.rejected
+    cluster.configure(proposals=True)
+    cluster.restart("e")
+    meet(cluster, "e")
+    assert cluster["e"].green == [b"1"]
+    cluster.configure(proposals=False)
+    cluster.restart("d")
+    meet(cluster, "d", "e")
+    assert cluster["d"].green == [b"1"] and not cluster.report().violations
+
+
+def test_with_proposals_off_the_source_proposes_nothing() -> None:
+    cluster = Cluster(*FIVE)
+    meet(cluster, "a", "b")
+    cluster.append("a", b"1")
+    cluster.run("a", "b")
+    propose(cluster)
+    assert cluster["a"].replica.ledger.proposal is None
+
+
+def accepted_by_all_but_c() -> Cluster:
+    """c has an older message, and proposals off."""
+    cluster = five()
+    cluster.configure(proposals=False)
+    cluster.restart("c")
+    meet(cluster, "c")
+    cluster.append("c", b"older")
+    cluster.run("c")
+    meet(cluster, "a", "b")
+    for record in (b"first", b"second"):
+        cluster.append("a", record)
+        cluster.run("a", "b")
+    propose(cluster)
+    for pair in ("bd", "de"):
+        meet(cluster, *pair)
+    made = cluster["e"].replica.ledger.proposal
+    assert made is not None and made.accepted == ("a", "b", "d", "e")
+    return cluster
+
+
+def test_who_attempts_a_primary_and_has_no_vote_to_give_rejects_for_good() -> None:
+    """c has not voted when the others commit; it must not accept later what they did not order."""
+    cluster = accepted_by_all_but_c()
+    cluster.view("a", "b", "c")
+    while cluster["a"].standing != "commit":
+        for name in "abc":
+            if cluster.waiting(name) and cluster[name].standing not in {"attempt", "commit"}:
+                cluster.step(name)
+        if {cluster[name].standing for name in "abc"} == {"attempt"}:
+            cluster.step("a", cluster.waiting("a"))
+    assert cluster["c"].standing == "attempt"
+    cluster.configure(proposals=True)
+    cluster.restart("c")
+    made = cluster["c"].replica.ledger.proposal
+    assert made is not None and made.rejected == ("c",)
+    meet(cluster, "c", "d")
+    assert cluster["c"].green == cluster["d"].green == []
+    meet(cluster, "a", "c", "d")
+    meet(cluster, *FIVE)
+    assert cluster["e"].green == [b"first", b"older", b"second"] and not cluster.report().violations
+
+
+# --- by themselves --------------------------------------------------------------------------------------------------
+
+
 def test_who_is_asked() -> None:
     configuration = Configuration(3, ("a", "b"), b"")
     made = proposal(configuration=3)

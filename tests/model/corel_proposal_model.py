@@ -98,12 +98,22 @@ class ProposalModel:
     """Explores all runs up to so many primaries and proposals."""
 
     def __init__(
-        self, number_max: int, proposals_max: int, *, asks: bool = True, waits: bool = True, cuts: bool = True
+        self,
+        number_max: int,
+        proposals_max: int,
+        *,
+        asks: bool = True,
+        waits: bool = True,
+        cuts: bool = True,
+        lazy: bool = False,
+        decides: bool = True,
     ) -> None:
         self.number_max, self.proposals_max = number_max, proposals_max
         self.cuts = cuts  # a view may end in the middle of a recovery too
         self.asks = asks  # a primary asks its members for their votes
         self.waits = waits  # the source waits for the outcome
+        self.lazy = lazy  # a server may vote in a later view, as one does that is set to be silent for a while
+        self.decides = decides  # who has not voted when it attempts a primary rejects
         self._courses: dict[Members, list[Members]] = {}
 
     def explore(self, starts: Callable[[], Iterator[State]] = founded) -> tuple[int, str]:
@@ -135,11 +145,17 @@ class ProposalModel:
     def _steps(self, members: Members) -> Iterator[Members]:
         if members[0].name == "a" and len(members) == 1:
             yield from self._proposed(members[0])
-        recovered = tuple(_voted(_recovered(members, server)) for server in members)
+        recovered = tuple(_recovered(members, server) for server in members)
+        yield from self._voted_on(tuple(map(_voted, recovered)))
+        if self.lazy:
+            for silent in _parts(recovered):
+                yield from self._voted_on(_changed(recovered, tuple(set(recovered) - set(silent)), _voted))
+
+    def _voted_on(self, recovered: Members) -> Iterator[Members]:
         yield recovered
         if self.cuts:
             yield from ((server,) for server in recovered)
-        yield from self._primary(recovered) if {"a", "c"} <= _names(members) else self._spread(recovered)
+        yield from self._primary(recovered) if {"a", "c"} <= _names(recovered) else self._spread(recovered)
 
     def _proposed(self, source: Server) -> Iterator[Members]:
         last, number = source.proposal, source.proposal.number + 1 if source.proposal else 1
@@ -166,7 +182,8 @@ class ProposalModel:
         number = max(server.attempted for server in members) + 1
         if number > self.number_max:
             return
-        attempted = tuple(replace(server, attempted=number) for server in members)
+        decided = map(_decided, members) if self.decides else members
+        attempted = tuple(replace(server, attempted=number) for server in decided)
         yield attempted
         accepts = self.asks and all(map(_agrees, attempted))
 
@@ -227,6 +244,14 @@ def _voted(server: Server) -> Server:
         return server
     voted = known.with_votes((name,), ()) if said is Vote.ACCEPT else known.with_votes((), (name,))
     return replace(server, proposal=voted)
+
+
+def _decided(server: Server) -> Server:
+    """Who is asked and did not vote rejects."""
+    known = server.proposal
+    if known is None or not is_asked(server) or server.name in (*known.accepted, *known.rejected):
+        return server
+    return replace(server, proposal=known.with_votes((), (server.name,)))
 
 
 def _agrees(server: Server) -> bool:

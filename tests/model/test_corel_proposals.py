@@ -61,6 +61,16 @@ def test_what_a_later_primary_overtook_must_not_be_ordered_any_more(monkeypatch:
     assert wrong
 
 
+def test_a_server_may_vote_as_late_as_it_likes() -> None:
+    assert ProposalModel(2, 1, lazy=True).explore() == (20_218, "")
+
+
+def test_who_has_not_voted_when_it_attempts_a_primary_must_reject() -> None:
+    """Why [COReL 7.1.4] has each vote before its attempt: what others committed to without its word, it may accept."""
+    _, wrong = ProposalModel(1, 1, lazy=True, decides=False).explore()
+    assert "was green elsewhere" in wrong
+
+
 def test_one_that_lags_and_is_not_asked_changes_nothing() -> None:
     """A learner, or a removed server, that has less yellow than the servers: it makes their yellow lines retreat."""
     assert ProposalModel(2, 1, cuts=False).explore(lagging) == (52_652, "")

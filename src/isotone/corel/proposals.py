@@ -42,7 +42,7 @@ class Proposals:
     @property
     def is_free(self) -> bool:
         """Whether messages flow here, and no primary component orders them."""
-        return self.settings.proposals and self.flow.sending and not self.flow.is_primary
+        return self.flow.sending and not self.flow.is_primary
 
     @property
     def _level(self) -> Level | None:
@@ -55,7 +55,7 @@ class Proposals:
 
     def propose_soon(self) -> list[Action]:
         """Arm the timer, if there is something to propose."""
-        if self._armed or not self.is_free or not self.is_source or not self._is_decided() or not self._names():
+        if self._armed or not self._may_propose() or not self._names():
             return []
         self._armed = True
         return [SetTimer(PROPOSE, PROPOSE_US)]
@@ -63,7 +63,7 @@ class Proposals:
     def on_timer(self) -> list[Action]:
         """Propose the order in which everything that is not green stands here."""
         self._armed = False
-        if not self.is_free or not self.is_source or not self._is_decided():
+        if not self._may_propose():
             return []
         ledger, queue, names = self.ledger, self.ledger.queue, self._names()
         if not names:
@@ -77,7 +77,10 @@ class Proposals:
             yellow=min(queue.yellow - queue.green, len(names)),
             names=names,
         )
-        return self._vote(proposal)
+        return self._vote(proposal, self._judge(proposal))
+
+    def _may_propose(self) -> bool:
+        return self.settings.proposals and self.is_free and self.is_source and self._is_decided()
 
     def _is_decided(self) -> bool:
         """The next one is begun only when the source knows what became of the last."""
@@ -102,7 +105,7 @@ class Proposals:
         """What somebody says of a proposal: write down what is new."""
         ledger, known = self.ledger, self.ledger.proposal
         merged = merged_proposal(known, told)
-        if merged is None or merged == known or not self.settings.proposals:
+        if merged is None or merged == known:
             return []
         actions: list[Action] = []
         if known is not None and merged.number > known.number and merged.applied == known.number > ledger.applied:
@@ -110,23 +113,33 @@ class Proposals:
         self.journal.write(r.Proposed(merged))
         return actions
 
-    def consider(self) -> list[Action]:
-        """Vote if that was not done and can be done; apply what all accepted. Where messages flow, or in a recovery."""
+    def consider(self, *, attempting: bool = False) -> list[Action]:
+        """Vote if that was not done and can be done; apply what all accepted. Where messages flow, or in a recovery.
+
+        Who attempts a primary component votes before that, or rejects for good [COReL 7.1.4]: others may commit to it,
+        and order without its word; if it accepted later, all would have accepted what they did not order.
+        """
         proposal, server = self.ledger.proposal, self.settings.server
-        if proposal is None or not self.settings.proposals:
+        if proposal is None:
             return []
-        if self._is_asked(proposal) and server not in (*proposal.accepted, *proposal.rejected):
-            return self._vote(proposal)
-        return self._apply_if_accepted()
+        if not self._is_asked(proposal) or server in (*proposal.accepted, *proposal.rejected):
+            return self._apply_if_accepted()
+        vote = self._judge(proposal)
+        return self._vote(proposal, Vote.REJECT if attempting and vote is Vote.LATER else vote)
 
     def _is_asked(self, proposal: Proposal) -> bool:
         return is_asked(self.settings.server, proposal, self.ledger.queue.configuration)
 
-    def _vote(self, proposal: Proposal) -> list[Action]:
-        level, server = self._level, self.settings.server
-        vote = vote_on(proposal, self.ledger.queue, level) if level is not None else Vote.LATER
+    def _judge(self, proposal: Proposal) -> Vote:
+        level = self._level
+        if level is None or not self.settings.proposals:
+            return Vote.LATER
+        return vote_on(proposal, self.ledger.queue, level)
+
+    def _vote(self, proposal: Proposal, vote: Vote) -> list[Action]:
         if vote is Vote.LATER:
             return []
+        server = self.settings.server
         accepts = vote is Vote.ACCEPT
         voted = proposal.with_votes((server,), ()) if accepts else proposal.with_votes((), (server,))
         entry = trace.Voted(server, proposal.number, accepts)
@@ -171,6 +184,6 @@ class Proposals:
         It accepted, and never goes back on it; or it is not asked, and does not stand in the way of those who are.
         """
         proposal = self.ledger.proposal
-        if proposal is None or not self.settings.proposals or not self._stands(proposal):
+        if proposal is None or not self._stands(proposal):
             return False
         return self.settings.server in proposal.accepted or not self._is_asked(proposal)

@@ -42,7 +42,7 @@ class ReplicaSettings(msgspec.Struct, frozen=True, kw_only=True):
     transfer_bytes_per_s: int = 64 * 1024 * 1024
     """The pace at which this server catches up."""
     proposals: bool = False
-    """Whether order proposals are made and voted on [COReL 7.1]; the same at every server."""
+    """Whether it makes order proposals and gives new votes [COReL 7.1]; what is voted on already stands in any case."""
 
     def check(self) -> ReplicaSettings:
         """Refuse what cannot work."""

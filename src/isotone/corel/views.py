@@ -333,7 +333,7 @@ class Views:
         primary = Primary(plan.attempt, members)
         self.establishing = Establishing(primary)
         self.journal.write(r.Attempted(primary.number), Record(trace.PrimaryAttempted(server, primary.number, members)))
-        proposed += self.proposals.consider()
+        proposed += self.proposals.consider(attempting=True)
         attempt = self.session.send(Attempt(self.session.view, primary.number, self.proposals.agrees()))
         return [*proposed, *self.flow.write_all(), attempt, *self.enter(Standing.ATTEMPT, "a quorum")]
 
