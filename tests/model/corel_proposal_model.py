@@ -76,6 +76,13 @@ def lagging() -> Iterator[State]:
         yield State((*servers, Server(PARTICIPANT, order[:end], 0, end, 1, 1)))
 
 
+def ahead() -> Iterator[State]:
+    """A primary of all, and of f, was broken off: all have its order yellow, and f alone knows that it is green."""
+    order = tuple(MESSAGES)
+    servers = [Server(name, order, 0, len(order), 1, 1) for name in NAMES]
+    yield State((*servers, Server(PARTICIPANT, order, len(order), len(order), 1, 1)), order)
+
+
 @cache
 def vote(server: Server) -> Vote:
     """As the server itself would say."""
@@ -107,12 +114,14 @@ class ProposalModel:
         cuts: bool = True,
         lazy: bool = False,
         decides: bool = True,
+        covers: bool = True,
     ) -> None:
         self.number_max, self.proposals_max = number_max, proposals_max
         self.cuts = cuts  # a view may end in the middle of a recovery too
         self.asks = asks  # a primary asks its members for their votes
         self.waits = waits  # the source waits for the outcome
         self.lazy = lazy  # a server may vote in a later view, as one does that is set to be silent for a while
+        self.covers = covers  # all that is yellow at the source is in its proposal
         self.decides = decides  # who has not voted when it attempts a primary rejects
         self._courses: dict[Members, list[Members]] = {}
 
@@ -160,9 +169,9 @@ class ProposalModel:
     def _proposed(self, source: Server) -> Iterator[Members]:
         last, number = source.proposal, source.proposal.number + 1 if source.proposal else 1
         decided = last is None or last.rejected or last.committed < source.committed or last.number <= source.applied
-        open_ones = source.queue[source.green :]
+        open_ones = source.queue[source.green :][: None if self.covers else 1]
         if number <= self.proposals_max and open_ones and (decided or not self.waits):
-            yellow = source.yellow - source.green
+            yellow = min(source.yellow - source.green, len(open_ones))
             made = Proposal(number, 0, source.committed, source.applied, source.green, yellow, open_ones, ("a",))
             yield (replace(source, proposal=made),)
 

@@ -10,7 +10,7 @@ from isotone.corel import proposal
 from isotone.corel.proposal import Level, Proposal, Vote
 from isotone.corel.queue import MessageQueue
 from tests.model import corel_proposal_model
-from tests.model.corel_proposal_model import ProposalModel, lagging
+from tests.model.corel_proposal_model import ProposalModel, ahead, lagging
 
 
 @pytest.fixture(autouse=True)
@@ -90,3 +90,13 @@ def test_who_is_no_server_must_not_vote(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(proposal, "is_asked", lambda *_: True)
     _, wrong = ProposalModel(2, 1, cuts=False).explore(lagging)
     assert "was green elsewhere" in wrong
+
+
+def test_one_that_alone_knows_what_is_green_and_is_not_asked_changes_nothing() -> None:
+    assert ProposalModel(2, 1, cuts=False).explore(ahead) == (10_743, "")
+
+
+def test_all_that_is_yellow_must_be_proposed() -> None:
+    """What is not proposed is red at whoever applies, and may be green where nobody is asked."""
+    with pytest.raises(AssertionError, match="lacks what is green"):
+        ProposalModel(2, 1, cuts=False, covers=False).explore(ahead)

@@ -14,7 +14,8 @@ from isotone.corel.configuration import Configuration
 from isotone.corel.message import Origin
 from isotone.corel.queue import MessageQueue
 
-PROPOSED_MAX = 1_024  # so many messages at most stand in one proposal
+PROPOSED_MAX = 1_024  # so many messages at most stand in one proposal; more only if more are yellow
+YELLOW_MAX = 65_536  # with more than so many yellow ones nothing is proposed
 
 Level = tuple[int, int]
 """A primary, and the last order proposal applied after it."""

@@ -14,7 +14,17 @@ from isotone.core.contract import Action, Record, SetTimer
 from isotone.corel import records as r
 from isotone.corel import telling
 from isotone.corel.message import Origin
-from isotone.corel.proposal import PROPOSED_MAX, Level, Proposal, Vote, is_asked, merged_proposal, stands, vote_on
+from isotone.corel.proposal import (
+    PROPOSED_MAX,
+    YELLOW_MAX,
+    Level,
+    Proposal,
+    Vote,
+    is_asked,
+    merged_proposal,
+    stands,
+    vote_on,
+)
 from isotone.corel.regular import RegularFlow
 from isotone.corel.wire import Proposing
 from isotone.trace import corel as trace
@@ -74,7 +84,7 @@ class Proposals:
             committed=ledger.committed,
             applied=ledger.applied,
             after=queue.green,
-            yellow=min(queue.yellow - queue.green, len(names)),
+            yellow=queue.yellow - queue.green,
             names=names,
         )
         return self._vote(proposal, self._judge(proposal))
@@ -90,14 +100,18 @@ class Proposals:
         return last.number <= ledger.applied or last.configuration < ledger.queue.configuration.number
 
     def _names(self) -> tuple[tuple[Origin, int], ...]:
-        """Up to the first reconfiguration: what follows it is for other servers to decide."""
+        """Up to the first reconfiguration: what follows it is for other servers to decide. All that is yellow, or none:
+
+        it may be green where nobody is asked, and whoever applies has red what is not proposed.
+        """
         names = []
         queue = self.ledger.queue
-        for message in queue.between(queue.green, min(queue.end, queue.green + PROPOSED_MAX)):
+        yellow = queue.yellow - queue.green
+        for message in queue.between(queue.green, min(queue.end, queue.green + max(PROPOSED_MAX, yellow))):
             if message.change is not None:
                 break
             names.append(message.name)
-        return tuple(names)
+        return tuple(names) if yellow <= min(len(names), YELLOW_MAX) else ()
 
     # --- voting ----------------------------------------------------------------------------------------------------
 
