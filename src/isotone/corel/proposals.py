@@ -79,7 +79,7 @@ class Proposals:
         if not names:
             return []
         proposal = Proposal(
-            number=(ledger.proposal.number if ledger.proposal else 0) + 1,
+            number=max(ledger.applied, ledger.proposal.number if ledger.proposal else 0) + 1,
             configuration=queue.configuration.number,
             committed=ledger.committed,
             applied=ledger.applied,

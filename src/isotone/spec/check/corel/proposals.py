@@ -14,8 +14,15 @@ from isotone.trace import corel as trace
 def judge_proposals(side: Side, account: Account) -> None:
     """Every server of the green prefix accepted what is green by a proposal; judged where it was applied or adopted.
 
-    A server that catches up is told what others applied, perhaps long ago, among other servers than it knows yet.
+    A server that catches up is told what others applied, perhaps long ago, among other servers than it knows yet; and
+    what was applied before a fence was judged there, with the votes of those who stayed behind.
     """
+    brought = {
+        (row.entry.primary, row.entry.proposal)
+        for whole, own in zip(side.whole, side.own, strict=True)
+        for row in whole.rows[: len(whole.rows) - len(own.rows)]
+        if isinstance(row.entry, trace.Greened)
+    }
     votes = {
         (entry.proposal, trail.server)
         for trail in side.whole
@@ -28,8 +35,10 @@ def judge_proposals(side: Side, account: Account) -> None:
         }
     for trail in side.own:
         for row in trail.walk():
-            number = row.entry.proposal if isinstance(row.entry, trace.Greened) and trail.vouches else 0
-            for server in trail.servers if number else ():
+            if not isinstance(row.entry, trace.Greened) or not trail.vouches:
+                continue
+            number = row.entry.proposal
+            for server in trail.servers if number and (row.entry.primary, number) not in brought else ():
                 account.exercised.add("PROPOSAL")
                 if (number, server) not in votes:
                     text = f"{trail.server} applied proposal {number}, which {server} never accepted."
