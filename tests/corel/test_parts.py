@@ -98,6 +98,7 @@ def test_a_teacher_sends_as_many_parcels_as_are_asked_for_and_a_few_at_most(want
 
 
 LINES = {
+    "ranges": (),
     "set_back": False,
     "committed": 0,
     "applied": 0,

@@ -4,7 +4,9 @@ It asks for a few parcels, writes them, waits as its pace demands, and asks for 
 asks for again; if the server that it asks says nothing for a while, it asks another. It is in no hurry to leave one
 that helped: another may have another state, of which half of this one is no part, or have forgotten what comes next.
 
-Implements: docs/protocols/corel-growth.md, state transfer. Deviations: none.
+A server that is late only, and votes, fetches *ahead*: the same messages, kept red, so that no promise is touched.
+
+Implements: docs/protocols/corel-growth.md, state transfer. Deviations: D-late.
 """
 
 from __future__ import annotations
@@ -15,10 +17,11 @@ from isotone.core.contract import Action, CancelTimer, Record, SetTimer
 from isotone.core.errors import RemoteProtocolError
 from isotone.corel import records as r
 from isotone.corel import telling
-from isotone.corel.events import InstallSnapshot
+from isotone.corel.events import DeliverRed, InstallSnapshot
 from isotone.corel.journal import Journal
 from isotone.corel.ledger import Arriving
 from isotone.corel.quorum import merged
+from isotone.corel.rounds import LAG_MAX
 from isotone.corel.session import Session
 from isotone.corel.settings import ReplicaSettings
 from isotone.corel.snapshot import digest_of
@@ -31,7 +34,6 @@ PULL_US = 400_000
 IDLE_US = 50_000
 PARCELS_ASKED = 8
 SILENCES_MAX = 5  # so often a server that helped is asked again before another one is
-LAG_MAX = 64  # so many messages behind may be recovered in a view, with all others
 
 
 @dataclass
@@ -44,14 +46,19 @@ class Learner:
     active: bool = False
     refusals: dict[str, str] = field(default_factory=dict)  # by server, why it cannot help
     received: int = 0  # bytes since the last request
+    _ahead: bool = False  # it has not to catch up to take part: it only fetches what would hold up the others
+    _reached: int = 0  # it has everything up to this place of the order, green or not
+    _goal: int = 0  # where the green line of others stood when this was last asked …
+    _gap: int = 0  # … and how many messages of that were not here then
     _asked: str = ""  # the server that was asked last, or is now in turn
     _heard: bool = False  # something was taken since the timer was set
     _has_helped: bool = False  # this server
     _silences: int = 0  # how often the timer ran out since it did
 
-    def begin(self) -> list[Action]:
-        """Ask somebody."""
-        self.active = True
+    def begin(self, *, ahead: bool = False) -> list[Action]:
+        """Ask somebody; ``ahead``: for messages that this server keeps red, since it votes and vouches as before."""
+        self.active, self._ahead = True, ahead
+        self._goal = self._gap = 0
         return self._ask()
 
     def end(self) -> list[Action]:
@@ -105,7 +112,8 @@ class Learner:
         if ledger.arriving is not None:
             head = ledger.arriving.begun.head
             position, offset, digest = head.position, ledger.arriving.size, head.digest
-        server, after = self.settings.server, ledger.queue.green
+        self._reached = max(self._reached, ledger.queue.green)
+        server, after = self.settings.server, self._reached if self._ahead else ledger.queue.green
         fetch = Fetch(server, after, position, offset, PARCELS_ASKED, ledger.fence, digest)
         return [self.session.send_to(self.teacher, fetch), SetTimer(PULL, PULL_US)]
 
@@ -119,7 +127,7 @@ class Learner:
             case Fetched() | FetchedHead() if not self._is_fenced_alike(message):
                 return [], False
             case Fetched():
-                return self._on_fetched(message)
+                return self._on_ahead(message) if self._ahead else self._on_fetched(message)
             case FetchedHead():
                 return self._on_head(message), False
             case FetchedPiece():
@@ -136,6 +144,7 @@ class Learner:
         if message.fence > ledger.fence and message.forced is not None and not ledger.queue.green:
             told = Record(trace.Fenced(self.settings.server, message.fence, message.forced.servers))
             self.journal.write(r.Forced(message.fence, message.forced), told)
+            self._reached = 0
         return message.fence == ledger.fence
 
     def _on_head(self, fetched: FetchedHead) -> list[Action]:
@@ -145,6 +154,7 @@ class Learner:
         known = ledger.arriving.begun.head if ledger.arriving is not None and ledger.arriving.size else None
         if known is not None and (known.position, known.digest) == (head.position, head.digest):
             return []  # it comes again: what is here already stays
+        self._ahead = False  # the messages are forgotten, so it has no vote: it catches up
         self.journal.write(r.SnapshotBegun(head, True, fetched.context, fetched.applied))
         return self._written() if head.size == 0 else self.journal.flush()
 
@@ -171,6 +181,37 @@ class Learner:
         if not self.received:
             self._turn()  # this one knows no more; another one may
         return [CancelTimer(PULL), *actions, SetTimer(PACE, self._pause_us())], False
+
+    def _on_ahead(self, fetched: Fetched) -> tuple[list[Action], bool]:
+        """Green messages of others, behind all that is here, red: no line moves, and no promise is touched [D-red]."""
+        queue = self.journal.ledger.queue
+        actions: list[Action] = []
+        self.refusals.clear()
+        if fetched.messages and fetched.after == self._reached:
+            self._hear(sum(message.size for message in fetched.messages))
+            new = tuple(message for message in fetched.messages if not queue.has(message.name))
+            if new:
+                told = Record(trace.Reddened(self.settings.server, telling.names(new)))
+                self.journal.write(r.Received(new, yellow=False), told, DeliverRed(new))
+                actions = self.journal.flush()
+            self._reached += len(fetched.messages)
+        if not fetched.last:
+            return actions, False
+        if self._is_near(fetched.green):
+            return actions, True
+        if not self.received:
+            self._turn()
+        return [CancelTimer(PULL), *actions, SetTimer(PACE, self._pause_us())], False
+
+    def _is_near(self, green: int) -> bool:
+        """Whether little is left; or so much comes meanwhile that waiting does not make it much less."""
+        gap = green - self._reached
+        if gap <= LAG_MAX:
+            return True
+        if self._reached < self._goal:
+            return False
+        is_lost, self._goal, self._gap = self._goal > 0 and 2 * gap > self._gap, green, gap
+        return is_lost
 
     def _on_piece(self, piece: FetchedPiece) -> list[Action]:
         arriving = self.journal.ledger.arriving

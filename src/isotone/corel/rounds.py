@@ -4,7 +4,7 @@ A member waits for the states of all who are present and known as servers to any
 to them, or had to catch up first, says its state later: then all begin another round of the same view.
 
 Implements: [COReL 5.6.2, Steps 1 and 2] for servers that change. Deviations: D-round, D-growth, D-fence, see
-docs/protocols/corel-growth.md.
+docs/protocols/corel-growth.md; D-late who lacks much fetches it first, if the others are a quorum without it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,11 @@ from isotone.core.errors import RemoteProtocolError
 from isotone.corel.configuration import Configuration
 from isotone.corel.exchange import plan_of
 from isotone.corel.identities import of_one_log, strangers_of
+from isotone.corel.quorum import merged
 from isotone.corel.wire import State
+
+LAG_MAX = 64
+"""So many messages may a server lack that is recovered in a view with all others; they wait for it."""
 
 
 class Outcome(Enum):
@@ -40,6 +44,7 @@ class Round:
     parts: tuple[str, ...] = ()  # who takes part, sorted; when complete
     apart: dict[str, str] = field(default_factory=dict)  # who does not agree with those who take part, and how
     strangers: tuple[str, ...] = ()  # who has another log than its name stands for: left out too, sorted
+    late: tuple[str, ...] = ()  # who would hold up a quorum of the others, and fetches first what it lacks: sorted
     set_back: tuple[str, ...] = ()  # whose log has less than it promised: left out too, sorted
     fence: int = 0
 
@@ -93,7 +98,9 @@ class Round:
         self.strangers = strangers_of(self.states.values(), live)
         live = [state for state in live if state.server not in self.strangers]
         self.set_back = set_back_of(live)
-        self.parts = _able([state for state in live if state.server not in self.set_back])
+        able = _able([state for state in live if state.server not in self.set_back])
+        self.late = _late([self.states[server] for server in able], self.invited)
+        self.parts = tuple(server for server in able if server not in self.late)
 
     def _may_join(self, state: State) -> bool:
         """It caught up since, or knows of a fence that these do not."""
@@ -111,6 +118,9 @@ class Round:
             return False
         if state.server in set_back_of([*parts, state]):
             self.set_back = tuple(sorted({*self.set_back, state.server}))
+            return False
+        if state.server not in self.late and state.server in _late([*parts, state], self.invited):
+            self.late = tuple(sorted({*self.late, state.server}))  # it says its state again when it has fetched that
             return False
         return state.server in _able([*parts, state])
 
@@ -146,6 +156,27 @@ def _able(states: list[State]) -> tuple[str, ...]:
     plan = plan_of({state.server: state for state in states})
     forgotten = min(plan.states[each].forgotten for each in plan.representatives)
     return tuple(sorted(state.server for state in states if state.green >= forgotten))
+
+
+def _late(states: list[State], invited: frozenset[str]) -> tuple[str, ...]:
+    """Those who lack many priority messages, if all others are a quorum; nobody whom all wait for this time."""
+    if not states:
+        return ()
+    plan = plan_of({state.server: state for state in states})
+    late = [state for state in states if _lag(state, plan.yellow) > LAG_MAX and state.server not in invited]
+    others = [state for state in states if state not in late]
+    known = [state.configuration for state in others if state.configuration is not None]
+    if not late or not known:
+        return ()
+    configuration, history = max(known, key=lambda each: each.number), merged([state.history for state in others])
+    if not configuration.holds(frozenset(state.server for state in others), history):
+        return ()
+    return tuple(sorted(state.server for state in late))
+
+
+def _lag(state: State, yellow: int) -> int:
+    """How many messages up to this place it lacks, at least."""
+    return yellow - state.green - sum(each.last - each.first + 1 for each in state.ranges)
 
 
 def _agreeing(states: list[State]) -> tuple[list[State], dict[str, str]]:

@@ -263,7 +263,9 @@ class Views:
             return [*self._note_set_back(), *self.enter(Standing.WAITING, SET_BACK)]
         if (self.ledger.ready or self.ledger.queue.green) and self.ledger.fence < self.round.fence:
             return self.enter(Standing.FENCED, self.why_fenced())
-        return [*self.enter(Standing.LEARNING, "it must catch up first"), *self.learner.begin()]
+        ahead = self.settings.server in self.round.late and self.ledger.ready
+        reason = "the others do not wait until it has what it lacks" if ahead else "it must catch up first"
+        return [*self.enter(Standing.LEARNING, reason), *self.learner.begin(ahead=ahead)]
 
     def _note_set_back(self) -> list[Action]:
         """Others may not be able to tell, where it comes next."""

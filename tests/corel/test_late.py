@@ -1,0 +1,159 @@
+"""A server that returns with a great lag holds up no quorum of the others: it fetches first, and votes as before."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from isotone.core.contract import TimerFired
+from isotone.corel.events import SnapshotOffered
+from isotone.corel.message import Origin, Range
+from isotone.corel.rounds import LAG_MAX, Outcome, Round
+from isotone.corel.wire import CATCHING_CODEC, Fetch
+from tests.corel.cluster import Cluster, joined
+from tests.corel.test_identities import primaries
+from tests.corel.test_rounds import state
+
+COUNT = 300
+SIZE = 4_000  # several requests for all of them
+
+
+def order(cluster: Cluster, *names: str, count: int = COUNT) -> None:
+    for number in range(count):
+        cluster.append(names[0], b"%d" % number + b"." * SIZE)
+        speak(cluster, *names)
+
+
+def speak(cluster: Cluster, *names: str) -> None:
+    """All that is said to the group is heard; what is said to one alone is not."""
+    while any(map(cluster.waiting, names)):
+        for name in names:
+            cluster.step(name, cluster.waiting(name))
+
+
+def with_one_that_returns() -> Cluster:
+    cluster = joined("a", "b", "c")
+    cluster.view("a", "b")
+    speak(cluster, "a", "b")
+    order(cluster, "a", "b")
+    cluster.view("a", "b", "c")
+    speak(cluster, "a", "b", "c")
+    return cluster
+
+
+def asked(cluster: Cluster) -> Fetch:
+    """The last request that is on its way."""
+    found = [CATCHING_CODEC.decode(bytes(message.bundle.payload)) for _, message in cluster.private]
+    return [each for each in found if isinstance(each, Fetch)][-1]
+
+
+def test_the_others_go_on_at_once_and_it_takes_part_when_it_has_what_it_lacked() -> None:
+    cluster = with_one_that_returns()
+    assert primaries(cluster) == "ab" and cluster["c"].standing == "learning"
+    cluster.append("b", b"meanwhile")
+    speak(cluster, "a", "b", "c")
+    assert cluster["a"].green[-1] == b"meanwhile" and cluster["c"].lines == (0, 0, 0)
+    for _ in range(9):
+        cluster.settle()
+    assert primaries(cluster) == "abc" and cluster["c"].lines == cluster["a"].lines
+    assert cluster["c"].green == cluster["a"].green and sorted(cluster["c"].red) == sorted(cluster["c"].green)
+    assert not cluster.report(stable=True).violations
+
+
+def test_it_votes_and_vouches_as_before_with_what_it_fetched_red() -> None:
+    """b is gone when c has a part: a and c are a quorum, and wait for the rest in their recovery."""
+    cluster = with_one_that_returns()
+    cluster._whisper()
+    cluster._whisper()
+    had = cluster["c"].lines[2]
+    ledger = cluster["c"].replica.ledger
+    assert 0 < had < COUNT and cluster["c"].lines == (0, 0, had) and ledger.ready and ledger.vouches
+    cluster.restart("c")
+    assert cluster["c"].lines == (0, 0, had)
+    cluster.view("a", "c")
+    speak(cluster, "a", "c")
+    assert primaries(cluster).replace("b", "") == "ac" and cluster["c"].lines == (COUNT, COUNT, COUNT)
+    assert not cluster.report().violations
+
+
+def test_in_the_next_view_it_goes_on_where_it_was() -> None:
+    cluster = with_one_that_returns()
+    cluster._whisper()
+    cluster._whisper()
+    had = cluster["c"].lines[2]
+    cluster.private.clear()
+    cluster.view("a", "b", "c")
+    speak(cluster, "a", "b", "c")
+    assert primaries(cluster) == "ab" and asked(cluster).after == had > 0
+
+
+def test_where_more_comes_than_it_can_fetch_it_takes_part_all_the_same() -> None:
+    cluster = with_one_that_returns()
+    requests = 0
+    while cluster["c"].standing == "learning":
+        cluster._whisper()
+        cluster._whisper()
+        speak(cluster, "a", "b", "c")
+        order(cluster, "a", "b", "c", count=LAG_MAX + 10)
+        cluster.tell("c", TimerFired(0, "pace"))
+        requests += 1
+        assert requests < 20
+    assert requests > 3 and primaries(cluster) == "abc" and cluster["c"].lines == cluster["a"].lines
+    assert not cluster.report().violations
+
+
+def test_one_without_a_vote_may_be_left_with_a_state_instead() -> None:
+    """x took part and was away; while it fetches ahead, what it lacks is forgotten, for a state stands for it."""
+    cluster = joined("a", "b", "c", snapshots=True)
+    cluster.join("x")
+    cluster.view("a", "b", "c", "x")
+    cluster.settle()
+    assert primaries(cluster) == "abcx"
+    cluster.view("a", "b", "c")
+    speak(cluster, "a", "b", "c")
+    order(cluster, "a", "b", "c")
+    cluster.settle()
+    cluster.view("a", "b", "c", "x")
+    speak(cluster, "a", "b", "c", "x")
+    assert primaries(cluster) == "abc" and cluster["x"].standing == "learning"
+    for name in "abc":
+        cluster.tell(name, SnapshotOffered(0, COUNT, b"state"))
+    for _ in range(9):
+        cluster.settle()
+    assert cluster["x"].installed == [(COUNT, b"state")] and primaries(cluster) == "abcx"
+    assert not cluster.report(stable=True).violations
+
+
+# --- who is late -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("green", "held", "invited", "late"),
+    [(100 - LAG_MAX, 0, "", ""), (99 - LAG_MAX, 0, "", "x"), (0, 40, "", ""), (0, 30, "", "x"), (0, 0, "x", "")],
+)
+def test_who_is_late_lacks_much_and_is_not_waited_for(green: int, held: int, invited: str, late: str) -> None:
+    ahead = [state(each, committed=2, green=100) for each in "abc"]
+    behind = state("x", committed=1, green=green)
+    ranges = (Range(Origin("a", 1), 1, held),) if held else ()
+    begun = Round(frozenset("abcx"), frozenset(invited))
+    outcomes = [begun.take(each.server, each) for each in (replace(behind, ranges=ranges), *ahead)]
+    assert outcomes[-1] is Outcome.COMPLETE and begun.late == tuple(late)
+    assert begun.parts == tuple(each for each in "abcx" if each not in late)
+
+
+def test_nobody_is_late_whom_the_others_need() -> None:
+    """Two of five are no quorum."""
+    begun = Round(frozenset("abx"))
+    states = [*(state(each, committed=2, green=100) for each in "ab"), state("x", committed=1)]
+    for each in states:
+        begun.take(each.server, replace(each, known=("a", "b", "x")))
+    assert begun.is_complete and begun.parts == ("a", "b", "x") and begun.late == ()
+
+
+def test_who_comes_later_and_is_late_is_invited_when_it_says_its_state_again() -> None:
+    begun = Round(frozenset("abcx"))
+    for each in "abc":
+        begun.take(each, replace(state(each, committed=2, green=100), known=("a", "b", "c")))
+    behind = state("x", committed=1)
+    assert begun.is_complete and begun.take("x", behind) is Outcome.WAIT and begun.late == ("x",)
+    assert begun.take("x", behind) is Outcome.AGAIN
