@@ -1,6 +1,6 @@
 """What servers say to each other, as AGREED messages of one group. Each names the view that it was sent in.
 
-What a server that catches up and the one that helps it say is in `isotone.corel.transfer`.
+What a server that catches up and the one that helps it say comes last.
 
 Implements: [COReL 5.5], [COReL 5.6]. Deviations: D-view a message that reaches another view than the one it was sent in
 counts for nothing there: B4 may carry it over, and its sender's state then says nothing about the new view.
