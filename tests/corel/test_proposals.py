@@ -33,6 +33,20 @@ def propose(cluster: Cluster) -> None:
     cluster.run(*cluster["a"].replica.session.servers)
 
 
+def propose_beside(older: str, *records: bytes, cluster: Cluster | None = None) -> Cluster:
+    """This server has an older message of its own, alone; then a proposes these records to b."""
+    cluster = cluster or five()
+    meet(cluster, older)
+    cluster.append(older, b"older")
+    cluster.run(older)
+    meet(cluster, "a", "b")
+    for record in records:
+        cluster.append("a", record)
+        cluster.run("a", "b")
+    propose(cluster)
+    return cluster
+
+
 def spread() -> Cluster:
     """a proposed; b, c and d accepted in pairs; e has not heard of it."""
     cluster = five()

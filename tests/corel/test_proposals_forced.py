@@ -8,7 +8,7 @@ from isotone.core.contract import TimerFired
 from isotone.corel.proposals import PROPOSE
 from isotone.corel.quorum import Majority
 from tests.corel.cluster import Cluster
-from tests.corel.test_proposals import FIVE, five, meet, propose
+from tests.corel.test_proposals import FIVE, meet, propose, propose_beside
 from tests.corel.test_recover import force
 
 FOUNDERS = tuple("bcdef")
@@ -70,15 +70,7 @@ def test_a_source_that_knew_of_no_proposal_goes_on_above_those_that_were_applied
 )
 def test_behind_a_fence_what_was_applied_stays_and_votes_count_for_nothing(survivors: str, order: list[bytes]) -> None:
     """All accepted, and d and e applied it; b and c do not know that."""
-    cluster = five()
-    meet(cluster, "c")
-    cluster.append("c", b"older")
-    cluster.run("c")
-    meet(cluster, "a", "b")
-    for record in (b"1", b"2"):
-        cluster.append("a", record)
-        cluster.run("a", "b")
-    propose(cluster)
+    cluster = propose_beside("c", b"1", b"2")
     for pair in ("bc", "cd", "de"):
         meet(cluster, *pair)
     assert [cluster[name].replica.ledger.applied for name in FIVE] == [0, 0, 0, 1, 1]
@@ -89,15 +81,7 @@ def test_behind_a_fence_what_was_applied_stays_and_votes_count_for_nothing(survi
 
 def test_a_stranger_does_not_take_back_a_vote_that_its_lost_disk_gave() -> None:
     """c accepted and lost its disk: it is in no primary any more, so what it promised holds; others may apply."""
-    cluster = five()
-    meet(cluster, "d")
-    cluster.append("d", b"older")
-    cluster.run("d")
-    meet(cluster, "a", "b")
-    for record in (b"1", b"2"):
-        cluster.append("a", record)
-        cluster.run("a", "b")
-    propose(cluster)
+    cluster = propose_beside("d", b"1", b"2")
     meet(cluster, "b", "c")
     cluster.lose_disk("c")
     meet(cluster, "b", "c")

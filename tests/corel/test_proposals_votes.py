@@ -9,7 +9,7 @@ from isotone.corel.events import ReconfigurationWanted
 from isotone.corel.proposal import is_asked, stands
 from isotone.trace import corel as trace
 from tests.corel.cluster import Cluster
-from tests.corel.test_proposals import FIVE, five, meet, proposal, propose, queue
+from tests.corel.test_proposals import FIVE, five, meet, proposal, propose, propose_beside, queue
 
 
 def with_learner() -> Cluster:
@@ -112,15 +112,7 @@ def test_a_learner_that_lags_does_not_kill_a_proposal() -> None:
 
 def accepted_by_all() -> Cluster:
     """d has an older message of its own, which is not proposed; only d and e learn that all accepted, and apply it."""
-    cluster = five()
-    meet(cluster, "d")
-    cluster.append("d", b"older")
-    cluster.run("d")
-    meet(cluster, "a", "b")
-    for record in (b"first", b"second"):
-        cluster.append("a", record)
-        cluster.run("a", "b")
-    propose(cluster)
+    cluster = propose_beside("d", b"first", b"second")
     for pair in ("bc", "ce", "bd", "de"):
         meet(cluster, *pair)
     assert [cluster[name].replica.ledger.applied for name in FIVE] == [0, 0, 0, 1, 1]
@@ -173,14 +165,7 @@ def accepted_by_all_but_c() -> Cluster:
     cluster = five()
     cluster.configure(proposals=False)
     cluster.restart("c")
-    meet(cluster, "c")
-    cluster.append("c", b"older")
-    cluster.run("c")
-    meet(cluster, "a", "b")
-    for record in (b"first", b"second"):
-        cluster.append("a", record)
-        cluster.run("a", "b")
-    propose(cluster)
+    propose_beside("c", b"first", b"second", cluster=cluster)
     for pair in ("bd", "de"):
         meet(cluster, *pair)
     made = cluster["e"].replica.ledger.proposal

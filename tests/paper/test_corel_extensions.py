@@ -14,7 +14,7 @@ from isotone.corel.quorum import DynamicVoting, History, Majority, Primary, is_s
 from isotone.corel.wire import CODEC, State
 from isotone.trace import corel as trace
 from tests.corel.cluster import Cluster, joined
-from tests.corel.test_proposals import FIVE, five, meet, propose, spread
+from tests.corel.test_proposals import FIVE, five, meet, propose, propose_beside, spread
 
 A, B = Origin("a", 1), Origin("b", 1)
 NAMES = ((A, 1), (B, 1))
@@ -157,15 +157,7 @@ def test_a_vote_is_deferred_by_who_does_not_know_enough(told: Proposal, committe
 
 def test_all_vote_with_the_attempt_and_a_primary_orders_as_proposed_when_it_is_established() -> None:
     """Reference: [COReL 7.1.4]: yellow with the commit, green with the establishment, in the proposed order."""
-    cluster = five()
-    meet(cluster, "c")
-    cluster.append("c", b"older")
-    cluster.run("c")
-    meet(cluster, "a", "b")
-    for record in (b"1", b"2"):
-        cluster.append("a", record)
-        cluster.run("a", "b")
-    propose(cluster)
+    cluster = propose_beside("c", b"1", b"2")
     cluster.view("a", "b", "c")
     while cluster["c"].standing != "commit":
         for name in "abc":

@@ -24,25 +24,21 @@ def why_no_primary(replica: Replica) -> str:
     """Empty in a primary component."""
     if replica.flow.is_primary:
         return _why_capped(replica)
-    return (
-        f"{_why_waiting(replica)}{_who_speaks_otherwise(replica)}{_who_is_strange(replica)}{_who_was_set_back(replica)}"
+    return f"{_why_waiting(replica)}{_who_speaks_otherwise(replica)}{_who_does_not_count(replica)}"
+
+
+def _who_does_not_count(replica: Replica) -> str:
+    """Others that are here, and why that does not help."""
+    strange, set_back = replica.views.other_strangers(), replica.views.others_set_back()
+    return _left_out(strange, "is here without its log", "its disk was lost, or it was given another directory") + (
+        _left_out(set_back, "has less than it promised", "its disk lost what was acknowledged, or is an older copy")
     )
 
 
-def _who_was_set_back(replica: Replica) -> str:
-    names = replica.views.others_set_back()
+def _left_out(names: list[str], how: str, why: str) -> str:
     if not names:
         return ""
-    text = "its disk lost what was acknowledged, or is an older copy. Remove it, and add a server with a new name"
-    return f" {', '.join(names)} has less than it promised and does not count: {text}."
-
-
-def _who_is_strange(replica: Replica) -> str:
-    names = replica.views.other_strangers()
-    if not names:
-        return ""
-    text = "its disk was lost, or it was given another directory. Remove it, and add a server with a new name"
-    return f" {', '.join(names)} is here without its log and does not count: {text}."
+    return f" {', '.join(names)} {how} and does not count: {why}. Remove it, and add a server with a new name."
 
 
 def _who_speaks_otherwise(replica: Replica) -> str:
