@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
 
 MS = 1_000
+
+Result = TypeVar("Result")
 
 
 class Deadline:
@@ -27,3 +31,11 @@ class Deadline:
 
 
 NO_DEADLINE = Deadline(None)
+
+
+async def within(left_s: float | None, awaited: Awaitable[Result]) -> Result:
+    """`TimeoutError` if it takes longer; who has no deadline pays nothing for it."""
+    if left_s is None:
+        return await awaited
+    async with asyncio.timeout(left_s):
+        return await awaited

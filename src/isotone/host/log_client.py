@@ -23,7 +23,7 @@ from isotone.corel.message import Message
 from isotone.corel.quorum import Primary, Rule
 from isotone.host import log_wire as wire
 from isotone.host.answers import Maybe, NotYet
-from isotone.host.deadline import NO_DEADLINE, Deadline
+from isotone.host.deadline import NO_DEADLINE, Deadline, within
 from isotone.host.log_stream import FOLLOW_CREDIT, Stream
 
 CONNECT_WITHIN_S = 5.0
@@ -129,8 +129,7 @@ class RemoteLog:
         while True:
             stream = await self._connected(deadline)
             try:
-                async with asyncio.timeout(self._patience_s(deadline)):
-                    return await stream.ask(make)
+                return await within(self._patience_s(deadline), stream.ask(make))
             except TimeoutError:
                 self._drop_if_silent(stream)
                 raise
@@ -155,16 +154,14 @@ class RemoteLog:
         while True:
             stream = await self._connected(deadline)
             try:
-                async with asyncio.timeout(deadline.left_s):
-                    await stream.room()
+                await within(deadline.left_s, stream.room())
             except ConnectionResetError:
                 continue  # it was not sent
             except TimeoutError:
                 self._drop_if_silent(stream)
                 raise MachineError(f"the record was not sent: {SILENT}") from None
             try:
-                async with asyncio.timeout(self._patience_s(deadline)):
-                    return await stream.append(record, deadline)
+                return await within(self._patience_s(deadline), stream.append(record, deadline))
             except TimeoutError:
                 self._drop_if_silent(stream)
                 raise Maybe(SILENT) from None

@@ -28,7 +28,7 @@ from isotone.daemon.node_settings import TraceSettings
 from isotone.host.answers import Maybe, Refused
 from isotone.host.appends import Answered, Appends
 from isotone.host.changes import Changes
-from isotone.host.deadline import Deadline
+from isotone.host.deadline import Deadline, within
 from isotone.host.entries import Entries
 from isotone.host.files import Files
 from isotone.host.host import Host
@@ -174,8 +174,7 @@ class ReplicaLog(Levels):
         """
         deadline = Deadline(within_s)
         try:
-            async with asyncio.timeout(within_s):
-                await self.host.room()
+            await within(within_s, self.host.room())
         except TimeoutError:
             raise Refused("there was no room for it in time: too much is on its way to disk and daemon") from None
         answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
