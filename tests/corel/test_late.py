@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from isotone.core.contract import TimerFired
-from isotone.corel.events import SnapshotOffered
+from isotone.corel.events import ReconfigurationWanted, SnapshotOffered
 from isotone.corel.message import Origin, Range
 from isotone.corel.rounds import LAG_MAX, Outcome, Round
 from isotone.corel.wire import CATCHING_CODEC, Fetch
@@ -122,6 +122,98 @@ def test_one_without_a_vote_may_be_left_with_a_state_instead() -> None:
         cluster.settle()
     assert cluster["x"].installed == [(COUNT, b"state")] and primaries(cluster) == "abcx"
     assert not cluster.report(stable=True).violations
+
+
+def with_a_new_server_without_old_messages(new: str) -> Cluster:
+    """d was away with 10 messages. Of its fellows b and c have all that it lacks; the new one has a state instead."""
+    cluster = joined("b", "c", "d", snapshots=True)
+    order(cluster, "b", "c", "d", count=10)
+    cluster.settle()
+    for name in "bcd":
+        cluster.tell(name, SnapshotOffered(0, 10, b"state"))
+    cluster.settle()
+    cluster.view("b", "c")
+    speak(cluster, "b", "c")
+    order(cluster, "b", "c")
+    cluster.settle()
+    for name in "bc":
+        cluster.tell(name, SnapshotOffered(0, COUNT + 10, b"state"))
+    cluster.join(new)
+    cluster.view(new, "b", "c")
+    for _ in range(5):
+        cluster.settle()
+    cluster.tell("b", ReconfigurationWanted(0, 1, new, ""))
+    cluster.settle()
+    forgotten = [cluster[name].replica.ledger.queue.forgotten for name in (new, "b", "c")]
+    assert forgotten == [COUNT + 10, 10, 10] and cluster["d"].lines == (10, 10, 10)
+    return cluster
+
+
+@pytest.mark.parametrize("new", ["a", "z"])
+def test_only_those_are_asked_who_still_have_the_messages(new: str) -> None:
+    """Whoever takes a state does not vouch any more."""
+    cluster = with_a_new_server_without_old_messages(new)
+    names = tuple(sorted({new, "b", "c", "d"}))
+    cluster.view(*names)
+    speak(cluster, *names)
+    assert cluster["d"].standing == "learning" and set(primaries(cluster)) == {new, "b", "c"}
+    for _ in range(6):  # all are silent in turn
+        cluster.private.clear()
+        cluster.tell("d", TimerFired(0, "pull"))
+        assert cluster["d"].replica.learner.teacher in {"b", "c"}
+    while cluster["d"].standing == "learning":
+        cluster._whisper()
+        assert cluster["d"].replica.ledger.ready and cluster["d"].replica.ledger.vouches
+        cluster.tell("d", TimerFired(0, "pace"))
+        speak(cluster, *names)
+    assert set(primaries(cluster)) == set(names) and not cluster["d"].installed
+    assert cluster["d"].lines == cluster["b"].lines and not cluster.report().violations
+
+
+def test_a_quorum_of_whole_disks_goes_on_whatever_one_that_was_late_has_fetched() -> None:
+    """a alone commits, and is gone; b and c attempted. If d had a state of a, it would know of what nobody else has."""
+    cluster = with_a_new_server_without_old_messages("a")
+    cluster.view("a", "b", "c", "d")
+    while moving := [each for each in "abcd" if cluster.waiting(each) and cluster[each].standing != "attempt"]:
+        cluster.step(moving[0])
+    while cluster.waiting("a"):
+        cluster.step("a")
+    assert [cluster[name].standing for name in "abcd"] == ["commit", "attempt", "attempt", "learning"]
+    for _ in range(4):
+        cluster._whisper()
+    cluster.crash("a")
+    cluster.view("b", "c", "d")
+    for _ in range(5):
+        cluster.settle()
+    assert primaries(cluster).replace("a", "") == "bcd" and not cluster.report().violations
+
+
+def test_one_that_was_removed_while_it_fetched_may_be_left_with_a_state() -> None:
+    """It votes as far as it knows. When what it lacks is forgotten, it says its state: the next round decides."""
+    cluster = joined("a", "b", "c", "d", snapshots=True)
+    cluster.view("a", "b", "c")
+    speak(cluster, "a", "b", "c")
+    order(cluster, "a", "b", "c")
+    cluster.settle()
+    cluster.view("a", "b", "c", "d")
+    speak(cluster, "a", "b", "c", "d")
+    assert primaries(cluster) == "abc" and cluster["d"].standing == "learning"
+    cluster.private.clear()
+    cluster.tell("a", ReconfigurationWanted(0, 1, "", "d"))
+    for _ in range(3):
+        speak(cluster, "a", "b", "c", "d")
+        for name in "abc":
+            for key in dict.fromkeys(cluster[name].timers):
+                cluster.tell(name, TimerFired(0, key))  # type: ignore[arg-type]
+    for name in "abc":
+        cluster.tell(name, SnapshotOffered(0, COUNT, b"state"))
+    speak(cluster, "a", "b", "c", "d")
+    assert cluster["a"].replica.ledger.queue.forgotten == COUNT + 1
+    assert cluster["d"].standing == "learning" and cluster["d"].replica.ledger.vouches
+    for _ in range(9):
+        cluster.settle()
+    assert primaries(cluster) == "abc" and cluster["d"].installed == [(COUNT, b"state")]
+    assert cluster["d"].standing == "removed" and not cluster.report(stable=True).violations
 
 
 # --- who is late -----------------------------------------------------------------------------------------------------

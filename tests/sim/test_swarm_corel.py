@@ -63,8 +63,8 @@ def test_no_property_is_broken_where_whoever_lacks_anything_is_late(monkeypatch:
     begun: Counter[bool] = Counter()
     begin = Learner.begin
 
-    def counted(learner: Learner, *, ahead: bool = False) -> list[Action]:
-        begun[ahead] += 1
+    def counted(learner: Learner, *, ahead: tuple[str, ...] = ()) -> list[Action]:
+        begun[bool(ahead)] += 1
         return begin(learner, ahead=ahead)
 
     monkeypatch.setattr(Learner, "begin", counted)

@@ -4,7 +4,8 @@ It asks for a few parcels, writes them, waits as its pace demands, and asks for 
 asks for again; if the server that it asks says nothing for a while, it asks another. It is in no hurry to leave one
 that helped: another may have another state, of which half of this one is no part, or have forgotten what comes next.
 
-A server that is late only, and votes, fetches *ahead*: the same messages, kept red, so that no promise is touched.
+A server that is late only, and votes, fetches *ahead*: the same messages, kept red, so that no promise is touched. It
+asks those alone who still have them, and takes no state.
 
 Implements: docs/protocols/corel-growth.md, state transfer. Deviations: D-late.
 """
@@ -46,7 +47,7 @@ class Learner:
     active: bool = False
     refusals: dict[str, str] = field(default_factory=dict)  # by server, why it cannot help
     received: int = 0  # bytes since the last request
-    _ahead: bool = False  # it has not to catch up to take part: it only fetches what would hold up the others
+    _ahead: tuple[str, ...] = ()  # it need not catch up to take part: it fetches from these what they would wait for
     _reached: int = 0  # it has everything up to this place of the order, green or not
     _goal: int = 0  # where the green line of others stood when this was last asked …
     _gap: int = 0  # … and how many messages of that were not here then
@@ -55,8 +56,8 @@ class Learner:
     _has_helped: bool = False  # this server
     _silences: int = 0  # how often the timer ran out since it did
 
-    def begin(self, *, ahead: bool = False) -> list[Action]:
-        """Ask somebody; ``ahead``: for messages that this server keeps red, since it votes and vouches as before."""
+    def begin(self, *, ahead: tuple[str, ...] = ()) -> list[Action]:
+        """Ask somebody; or one of these, for messages to keep red, since this server votes and vouches as before."""
         self.active, self._ahead = True, ahead
         self._goal = self._gap = 0
         return self._ask()
@@ -65,12 +66,12 @@ class Learner:
         """It takes part, or the view is over."""
         if not self.active:
             return []
-        self.active = False
+        self.active, self._ahead = False, ()
         return [CancelTimer(PULL), CancelTimer(PACE)]
 
     def teachers(self) -> list[str]:
         """Who may help: those who take part in the view. Others may know no more than this server does."""
-        return [server for server in self.session.servers if server != self.settings.server]
+        return [server for server in self._ahead or self.session.servers if server != self.settings.server]
 
     @property
     def teacher(self) -> str:
@@ -128,6 +129,8 @@ class Learner:
                 return [], False
             case Fetched():
                 return self._on_ahead(message) if self._ahead else self._on_fetched(message)
+            case FetchedHead() | FetchedPiece() | FetchRefused() if self._ahead:
+                return [], sender in self._ahead  # it forgot them since: a round says whether anybody has them
             case FetchedHead():
                 return self._on_head(message), False
             case FetchedPiece():
@@ -154,7 +157,6 @@ class Learner:
         known = ledger.arriving.begun.head if ledger.arriving is not None and ledger.arriving.size else None
         if known is not None and (known.position, known.digest) == (head.position, head.digest):
             return []  # it comes again: what is here already stays
-        self._ahead = False  # the messages are forgotten, so it has no vote: it catches up
         self.journal.write(r.SnapshotBegun(head, True, fetched.context, fetched.applied))
         return self._written() if head.size == 0 else self.journal.flush()
 

@@ -86,6 +86,11 @@ class Round:
         told = [self.states[part].configuration for part in self.parts]
         return frozenset(server for each in told if each is not None for server in each.servers)
 
+    def helpers(self, server: str) -> tuple[str, ...]:
+        """Of those who take part, who still has all messages that this one lacks; one of them, if it is late."""
+        green = self.states[server].green
+        return tuple(part for part in self.parts if self.states[part].forgotten <= green)
+
     def _complete(self) -> None:
         self.is_complete = True
         ready = [state for state in self.states.values() if state.ready]
@@ -119,10 +124,12 @@ class Round:
         if state.server in set_back_of([*parts, state]):
             self.set_back = tuple(sorted({*self.set_back, state.server}))
             return False
+        if state.server not in _able([*parts, state]):
+            return False
         if state.server not in self.late and state.server in _late([*parts, state], self.invited):
             self.late = tuple(sorted({*self.late, state.server}))  # it says its state again when it has fetched that
             return False
-        return state.server in _able([*parts, state])
+        return True
 
 
 def set_back_of(states: list[State]) -> tuple[str, ...]:

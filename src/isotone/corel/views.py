@@ -263,8 +263,9 @@ class Views:
             return [*self._note_set_back(), *self.enter(Standing.WAITING, SET_BACK)]
         if (self.ledger.ready or self.ledger.queue.green) and self.ledger.fence < self.round.fence:
             return self.enter(Standing.FENCED, self.why_fenced())
-        ahead = self.settings.server in self.round.late and self.ledger.ready
-        reason = "the others do not wait until it has what it lacks" if ahead else "it must catch up first"
+        is_late = self.settings.server in self.round.late
+        reason = "the others do not wait until it has what it lacks" if is_late else "it must catch up first"
+        ahead = self.round.helpers(self.settings.server) if is_late else ()
         return [*self.enter(Standing.LEARNING, reason), *self.learner.begin(ahead=ahead)]
 
     def _note_set_back(self) -> list[Action]:
