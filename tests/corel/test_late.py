@@ -242,6 +242,27 @@ def test_nobody_is_late_whom_the_others_need() -> None:
     assert begun.is_complete and begun.parts == ("a", "b", "x") and begun.late == ()
 
 
+def test_nobody_is_late_whom_a_configuration_that_is_coming_may_need() -> None:
+    """The addition of d is yellow, and d is gone: a and b are a quorum of three servers, and none of four."""
+    cluster = joined("a", "b", "c")
+    cluster.view("a", "b")
+    speak(cluster, "a", "b")
+    order(cluster, "a", "b")
+    cluster.join("d")
+    cluster.view("a", "b", "d")
+    for _ in range(5):
+        cluster.settle()
+    cluster.tell("a", ReconfigurationWanted(0, 1, "d", ""))
+    for name in "abd":
+        cluster.step(name)
+    assert cluster["a"].lines == cluster["b"].lines == (COUNT, COUNT + 1, COUNT + 1)
+    cluster.crash("d")
+    cluster.view("a", "b", "c")
+    speak(cluster, "a", "b", "c")
+    assert primaries(cluster).replace("d", "") == "abc" and cluster["c"].lines == cluster["a"].lines
+    assert not cluster.report().violations
+
+
 def test_who_comes_later_and_is_late_is_invited_when_it_says_its_state_again() -> None:
     begun = Round(frozenset("abcx"))
     for each in "abc":

@@ -166,14 +166,17 @@ def _able(states: list[State]) -> tuple[str, ...]:
 
 
 def _late(states: list[State], invited: frozenset[str]) -> tuple[str, ...]:
-    """Those who lack many priority messages, if all others are a quorum; nobody whom all wait for this time."""
+    """Those who lack many priority messages, if all others are a quorum; nobody whom all wait for this time.
+
+    Where a reconfiguration is on its way, the others may need them for a quorum of the coming servers: nobody is late.
+    """
     if not states:
         return ()
     plan = plan_of({state.server: state for state in states})
     late = [state for state in states if _lag(state, plan.yellow) > LAG_MAX and state.server not in invited]
     others = [state for state in states if state not in late]
     known = [state.configuration for state in others if state.configuration is not None]
-    if not late or not known:
+    if not late or not known or any(state.coming for state in others):
         return ()
     configuration, history = max(known, key=lambda each: each.number), merged([state.history for state in others])
     if not configuration.holds(frozenset(state.server for state in others), history):

@@ -57,7 +57,7 @@ class State(ControlMessage, frozen=True, tag=0x82):
     proposal: Proposal | None = None
     context_applied: Natural = 0
     identity: bytes = b""  # of its log
-    coming: tuple[tuple[str, bytes], ...] = ()  # the logs of servers that configurations add which are not green
+    coming: tuple[tuple[str, bytes], ...] = ()  # the logs of the servers of configurations that are not green, if any
     set_back: bool = False  # its log has less than it promised, as it knows
 
 
