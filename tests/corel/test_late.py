@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from isotone.core.contract import TimerFired
 from isotone.corel.events import ReconfigurationWanted, SnapshotOffered
 from isotone.corel.message import Origin, Range
+from isotone.corel.quorum import AllOf, DynamicVoting, Majority, Rule
 from isotone.corel.rounds import LAG_MAX, Outcome, Round
 from isotone.corel.wire import CATCHING_CODEC, Fetch
 from tests.corel.cluster import Cluster, joined
@@ -31,8 +32,8 @@ def speak(cluster: Cluster, *names: str) -> None:
             cluster.step(name, cluster.waiting(name))
 
 
-def with_one_that_returns() -> Cluster:
-    cluster = joined("a", "b", "c")
+def with_one_that_returns(quorum: Rule | None = None) -> Cluster:
+    cluster = joined("a", "b", "c", quorum=quorum)
     cluster.view("a", "b")
     speak(cluster, "a", "b")
     order(cluster, "a", "b")
@@ -261,6 +262,17 @@ def test_nobody_is_late_whom_a_configuration_that_is_coming_may_need() -> None:
     speak(cluster, "a", "b", "c")
     assert primaries(cluster).replace("d", "") == "abc" and cluster["c"].lines == cluster["a"].lines
     assert not cluster.report().violations
+
+
+@pytest.mark.parametrize("rule", [DynamicVoting(1), AllOf((Majority(("a", "b", "c")), DynamicVoting(1)))])
+def test_nobody_is_late_where_the_members_of_a_primary_are_asked_for_the_next(rule: Rule) -> None:
+    """a is lost when c is back: b and c are more than half of abc, and only half of ab."""
+    cluster = with_one_that_returns(quorum=rule)
+    assert primaries(cluster) == "abc" and cluster["c"].lines == cluster["a"].lines
+    cluster.crash("a")
+    cluster.view("b", "c")
+    speak(cluster, "b", "c")
+    assert primaries(cluster).replace("a", "") == "bc" and not cluster.report().violations
 
 
 def test_who_comes_later_and_is_late_is_invited_when_it_says_its_state_again() -> None:

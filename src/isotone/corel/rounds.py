@@ -15,10 +15,10 @@ from enum import Enum
 from msgspec.structs import replace
 
 from isotone.core.errors import RemoteProtocolError
-from isotone.corel.configuration import Configuration
+from isotone.corel.configuration import Configuration, decode_rule
 from isotone.corel.exchange import plan_of
 from isotone.corel.identities import of_one_log, strangers_of
-from isotone.corel.quorum import merged
+from isotone.corel.quorum import is_dynamic, merged
 from isotone.corel.wire import State
 
 LAG_MAX = 64
@@ -169,6 +169,7 @@ def _late(states: list[State], invited: frozenset[str]) -> tuple[str, ...]:
     """Those who lack many priority messages, if all others are a quorum; nobody whom all wait for this time.
 
     Where a reconfiguration is on its way, the others may need them for a quorum of the coming servers: nobody is late.
+    Nor where the next primary is counted by the members of this one: it would be smaller than it need be.
     """
     if not states:
         return ()
@@ -179,7 +180,8 @@ def _late(states: list[State], invited: frozenset[str]) -> tuple[str, ...]:
     if not late or not known or any(state.coming for state in others):
         return ()
     configuration, history = max(known, key=lambda each: each.number), merged([state.history for state in others])
-    if not configuration.holds(frozenset(state.server for state in others), history):
+    members, rule = frozenset(state.server for state in others), decode_rule(configuration.rule)
+    if is_dynamic(rule) or not configuration.holds(members, history):
         return ()
     return tuple(sorted(state.server for state in late))
 
