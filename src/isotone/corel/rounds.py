@@ -166,24 +166,24 @@ def _able(states: list[State]) -> tuple[str, ...]:
 
 
 def _late(states: list[State], invited: frozenset[str]) -> tuple[str, ...]:
-    """Those who lack many priority messages, if all others are a quorum; nobody whom all wait for this time.
+    """Those who vote and lack many priority messages, if all others are a quorum; nobody whom all wait for this time.
 
     Where a reconfiguration is on its way, the others may need them for a quorum of the coming servers: nobody is late.
-    Nor where the next primary is counted by the members of this one: it would be smaller than it need be.
+    Nor where the next primary is counted by the members of this one: it would be smaller than it need be. Nor who has
+    no vote: what it lacks is not kept for it.
     """
-    if not states:
+    known = [state.configuration for state in states if state.configuration is not None]
+    if not known:
         return ()
-    plan = plan_of({state.server: state for state in states})
-    late = [state for state in states if _lag(state, plan.yellow) > LAG_MAX and state.server not in invited]
+    configuration = max(known, key=lambda each: each.number)
+    yellow = plan_of({state.server: state for state in states}).yellow
+    voters = [state for state in states if state.server in configuration.servers and state.server not in invited]
+    late = [state for state in voters if _lag(state, yellow) > LAG_MAX]
     others = [state for state in states if state not in late]
-    known = [state.configuration for state in others if state.configuration is not None]
-    if not late or not known or any(state.coming for state in others):
+    if not late or any(state.coming for state in others) or is_dynamic(decode_rule(configuration.rule)):
         return ()
-    configuration, history = max(known, key=lambda each: each.number), merged([state.history for state in others])
-    members, rule = frozenset(state.server for state in others), decode_rule(configuration.rule)
-    if is_dynamic(rule) or not configuration.holds(members, history):
-        return ()
-    return tuple(sorted(state.server for state in late))
+    members, history = frozenset(state.server for state in others), merged([state.history for state in others])
+    return tuple(sorted(state.server for state in late)) if configuration.holds(members, history) else ()
 
 
 def _lag(state: State, yellow: int) -> int:
