@@ -68,7 +68,7 @@ def test_no_property_is_broken_where_whoever_lacks_anything_is_late(monkeypatch:
         return begin(learner, ahead=ahead)
 
     monkeypatch.setattr(Learner, "begin", counted)
-    found = [*run_swarm(SMALL, range(1, 21), workers=1), *run_swarm(STANDARD, range(1, 6), workers=1)]
+    found = [*run_swarm(SMALL, range(1, 21), workers=1), *run_swarm(STANDARD, range(1, 11), workers=1)]
     assert not {result.seed: result.violations for result in found if result.violations}
     assert begun[True] > 30
 
