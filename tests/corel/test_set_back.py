@@ -5,18 +5,20 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from isotone.core.errors import LocalProtocolError
 from isotone.corel import records as r
 from isotone.corel.checkpoint import checkpoint_of
 from isotone.corel.events import ReconfigurationWanted
 from isotone.corel.explain import why_no_primary
 from isotone.corel.ledger import Ledger
 from isotone.corel.quorum import Majority
-from isotone.corel.recover import forced_record
+from isotone.corel.recover import assess, forced_record
 from isotone.corel.repair import Others, rarer_candidates
 from isotone.corel.rounds import Outcome, set_back_of
 from isotone.corel.wire import State
 from tests.corel.cluster import Cluster, joined
 from tests.corel.test_identities import meet, primaries
+from tests.corel.test_recover import force, ledger_of
 from tests.corel.test_rounds import complete, state
 
 
@@ -109,6 +111,48 @@ def test_an_operator_may_choose_it_to_go_on() -> None:
     assert not cluster["c"].replica.ledger.set_back
     meet(cluster, "c")
     assert primaries(cluster) == "c" and cluster["c"].green == [b"1"]
+
+
+def test_an_operator_chooses_it_alone_or_not_at_all() -> None:
+    """Beside a it would be found again to have less than it promised, and those who are forced must all meet."""
+    cluster = with_an_older_copy()
+    cluster.crash("b")
+    meet(cluster, "ac")
+    assert primaries(cluster) == "" and cluster["c"].standing == "waiting"
+    ledgers = {name: ledger_of(cluster, name) for name in "ac"}
+    for ask in (assess, forced_record):
+        with pytest.raises(LocalProtocolError, match=r"c has less than it promised.*name the other survivors.*c alone"):
+            ask(ledgers, ("a", "c"))
+    text = assess(ledgers, ("a",)).text()
+    assert text.startswith("0 green messages") and "disk of c has less than it promised: what only it had" in text
+    force(cluster, "a")
+    meet(cluster, "ac")
+    assert primaries(cluster) == "a" and cluster["c"].standing == "fenced"
+
+
+def test_alone_what_it_lost_is_shown_before() -> None:
+    cluster = with_an_older_copy()
+    cluster.crash("b")
+    meet(cluster, "ac")
+    losses = assess({name: ledger_of(cluster, name) for name in "abc"}, ("c",))
+    assert len(losses.of("green")) == 5 and losses.set_back == ("c",) and not losses.unread
+    assert "primary 1 (a, b, c) may have ordered more" in losses.text(), "what only c had is nowhere"
+    force(cluster, "c")
+    meet(cluster, "c")
+    assert primaries(cluster) == "c" and not ledger_of(cluster, "c").set_back
+
+
+def test_one_that_was_not_found_out_before_a_force_is_left_out_by_the_next() -> None:
+    cluster = with_an_older_copy()
+    cluster.crash("b")
+    force(cluster, "a", "c")
+    meet(cluster, "ac")
+    assert primaries(cluster) == "" and "Its log has less than it promised" in why_no_primary(cluster["c"].replica)
+    with pytest.raises(LocalProtocolError, match="c has less than it promised"):
+        force(cluster, "a", "c")
+    force(cluster, "a")
+    meet(cluster, "a")
+    assert primaries(cluster) == "a" and len(cluster["a"].replica.ledger.queue.held) >= 6
 
 
 def test_a_life_that_was_lived_before_ends_before_it_sends_anything() -> None:

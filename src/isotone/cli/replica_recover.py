@@ -79,7 +79,7 @@ def _shown(ledgers: dict[str, Ledger], survivors: tuple[str, ...], as_json: bool
         print_text(losses.text())
         for message in places:
             print_text(f"{message} was green elsewhere, and may get another place")
-    return {**told, "unread": losses.unread, "rule": rule}
+    return {**told, "unread": losses.unread, "set_back": losses.set_back, "rule": rule}
 
 
 def _force(ledgers: dict[str, Ledger], survivors: tuple[str, ...], opened: dict[str, Store]) -> None:

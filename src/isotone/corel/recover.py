@@ -39,6 +39,7 @@ class Losses(msgspec.Struct, frozen=True):
     doubtful: tuple[Primary, ...]
     unread: tuple[str, ...]  # servers without a readable disk of their log
     strange: tuple[str, ...] = ()  # servers whose disk can be read, and has another log
+    set_back: tuple[str, ...] = ()  # servers whose disk can be read, and has less than it promised
 
     def of(self, colour: str) -> tuple[Loss, ...]:
         """Those of one colour, by place."""
@@ -53,6 +54,7 @@ class Losses(msgspec.Struct, frozen=True):
         if self.unread:
             lines.append(f"the disks of {', '.join(self.unread)} cannot be read: what only they have is lost too")
         lines += [f"the disk of {server} {STRANGE}: it says nothing of what {server} had" for server in self.strange]
+        lines += [f"the disk of {each} has less than it promised: what only it had is lost" for each in self.set_back]
         for primary in self.doubtful:
             lines.append(
                 f"primary {primary.number} ({', '.join(primary.servers)}) may have ordered more than is known here"
@@ -75,11 +77,12 @@ def assess(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...]) -> Losses:
     ordered = sorted(found.values(), key=lambda each: (ranks[each.colour], each.place, each.name))
     known_servers = {server for ledger in kept for server in ledger.queue.configuration.servers}
     unread = tuple(sorted(known_servers - set(ledgers)))
+    set_back = tuple(sorted(server for server, ledger in ledgers.items() if ledger.set_back))
     history = merged([ledger.history for ledger in kept])
     doubtful = tuple(
-        each for each in (history.last, *history.pending) if each.number and set(each.servers) & set(unread)
+        each for each in (history.last, *history.pending) if each.number and set(each.servers) & {*unread, *set_back}
     )
-    return Losses(tuple(ordered), doubtful, unread, tuple(sorted(shown.keys() - ledgers.keys())))
+    return Losses(tuple(ordered), doubtful, unread, tuple(sorted(shown.keys() - ledgers.keys())), set_back)
 
 
 def _held(ledger: Ledger) -> list[tuple[Loss, Message]]:
@@ -195,6 +198,7 @@ def _checked(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...]) -> dict[
         raise LocalProtocolError(
             f"{names} had not caught up with the others, and cannot go on: name the other survivors"
         )
+    _check_set_back(ledgers, survivors)
     behind = lacking(ledgers, survivors)
     begun = [ledgers[server] for server in survivors if server not in behind]
     forced = {ledger.queue.configuration.servers for ledger in begun if ledger.history.forced}
@@ -202,6 +206,16 @@ def _checked(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...]) -> dict[
         raise LocalProtocolError("not all survivors know of the last primary that was forced")
     _check_retired(ledgers.values(), survivors)
     return ledgers
+
+
+def _check_set_back(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...]) -> None:
+    """Beside another it would be found again to have less than it promised, and all survivors must meet."""
+    set_back = [server for server in sorted(survivors) if ledgers[server].set_back]
+    if set_back and len(survivors) > 1:
+        raise LocalProtocolError(
+            f"{', '.join(set_back)} has less than it promised, and does not go on with others: "
+            f"name the other survivors, and add it under a new name; or {' or '.join(set_back)} alone"
+        )
 
 
 def _check_retired(ledgers: Iterable[Ledger], servers: tuple[str, ...]) -> None:
