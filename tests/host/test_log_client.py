@@ -13,9 +13,11 @@ import pytest
 from isotone.core.errors import MachineError
 from isotone.host import log_wire as wire
 from isotone.host.answers import Maybe, NotYet, Refused
+from isotone.host.deadline import NO_DEADLINE
 from isotone.host.host import ROOM_BYTES
 from isotone.host.log_client import RemoteLog
 from isotone.host.log_port import LogPort
+from isotone.host.log_stream import RECORD_BYTES_MAX, TURN_BYTES_MAX, Stream
 from tests.host.replicas import replicas, run
 
 SOON_S = 0.01
@@ -167,5 +169,42 @@ def test_waiting_for_room_at_the_server_counts_too(tmp_path: Path) -> None:
                 await log.append(b"x", within_s=SOON_S)
             log.host.service.waiting_bytes -= ROOM_BYTES
             assert await log.append(b"y", within_s=3600.0) == 1
+
+    run(main)
+
+
+class Written(asyncio.Transport):
+    """Keeps the frames that go out."""
+
+    def __init__(self) -> None:
+        super().__init__({"socket": socket.socket()})
+        self.frames: list[wire.ClientFrame] = []
+        self._stream: wire.Frames[wire.ClientFrame] = wire.Frames(wire.CLIENT_FRAMES)
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.frames += self._stream.feed(bytes(data))
+
+
+def test_appends_of_one_turn_fit_into_frames_that_the_server_takes() -> None:
+    """40 MiB in one turn: above the limit of a frame, and each of them is numbered where its frame says."""
+
+    async def main() -> None:
+        stream, written = Stream(), Written()
+        stream.connection_made(written)
+        record = bytes(1024 * 1024)
+        appends = [asyncio.ensure_future(stream.append(record, NO_DEADLINE)) for _ in range(40)]
+        large = asyncio.ensure_future(stream.append(bytes(2 * TURN_BYTES_MAX), NO_DEADLINE))
+        while len(written.frames) < 11:
+            await asyncio.sleep(0)
+        told = [(each.request, len(each.records)) for each in written.frames if isinstance(each, wire.AppendMany)]
+        assert told == [*((1 + 4 * number, 4) for number in range(10)), (41, 1)]
+        with pytest.raises(Refused, match="a record of 33554432 bytes"):
+            await stream.append(bytes(wire.FRAME_BYTES_MAX), NO_DEADLINE)
+        largest = asyncio.ensure_future(stream.append(bytes(RECORD_BYTES_MAX), NO_DEADLINE))
+        while len(written.frames) < 12:
+            await asyncio.sleep(0)
+        for each in (*appends, large, largest):
+            each.cancel()
+        written.get_extra_info("socket").close()
 
     run(main)

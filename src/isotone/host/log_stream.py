@@ -15,6 +15,10 @@ from isotone.host.liveness import notice_loss
 
 FOLLOW_CREDIT = 4 * 1024 * 1024
 OPEN_MAX = 65_536
+TURN_BYTES_MAX = 4 * 1024 * 1024
+"""Appends of one turn travel together up to this size; a larger one travels alone."""
+RECORD_BYTES_MAX = wire.FRAME_BYTES_MAX - 1024
+"""A frame holds no larger record."""
 _KINDS: dict[str, type[IsotoneError]] = {
     "NotYet": NotYet,
     "FellBehind": FellBehind,
@@ -46,7 +50,7 @@ class Stream(asyncio.Protocol):
         self._answers: dict[int, asyncio.Future[Any]] = {}
         self._followers: dict[int, Follower] = {}
         self._waiting: list[bytes] = []  # appends of this turn
-        self._waiting_first, self._waiting_within = 0, 0
+        self._waiting_first, self._waiting_within, self._waiting_bytes = 0, 0, 0
         self._writable = asyncio.Event()
         self._writable.set()
 
@@ -153,11 +157,13 @@ class Stream(asyncio.Protocol):
             raise ConnectionResetError(self.reason)
 
     async def append(self, record: bytes, deadline: Deadline) -> int:
-        """All appends of one turn travel together; there was `room` in this turn."""
+        """Appends of one turn travel together, as far as a frame goes; there was `room` in this turn."""
         within_ms = deadline.left_ms
         if len(self._answers) >= OPEN_MAX:
             raise Refused(f"{OPEN_MAX} appends are open already")
-        if self._waiting and self._waiting_within != within_ms:
+        if len(record) > RECORD_BYTES_MAX:
+            raise Refused(f"a record of {len(record)} bytes; through the port at most {RECORD_BYTES_MAX}")
+        if self._waiting_within != within_ms or self._waiting_bytes + len(record) > TURN_BYTES_MAX:
             self._flush()
         request = self._number()
         answer: asyncio.Future[int] = self._loop.create_future()
@@ -166,6 +172,7 @@ class Stream(asyncio.Protocol):
             self._waiting_first, self._waiting_within = request, within_ms
             self._loop.call_soon(self._flush)
         self._waiting.append(record)
+        self._waiting_bytes += len(record)
         try:
             return await answer
         finally:
@@ -173,7 +180,7 @@ class Stream(asyncio.Protocol):
 
     def _flush(self) -> None:
         if self._waiting:
-            records, self._waiting = tuple(self._waiting), []
+            records, self._waiting, self._waiting_bytes = tuple(self._waiting), [], 0
             frame = wire.AppendMany(self._waiting_first, self._waiting_within, records)
             self._transport.write(wire.framed(frame))
 
