@@ -51,8 +51,12 @@ def test_red_comes_in_a_minority_and_its_reader_hears_of_a_server_that_is_lost(t
     run(main)
 
 
-def test_who_does_not_keep_up_with_red_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(levels, "RED_MAX", 2)
+@pytest.mark.parametrize(("bound", "most"), [("RED_MAX", 2), ("RED_BYTES_MAX", 200)])
+def test_who_does_not_keep_up_with_red_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str, most: int
+) -> None:
+    """Few large messages are as many as many small ones."""
+    monkeypatch.setattr(levels, bound, most)
     monkeypatch.setattr(log_client, "FOLLOW_CREDIT", 1)
 
     async def main() -> None:
@@ -66,7 +70,7 @@ def test_who_does_not_keep_up_with_red_is_told(tmp_path: Path, monkeypatch: pyte
                 assert (await first).records == (b"0",)
                 for number in range(3):
                     await server.append(b"%d" % number)
-                with pytest.raises(FellBehind, match="more than 2"):
+                with pytest.raises(FellBehind, match=f"more than {most}"):
                     await anext(reds)
                 assert await log.append(b"the connection goes on") == 5
 

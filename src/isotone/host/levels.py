@@ -17,7 +17,8 @@ from isotone.host.entries import Entries
 
 FOLLOW_BATCH_MAX = 1024
 RED_MAX = 65_536
-"""Red messages that wait for one reader; one that is slower has missed some, and is told."""
+RED_BYTES_MAX = 64 * 1024 * 1024
+"""Red messages, and bytes of them, that wait for one reader; one that is slower has missed some, and is told."""
 
 
 class _RedFeed:
@@ -25,14 +26,29 @@ class _RedFeed:
 
     def __init__(self) -> None:
         self.waiting: deque[Message] = deque()
-        self.lost = False
+        self.lost = ""  # what it was too slow for
+        self._size = 0
 
     def take(self, messages: tuple[Message, ...]) -> None:
-        """Keep them, as far as the bound allows."""
+        """Keep them, as far as the bounds allow; none once some are lost."""
+        if self.lost:
+            return
         self.waiting.extend(messages)
+        self._size += sum(message.size for message in messages)
         if len(self.waiting) > RED_MAX:
-            self.lost = True
-            self.waiting.clear()
+            self._lose(f"more than {RED_MAX} red messages waited")
+        elif self._size > RED_BYTES_MAX:
+            self._lose(f"more than {RED_BYTES_MAX} bytes of red messages waited")
+
+    def next(self) -> Message:
+        """The first that waits."""
+        message = self.waiting.popleft()
+        self._size -= message.size
+        return message
+
+    def _lose(self, why: str) -> None:
+        self.lost, self._size = why, 0
+        self.waiting.clear()
 
 
 class Levels(ABC):
@@ -88,9 +104,9 @@ class Levels(ABC):
             while True:
                 changed = self._changed
                 while feed.waiting:
-                    yield feed.waiting.popleft()
+                    yield feed.next()
                 if feed.lost:
-                    raise FellBehind(f"more than {RED_MAX} red messages waited")
+                    raise FellBehind(feed.lost)
                 if await self._waits_no_more(changed):
                     return
         finally:
