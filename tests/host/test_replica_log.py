@@ -127,6 +127,33 @@ def test_many_answers_of_maybe_ask_once_why(tmp_path: Path, monkeypatch: pytest.
     run(main)
 
 
+def test_many_answers_of_maybe_behind_a_reconfiguration_ask_once_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A primary component that is no quorum of the next servers: the place of a message is a look at all the queue."""
+    asked: list[Replica] = []
+
+    def why(replica: Replica) -> str:
+        asked.append(replica)
+        return explain.why_no_primary(replica)
+
+    def place(replica: Replica, name: object, *, no_primary: str) -> str:
+        raise AssertionError(f"nobody looks for {name} in {replica}, {no_primary}")
+
+    async def main() -> None:
+        async with replicas(tmp_path, "a") as group:
+            log = group.logs["a"]
+            log.replica.flow.cap = log.replica.ledger.queue.end
+            monkeypatch.setattr(replica_log, "why_no_primary", why)
+            monkeypatch.setattr(replica_log, "why_not_green", place)
+            appends = [log.append(b"%d" % number, within_s=number / 10_000) for number in range(1, 101)]
+            told = await asyncio.gather(*appends, return_exceptions=True)
+            assert log.is_primary and {type(each) for each in told} == {Maybe} and len(asked) == 1
+            assert all("no quorum of the new set" in str(each) for each in told)
+
+    run(main)
+
+
 def test_another_process_uses_the_log_through_its_port(tmp_path: Path) -> None:
     async def main() -> None:
         async with replicas(tmp_path) as group:

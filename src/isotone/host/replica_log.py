@@ -40,9 +40,6 @@ from isotone.host.store import SEGMENT_BYTES, Sync
 
 log = logging.getLogger("isotone.replica")
 
-FOLLOW_BATCH_MAX = 1024
-RED_MAX = 65_536
-"""Red messages that wait for one reader; one that is slower has missed some, and is told."""
 DISK_WITHIN_MS = 5_000
 """A server whose disk answers nothing for so long leaves its group until it does."""
 MAYBE_AFTER_MS = 2_000
@@ -102,12 +99,12 @@ class ReplicaLog(Levels):
         self._outside = Outside(
             self._appends,
             after_us=maybe_after_ms * MILLISECONDS,
-            orders=lambda: self.is_primary and self.replica.flow.cap is None,
+            orders=lambda: self.orders,
             now=self.host.now,
             why=self._why_open,
         )
         self.host.on_parted = self._outside.look
-        self._why_outside = ""  # of a primary component, once somebody asked; as long as the standing lasts
+        self._why_unordered = ""  # once somebody asked; as long as the standing lasts
         self._asked: list[tuple[int, bytes]] = []  # in this turn of the loop
         self._timer: asyncio.TimerHandle | None = None
         self._watch: asyncio.Task[None] | None = None
@@ -225,14 +222,14 @@ class ReplicaLog(Levels):
         self._arm()
 
     def _why_open(self, message: str) -> str:
-        """For the answer *maybe*, of which there may be many: outside of a primary component nobody looks for the
-        place of a message, and what holds for all of them is found out once while the standing lasts.
+        """For the answer *maybe*, of which there may be many: where nothing more is ordered nobody looks for the place
+        of a message, and what holds for all of them is found out once while the standing lasts.
         """
-        if self.is_primary:
+        if self.orders:
             return self.why_not_green(message)
-        if not self._why_outside:
-            self._why_outside = self.why_no_primary()
-        return f"{f'{message} is not green' if message else 'it was not sent yet'}. {self._why_outside}"
+        if not self._why_unordered:
+            self._why_unordered = self.why_no_primary()
+        return f"{f'{message} is not green' if message else 'it was not sent yet'}. {self._why_unordered}"
 
     # --- snapshots -------------------------------------------------------------------------------------------------
 
@@ -288,6 +285,11 @@ class ReplicaLog(Levels):
     def is_primary(self) -> bool:
         """Whether messages are ordered now."""
         return not self.has_ended and self.replica.flow.is_primary
+
+    @property
+    def orders(self) -> bool:
+        """Whether what is appended now can become green: not behind a reconfiguration that has no quorum here."""
+        return self.is_primary and self.replica.flow.cap is None
 
     def why_no_primary(self) -> str:
         """In a sentence; empty in a primary component."""
@@ -357,7 +359,7 @@ class ReplicaLog(Levels):
             here, primary = ", ".join(action.servers) or "nobody", ", primary" if action.primary else ""
             name, standing = self.settings.server, action.standing.value
             log.info("replica %s: %s%s: %s; here: %s", name, standing, primary, action.reason, here)
-        self.standing, self._why_outside = action, ""
+        self.standing, self._why_unordered = action, ""
         if action.primary:
             self._outside.end()  # also if that is over by now
         self._outside.look()
