@@ -48,6 +48,15 @@ def test_one_that_waits_apart_begins_anew_with_the_others() -> None:
     assert cluster["b"].green == [b"1"] and not cluster.report().violations
 
 
+def test_the_others_say_who_is_apart() -> None:
+    cluster = with_one_apart("a", "b", "c")
+    cluster.view("a", "b", "w")
+    cluster.run()
+    text = why_no_primary(cluster["a"].replica)
+    assert "It waits for c. w is apart: configuration 0 is a w at w" in text
+    assert "is apart" not in why_no_primary(cluster["w"].replica), "it says that of itself in other words"
+
+
 def test_nobody_waits_for_it_when_a_later_fence_becomes_known() -> None:
     """x comes from behind a fence, and says so when all the others have gone on already."""
     cluster = with_one_apart("a", "b", "c")

@@ -29,10 +29,15 @@ def why_no_primary(replica: Replica) -> str:
 
 def _who_does_not_count(replica: Replica) -> str:
     """Others that are here, and why that does not help."""
-    strange, set_back = replica.views.other_strangers(), replica.views.others_set_back()
-    return _left_out(strange, "is here without its log", "its disk was lost, or it was given another directory") + (
-        _left_out(set_back, "has less than it promised", "its disk lost what was acknowledged, or is an older copy")
+    views, server = replica.views, replica.settings.server
+    told = _left_out(
+        views.other_strangers(), "is here without its log", "its disk was lost, or it was given another directory"
     )
+    told += _left_out(
+        views.others_set_back(), "has less than it promised", "its disk lost what was acknowledged, or is an older copy"
+    )
+    apart = views.round.apart if views.round and server not in views.round.apart else {}
+    return told + "".join(f" {name} is apart: {why}." for name, why in sorted(apart.items()))
 
 
 def _left_out(names: list[str], how: str, why: str) -> str:
@@ -58,7 +63,7 @@ def _why_waiting(replica: Replica) -> str:
         case Standing.WAITING if server in replica.session.senseless:
             return f"{server} said what nobody understands; the others go on without it until the next view."
         case Standing.WAITING if round is not None and server in round.apart:
-            return f"The servers do not agree on who they are: {round.apart[server]}."
+            return f"The servers do not agree: {round.apart[server]}."
         case Standing.WAITING if round is not None and server in round.set_back:
             return _sentence(SET_BACK)
         case Standing.WAITING if round is not None and round.is_complete and not founders.identities:
@@ -94,7 +99,7 @@ def whom_it_waits_for(replica: Replica) -> list[tuple[str, ...]]:
         missing = tuple(sorted(set(queue.configuration.servers) - here))
         return [missing] if missing else []
     servers = {server for each in (queue.configuration, *queue.coming()) for server in each.servers}
-    left_out = {*round.strangers, *round.set_back} if round else set()
+    left_out = {*round.strangers, *round.set_back, *round.apart} if round else set()
     known = sorted(servers - here - left_out)
     found: list[tuple[str, ...]] = []
     for size in range(1, len(known) + 1):

@@ -11,6 +11,7 @@ static quorum meets one that a history allows cannot be checked beforehand.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import combinations
 from typing import Protocol
 
@@ -54,6 +55,12 @@ class History(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unk
     def _all(self) -> tuple[Primary, ...]:
         return (self.last, *self.pending)
 
+    @property
+    def formed(self) -> tuple[Primary, ...]:
+        """The primaries that were committed to, as far as it is known still; no set that was given or forced."""
+        known = self.pending if self.forced else self._all()
+        return tuple(each for each in known if each.number)
+
     def established(self, primary: Primary) -> History:
         """It is the last one now; what came before it no longer matters."""
         if primary.number < self.last.number:
@@ -67,6 +74,32 @@ def merged(histories: list[History]) -> History:
     last = first.last
     pending = {each.number: each for history in histories for each in history.pending if each.number > last.number}
     return History(last, tuple(pending[number] for number in sorted(pending)), first.forced and not pending)
+
+
+def doubled(histories: Iterable[History]) -> dict[int, tuple[Primary, ...]]:
+    """Numbers that more than one primary has, and these.
+
+    Who attempted a number never attempts it again, and quorums meet, so only one set of servers commits to it [COReL
+    Claim 4]; unless a log was set back to before its attempt.
+    """
+    known: dict[int, set[Primary]] = {}
+    for each in (each for history in histories for each in history.formed):
+        known.setdefault(each.number, set()).add(each)
+    return {
+        number: tuple(sorted(found, key=lambda each: each.servers))
+        for number, found in sorted(known.items())
+        if len(found) > 1
+    }
+
+
+def formed_twice(primaries: tuple[Primary, ...]) -> str:
+    """For an operator, who alone can choose."""
+    sets = " and by ".join(" ".join(each.servers) for each in primaries)
+    return (
+        f"primary {primaries[0].number} was formed twice, by {sets}: "
+        "a disk lost what was acknowledged, or is an older copy, and both may have ordered. "
+        "Nobody orders until one is chosen: stop the servers of the other and replace them, or recover without them"
+    )
 
 
 class Quorum(Protocol):

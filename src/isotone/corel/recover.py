@@ -17,7 +17,7 @@ from isotone.corel import records as r
 from isotone.corel.configuration import Configuration, carried, decode_rule, encode_rule
 from isotone.corel.ledger import Ledger
 from isotone.corel.message import Message
-from isotone.corel.quorum import History, Majority, Primary, Rule, check_quorum, merged
+from isotone.corel.quorum import History, Majority, Primary, Rule, check_quorum, doubled, formed_twice, merged
 
 STRANGE = "has not the log that the others know under this name"
 GREEN, YELLOW, RED = "green", "yellow", "red"
@@ -198,6 +198,7 @@ def _checked(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...]) -> dict[
         raise LocalProtocolError(
             f"{names} had not caught up with the others, and cannot go on: name the other survivors"
         )
+    _check_forked(ledgers, survivors)
     _check_set_back(ledgers, survivors)
     behind = lacking(ledgers, survivors)
     begun = [ledgers[server] for server in survivors if server not in behind]
@@ -206,6 +207,12 @@ def _checked(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...]) -> dict[
         raise LocalProtocolError("not all survivors know of the last primary that was forced")
     _check_retired(ledgers.values(), survivors)
     return ledgers
+
+
+def _check_forked(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...]) -> None:
+    """Two orders never become one; and the force would hide that there are two."""
+    for primaries in doubled(ledgers[server].history for server in survivors).values():
+        raise LocalProtocolError(formed_twice(primaries))
 
 
 def _check_set_back(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...]) -> None:

@@ -18,7 +18,7 @@ from isotone.core.errors import RemoteProtocolError
 from isotone.corel.configuration import Configuration, decode_rule
 from isotone.corel.exchange import plan_of
 from isotone.corel.identities import of_one_log, strangers_of
-from isotone.corel.quorum import is_dynamic, merged
+from isotone.corel.quorum import doubled, formed_twice, is_dynamic, merged
 from isotone.corel.wire import State
 
 LAG_MAX = 64
@@ -102,6 +102,9 @@ class Round:
         self.apart |= differing
         self.strangers = strangers_of(self.states.values(), live)
         live = [state for state in live if state.server not in self.strangers]
+        if fork := _fork(live):
+            self.apart |= {state.server: fork for state in live}
+            live = []
         self.set_back = set_back_of(live)
         able = _able([state for state in live if state.server not in self.set_back])
         self.late = _late([self.states[server] for server in able], self.invited)
@@ -117,7 +120,8 @@ class Round:
             return False
         if state.fence > self.fence:
             return True
-        apart = [of_one_log([*parts, state])[1], *_agreeing([*parts, state])[1].values()]
+        all_here = [*parts, state]
+        apart = [of_one_log(all_here)[1], *_agreeing(all_here)[1].values(), _fork(all_here)]
         if any(apart):  # it is this one: the others agree
             self.apart[state.server] = next(filter(None, apart))
             return False
@@ -130,6 +134,16 @@ class Round:
             self.late = tuple(sorted({*self.late, state.server}))  # it says its state again when it has fetched that
             return False
         return True
+
+
+def _fork(states: list[State]) -> str:
+    """How they show that two primaries of one number were formed, the first such number; empty if they do not.
+
+    One was formed with a log that was set back. Nobody can tell which, and both may have ordered: so none of them goes
+    on, also not those who know of neither, for one of them may have known. Who is known to be set back says nothing.
+    """
+    twice = doubled(state.history for state in states if not state.set_back)
+    return formed_twice(next(iter(twice.values()))) if twice else ""
 
 
 def set_back_of(states: list[State]) -> tuple[str, ...]:
