@@ -125,12 +125,12 @@ class Round:
         if any(apart):  # it is this one: the others agree
             self.apart[state.server] = next(filter(None, apart))
             return False
-        if state.server in set_back_of([*parts, state]):
+        if state.server in set_back_of(all_here):
             self.set_back = tuple(sorted({*self.set_back, state.server}))
             return False
-        if state.server not in _able([*parts, state]):
+        if state.server not in _able(all_here):
             return False
-        if state.server not in self.late and state.server in _late([*parts, state], self.invited):
+        if state.server not in self.late and state.server in _late(all_here, self.invited):
             self.late = tuple(sorted({*self.late, state.server}))  # it says its state again when it has fetched that
             return False
         return True
