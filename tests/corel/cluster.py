@@ -229,11 +229,19 @@ class Cluster:
         self.run()
         for _ in range(3):
             for server in self.servers.values():
-                timers, server.timers = server.timers, []
-                for key in dict.fromkeys(timers):
-                    if server.up:
-                        self._tell(server, TimerFired(0, key))  # type: ignore[arg-type]
+                self._fire(server)
             self.run()
+
+    def fire(self, name: str) -> None:
+        """Let the timers of this server fire, and everything come to rest."""
+        self._fire(self.servers[name])
+        self.run()
+
+    def _fire(self, server: Server) -> None:
+        timers, server.timers = server.timers, []
+        for key in dict.fromkeys(timers):
+            if server.up:
+                self._tell(server, TimerFired(0, key))  # type: ignore[arg-type]
 
     def hold_disk(self, name: str) -> None:
         """Writes of this server stay on their way."""

@@ -177,6 +177,18 @@ def test_a_removed_server_says_good_bye_when_all_know() -> None:
     assert "is or was a server" in cluster["a"].answers[-1]
 
 
+def test_a_removed_server_that_has_nothing_more_to_say_says_good_bye_all_the_same() -> None:
+    """It told its green line before the view changed, and hears those of all others in their states."""
+    cluster = with_learner()
+    assert add(cluster, "a", "x") == "accepted" and remove(cluster, "a", "c") == "accepted"
+    cluster.fire("c")
+    cluster.view("a", "b", "c", "x")
+    cluster.run()
+    assert cluster["c"].replica.standing is Standing.REGULAR
+    cluster.fire("c")
+    assert cluster["c"].replica.standing is Standing.REMOVED
+
+
 def test_white_asks_for_the_servers_of_the_green_prefix() -> None:
     cluster = with_learner()
     add(cluster, "a", "x")

@@ -78,11 +78,11 @@ def test_no_property_is_broken_on_our_own_daemons() -> None:
     assert not broken
 
 
-@pytest.mark.parametrize(("stack", "seed"), [("oracle", 85), ("oracle", 420), ("full", 146)])
+@pytest.mark.parametrize(("stack", "seed"), [("oracle", 85), ("oracle", 420), ("full", 146), ("full", 935)])
 def test_seeds_that_have_found_something(stack: str, seed: int) -> None:
     """Learners: one that knew as little as the one that it asked; one that knew of a proposal and did not say so.
 
-    And one that was removed, had said good-bye, and then others forced a primary without it.
+    And ones that were removed: one had said good-bye, and then others forced a primary without it; one never said it.
     """
     system = system_named("corel")
     assert run_plan(system, draw_plan(system, Setting(system="corel", stack=stack), seed)).violations == ()

@@ -161,7 +161,7 @@ class Replica:
 
     def _on_timer(self, key: object) -> list[Action]:
         if key == SETTLE:
-            return self.flow.settle()
+            return [*self.flow.settle(), *self._part()]
         if key == PROPOSE:
             return self.proposals.on_timer()
         if key in {PULL, PACE}:
