@@ -103,6 +103,16 @@ def test_where_more_comes_than_it_can_fetch_it_takes_part_all_the_same() -> None
     assert not cluster.report().violations
 
 
+def order_without(cluster: Cluster, away: str) -> None:
+    """a, b and c order much while this one is away; then it returns."""
+    cluster.view("a", "b", "c")
+    speak(cluster, "a", "b", "c")
+    order(cluster, "a", "b", "c")
+    cluster.settle()
+    cluster.view("a", "b", "c", away)
+    speak(cluster, "a", "b", "c", away)
+
+
 def test_one_without_a_vote_is_not_late() -> None:
     """x took part and was away. What it lacks may be forgotten at any time: it is recovered with all, or not at all."""
     cluster = joined("a", "b", "c", snapshots=True)
@@ -110,12 +120,7 @@ def test_one_without_a_vote_is_not_late() -> None:
     cluster.view("a", "b", "c", "x")
     cluster.settle()
     assert primaries(cluster) == "abcx"
-    cluster.view("a", "b", "c")
-    speak(cluster, "a", "b", "c")
-    order(cluster, "a", "b", "c")
-    cluster.settle()
-    cluster.view("a", "b", "c", "x")
-    speak(cluster, "a", "b", "c", "x")
+    order_without(cluster, "x")
     assert primaries(cluster) == "abcx" and cluster["x"].lines == cluster["a"].lines
     assert not cluster.report().violations
 
@@ -187,12 +192,7 @@ def test_a_quorum_of_whole_disks_goes_on_whatever_one_that_was_late_has_fetched(
 def test_one_that_was_removed_while_it_fetched_may_be_left_with_a_state() -> None:
     """It votes as far as it knows. When what it lacks is forgotten, it says its state: the next round decides."""
     cluster = joined("a", "b", "c", "d", snapshots=True)
-    cluster.view("a", "b", "c")
-    speak(cluster, "a", "b", "c")
-    order(cluster, "a", "b", "c")
-    cluster.settle()
-    cluster.view("a", "b", "c", "d")
-    speak(cluster, "a", "b", "c", "d")
+    order_without(cluster, "d")
     assert primaries(cluster) == "abc" and cluster["d"].standing == "learning"
     cluster.private.clear()
     cluster.tell("a", ReconfigurationWanted(0, 1, "", "d"))

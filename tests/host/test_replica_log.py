@@ -16,6 +16,7 @@ from isotone.host import replica_log
 from isotone.host.answers import Maybe, NotYet
 from isotone.host.log_client import RemoteLog
 from isotone.host.log_port import LogPort
+from isotone.host.replica_log import ReplicaLog
 from tests.host.replicas import replicas, run
 
 
@@ -101,8 +102,8 @@ def test_a_minority_answers_maybe_and_the_record_is_ordered_later(tmp_path: Path
     run(main)
 
 
-def test_many_answers_of_maybe_ask_once_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Why there is no primary takes a look at everything red, and so does the place of a message."""
+async def many_answers(log: ReplicaLog, monkeypatch: pytest.MonkeyPatch) -> tuple[list[Replica], list[object]]:
+    """Who was asked why, and what a hundred appends were told at their deadlines; nobody looks for their places."""
     asked: list[Replica] = []
 
     def why(replica: Replica) -> str:
@@ -112,15 +113,21 @@ def test_many_answers_of_maybe_ask_once_why(tmp_path: Path, monkeypatch: pytest.
     def place(replica: Replica, name: object, *, no_primary: str) -> str:
         raise AssertionError(f"nobody looks for {name} in {replica}, {no_primary}")
 
+    monkeypatch.setattr(replica_log, "why_no_primary", why)
+    monkeypatch.setattr(replica_log, "why_not_green", place)
+    appends = [log.append(b"%d" % number, within_s=number / 10_000) for number in range(1, 101)]
+    return asked, await asyncio.gather(*appends, return_exceptions=True)
+
+
+def test_many_answers_of_maybe_ask_once_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Why there is no primary takes a look at everything red, and so does the place of a message."""
+
     async def main() -> None:
         async with replicas(tmp_path) as group:
             await group.stop("b", "c")
             log = group.logs["a"]
             await log.until(lambda: log.standing.standing is Standing.REGULAR and not log.standing.primary)
-            monkeypatch.setattr(replica_log, "why_no_primary", why)
-            monkeypatch.setattr(replica_log, "why_not_green", place)
-            appends = [log.append(b"%d" % number, within_s=number / 10_000) for number in range(1, 101)]
-            told = await asyncio.gather(*appends, return_exceptions=True)
+            asked, told = await many_answers(log, monkeypatch)
             assert {type(each) for each in told} == {Maybe} and len(asked) == 1
             assert all("No quorum" in str(each) for each in told)
 
@@ -131,23 +138,12 @@ def test_many_answers_of_maybe_behind_a_reconfiguration_ask_once_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A primary component that is no quorum of the next servers: the place of a message is a look at all the queue."""
-    asked: list[Replica] = []
-
-    def why(replica: Replica) -> str:
-        asked.append(replica)
-        return explain.why_no_primary(replica)
-
-    def place(replica: Replica, name: object, *, no_primary: str) -> str:
-        raise AssertionError(f"nobody looks for {name} in {replica}, {no_primary}")
 
     async def main() -> None:
         async with replicas(tmp_path, "a") as group:
             log = group.logs["a"]
             log.replica.flow.cap = log.replica.ledger.queue.end
-            monkeypatch.setattr(replica_log, "why_no_primary", why)
-            monkeypatch.setattr(replica_log, "why_not_green", place)
-            appends = [log.append(b"%d" % number, within_s=number / 10_000) for number in range(1, 101)]
-            told = await asyncio.gather(*appends, return_exceptions=True)
+            asked, told = await many_answers(log, monkeypatch)
             assert log.is_primary and {type(each) for each in told} == {Maybe} and len(asked) == 1
             assert all("no quorum of the new set" in str(each) for each in told)
 

@@ -1,8 +1,9 @@
 """Catching up: a server without all that others have fetches it, parcel by parcel, and only then takes part.
 
-It asks for a few parcels, writes them, waits as its pace demands, and asks for what follows. Whatever it wrote it never
-asks for again; if the server that it asks says nothing for a while, it asks another. It is in no hurry to leave one
-that helped: another may have another state, of which half of this one is no part, or have forgotten what comes next.
+It asks for a few parcels, writes them, waits as its pace demands, and asks for what follows. What it has green
+it never asks for again; if the server that it asks says nothing for a while, it asks another. It is in no hurry to
+leave one that helped: another may have another state, of which half of this one is no part, or have forgotten what
+comes next.
 
 A server that is late only, and votes, fetches *ahead*: the same messages, kept red, so that no promise is touched. It
 asks those alone who still have them, and takes no state.

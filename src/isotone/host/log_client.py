@@ -276,10 +276,10 @@ class RemoteLog:
         stream = await self._connected(deadline)
         encoded, given = encode_rule(rule) if rule is not None else b"", tuple((votes or {}).items())
         try:
-            async with asyncio.timeout(self._patience_s(deadline)):
-                await stream.ask(
-                    lambda request: wire.Reconfigure(request, add, remove, deadline.left_ms, encoded, given)
-                )
+            await within(
+                self._patience_s(deadline),
+                stream.ask(lambda request: wire.Reconfigure(request, add, remove, deadline.left_ms, encoded, given)),
+            )
         except TimeoutError:
             self._drop_if_silent(stream)
             raise Maybe(SILENT) from None
