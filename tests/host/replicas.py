@@ -128,3 +128,11 @@ async def replicas(directory: Path, names: str = "abc", kind: str = "embedded", 
         yield group
     finally:
         await group.stop()
+
+
+async def red_name(log: ReplicaLog, record: bytes) -> str:
+    """The name of the message that brings this record, from now on, once it is on the server's disk."""
+    async for message in log.red():
+        if record in message.records:
+            return str(message)
+    raise AssertionError("the server ended")

@@ -17,7 +17,7 @@ from isotone.host.answers import Maybe, NotYet
 from isotone.host.log_client import RemoteLog
 from isotone.host.log_port import LogPort
 from isotone.host.replica_log import ReplicaLog
-from tests.host.replicas import replicas, run
+from tests.host.replicas import red_name, replicas, run
 
 
 def test_positions_are_dense_and_the_same_everywhere(tmp_path: Path) -> None:
@@ -88,16 +88,18 @@ def test_a_minority_answers_maybe_and_the_record_is_ordered_later(tmp_path: Path
             await group.stop("b", "c")
             log = group.logs["a"]
             await log.until(lambda: "No quorum" in log.why_no_primary())
+            named = asyncio.create_task(red_name(log, b"kept"))
             with pytest.raises(Maybe, match="b, c are not") as caught:
                 await log.append(b"kept", within_s=0.3)
-            assert caught.value.message
-            assert "No quorum" in log.why_not_green(caught.value.message)
+            name = await named
+            assert caught.value.message in {name, ""}, "no name if the disk is slower than that"
+            assert "No quorum" in log.why_not_green(name)
             with pytest.raises(NotYet, match="ends at 1"):
                 await log.wait_for(2, within_s=0.01)
             await group.start("b")
             await log.wait_for(2)
             assert group.records("a") == [b"first", b"kept"]
-            assert not log.why_not_green(caught.value.message)
+            assert not log.why_not_green(name)
 
     run(main)
 
