@@ -1,9 +1,9 @@
 """Both engines on the same traces, property by property: the same state, and the same events as witness.
 
-One job over all runs: the hand-made traces, with a row lost in some; synthetic and simulated runs, and spoilt ones;
-some of all these with records that break off.
-``ISOTONE_TRACES=500 pytest -s tests/pipeline/test_differential.py`` records more of the simulated ones, and says how
-many verdicts were compared.
+One job over all runs: the hand-made traces, synthetic and simulated runs, and spoilt ones; a few of all these with a
+row lost, or with records that break off.
+``ISOTONE_TRACES=500 pytest -s tests/pipeline/test_differential.py`` records more of the simulated ones, damages more
+records, and says how many verdicts were compared.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from isotone.core.choice import Choice
 from isotone.pipeline.bronze import problems, read_bronze
 from isotone.pipeline.conformance.registry import CHECKS, COREL_CHECKED
+from isotone.pipeline.conformance.survey import packets
 from isotone.pipeline.conformance.verdicts import judge
 from isotone.pipeline.silver import silver
 from isotone.sim.plan import Size
@@ -33,6 +34,7 @@ from isotone.trace.events import Crashed, Ended, Gap, LinkCounted, Row, Stabilis
 from isotone.trace.jsonl import read_jsonl
 from isotone.trace.parquet import write_parquet
 from tests.corel import test_checks as corel
+from tests.pipeline import test_survey_packets as networks
 from tests.spec.corruptions import CORRUPTIONS, corrupt, renumbered
 from tests.spec.mutation.as_daemons import as_daemons
 from tests.spec.mutation.kinds import KINDS
@@ -41,6 +43,7 @@ from tests.spec.mutation.runs import recorded
 
 TRACES = Path(__file__).parents[1] / "traces"
 SIMULATED = int(os.environ.get("ISOTONE_TRACES", "20"))
+DAMAGED_EVERY = 4 if SIMULATED > 20 else 16
 SHAPE = {
     "bundles": 30,
     "nodes": 3,
@@ -68,15 +71,17 @@ def _runs() -> Iterator[tuple[str, list[Row]]]:
     for place, path in enumerate(sorted(TRACES.glob("*/*.jsonl"))):
         rows = list(read_jsonl(path).rows())
         yield f"{path.parent.name}/{path.stem}", rows
-        if place % 4 == 0:
+        if place % DAMAGED_EVERY == 0:
             yield f"lost/{path.parent.name}/{path.stem}", _with_loss(rows, choice)
-        if place % 4 == 2:
+        if place % DAMAGED_EVERY == 2:
             yield f"cut/{path.parent.name}/{path.stem}", _cut(rows, choice, 2)
     for place, kind in enumerate(CORRUPTIONS):
         shape = Shape(seed=1 + place % 3, **SHAPE)  # type: ignore[arg-type]
         spoilt = corrupt(list(Synthetic(shape)), kind, Choice(f"{kind}/{place}"))
         if spoilt is not None:
             yield f"synthetic/{kind}", spoilt
+    for name in networks.CHANGES:
+        yield f"network/{name}", networks.spoilt(name)
     yield from _swarm()
     yield "counted", renumbered([*recorded(1), COUNTED])
     for seed in range(1, 5):
@@ -86,7 +91,7 @@ def _runs() -> Iterator[tuple[str, list[Row]]]:
         if found is not None:
             rows = as_daemons(found.rows, "g1") if place % 2 else found.rows
             yield f"spoilt/{kind}", rows
-            if place % 5 == 0:
+            if place % DAMAGED_EVERY == 0:
                 yield f"cut/spoilt/{kind}", _cut(rows, choice, 40)
     yield from _replicas(choice)
 
@@ -172,7 +177,11 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
     bronze = bronze._replace(rows=bronze.rows.localCheckpoint(eager=True))
     assert problems(bronze) == ()
     found: dict[str, Outcome] = {}
-    for row in judge(silver(bronze.rows)).collect():
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(packets, "STRETCH", networks.STRETCH)
+        judged = judge(silver(bronze.rows)).collect()
+    assert len({(row["run"], row["label"]) for row in judged}) == len(judged)
+    for row in judged:
         witness = tuple((each["node"], each["incarnation"], each["index"]) for each in row["witness"] or ())
         found.setdefault(row["run"], {})[row["label"]] = (row["state"], witness)
     return found

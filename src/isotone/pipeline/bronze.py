@@ -27,6 +27,8 @@ from isotone.trace.reader import trace_files
 
 GROUPS_PER_TASK = 32
 FILES_PER_TASK = 16
+BYTES_PER_TASK = 1 << 20
+"""At least so many, whatever the number of files: what comes behind has as many tasks, and each has its price."""
 _CHUNK = "path string, first int, last int"
 _ALL = (1 << 31) - 1
 """More row groups than a file has."""
@@ -65,10 +67,18 @@ def read_bronze(spark: SparkSession, paths: Iterable[Path]) -> Bronze:
 
 def _read(spark: SparkSession, chunks: Sequence[Chunk]) -> tuple[DataFrame, DataFrame]:
     """Rows and notes, and notes alone."""
-    count = max(1, -(-len(chunks) // FILES_PER_TASK))
-    slices = max(count, min(len(chunks), spark.sparkContext.defaultParallelism), 1)
+    by_count = -(-len(chunks) // FILES_PER_TASK)
+    by_bytes = -(-sum(map(_size, {path for path, _, _ in chunks})) // BYTES_PER_TASK)
+    slices = max(min(by_count, by_bytes), min(len(chunks), spark.sparkContext.defaultParallelism), 1)
     listed = spark.createDataFrame(list(chunks), _CHUNK).repartition(slices)
     return listed.mapInArrow(read_chunks, schema.BRONZE), listed.mapInArrow(read_notes, schema.BRONZE)
+
+
+def _size(path: str) -> int:
+    try:
+        return Path(path).stat().st_size
+    except OSError:
+        return 0  # the task that reads it will say why it cannot
 
 
 def kept(bronze: Bronze, *, rows_too: bool) -> Bronze:

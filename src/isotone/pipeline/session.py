@@ -30,6 +30,7 @@ _SETTINGS = {
     "spark.sql.autoBroadcastJoinThreshold": "16m",
     "spark.sql.shuffle.partitions": "64",
     "spark.sql.constraintPropagation.enabled": "false",  # costs planning; and breaks on unions of unions (4.3.0)
+    "spark.python.sql.dataFrameDebugging.enabled": "false",  # else every column asks for its place in our source
     "spark.driver.memory": "4g",
     "spark.log.level": "ERROR",
 }
@@ -40,7 +41,7 @@ _FAST = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m",
 }
 """What makes small queries quick: for tests, and for traces that one core reads in a blink."""
 
