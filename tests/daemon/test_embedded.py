@@ -78,7 +78,7 @@ def test_what_is_wrong_is_said_at_once(tmp_path: Path) -> None:
             async with node(address="nowhere"):
                 pass
         async with node(name="a", state=tmp_path) as daemon:
-            with pytest.raises(MachineError, match="in use by another daemon"):
+            with pytest.raises(MachineError, match="in use by another process"):
                 async with node(name="a", state=tmp_path):
                     pass
             with pytest.raises(MachineError, match="cannot listen"):

@@ -146,7 +146,7 @@ def test_sighup_reads_the_known_daemons_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("problem", "said", "code"),
-    [("port", "cannot listen on", 3), ("state", "in use by another daemon", 3), ("name", "of daemon 'd1'", 2)],
+    [("port", "cannot listen on", 3), ("state", "in use by another process", 3), ("name", "of daemon 'd1'", 2)],
 )
 def test_what_is_wrong_is_said_and_has_its_exit_code(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, problem: str, said: str, code: int

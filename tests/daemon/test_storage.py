@@ -50,7 +50,7 @@ def test_the_directory_of_another_daemon_is_refused(tmp_path: Path) -> None:
 def test_a_second_daemon_is_refused_and_told_who_is_there(tmp_path: Path) -> None:
     state = StateDirectory(tmp_path)
     state.open("d1")
-    with pytest.raises(MachineError, match=f"in use by another daemon .process {os.getpid()}"):
+    with pytest.raises(MachineError, match=f"in use by another process .{os.getpid()}"):
         StateDirectory(tmp_path).open("d1")
     state.close()
     assert StateDirectory(tmp_path).open("d1")[1] == 2

@@ -13,9 +13,9 @@ from isotone.host.changes import Changes
 
 def test_of_two_that_were_accepted_at_once_the_later_is_refused() -> None:
     async def main() -> None:
-        changes = Changes()
-        first, added = changes.begin(add="x", remove="")
-        second, removed = changes.begin(add="", remove="c")
+        changes = Changes(str)
+        first, added = changes.begin(add="x", remove="", is_patient=True)
+        second, removed = changes.begin(add="", remove="c", is_patient=True)
         changes.on_changed(ConfigurationChanged(0, ("a", "b", "c"), "an earlier one, told late"))
         for request in (first, second):
             changes.on_answered(ReconfigurationAnswered(request, True, ""))
@@ -30,9 +30,9 @@ def test_of_two_that_were_accepted_at_once_the_later_is_refused() -> None:
 
 def test_what_is_refused_and_what_nobody_knows() -> None:
     async def main() -> None:
-        changes = Changes()
-        first, refused = changes.begin(add="x", remove="")
-        _, unknown = changes.begin(add="y", remove="")
+        changes = Changes(str)
+        first, refused = changes.begin(add="x", remove="", is_patient=True)
+        _, unknown = changes.begin(add="y", remove="", is_patient=True)
         changes.on_answered(ReconfigurationAnswered(first, False, "it has not caught up"))
         with pytest.raises(Refused, match="not caught up"):
             await refused
@@ -46,9 +46,9 @@ def test_what_is_refused_and_what_nobody_knows() -> None:
 
 def test_a_change_of_the_rule_is_known_by_the_rule() -> None:
     async def main() -> None:
-        changes = Changes()
-        first, mine = changes.begin(add="", remove="")
-        second, other = changes.begin(add="", remove="")
+        changes = Changes(str)
+        first, mine = changes.begin(add="", remove="", is_patient=True)
+        second, other = changes.begin(add="", remove="", is_patient=True)
         changes.on_answered(ReconfigurationAnswered(first, True, "", b"one"))
         changes.on_answered(ReconfigurationAnswered(second, True, "", b"two"))
         changes.on_changed(ConfigurationChanged(1, ("a", "b"), "in words", b"one"))

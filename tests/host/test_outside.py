@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from isotone.core.errors import IsotoneError
-from isotone.corel.events import Standing
+from isotone.corel.events import ReconfigurationAnswered, Standing
 from isotone.corel.message import Message, Origin
+from isotone.corel.quorum import Monarch
 from isotone.host.answers import Maybe
 from isotone.host.appends import Appends
+from isotone.host.changes import Changes
 from isotone.host.outside import Outside
 from tests.host.replicas import Replicas, red_name, replicas, run
 
@@ -23,10 +25,15 @@ class Server:
 
     def __init__(self) -> None:
         self.at, self.is_primary = 0, True
-        self.appends = Appends()
+        self.appends, self.changes = Appends(), Changes(lambda: "no quorum")
         self.told: dict[int, int | IsotoneError] = {}
         self.outside = Outside(
-            self.appends, after_us=AFTER_US, orders=lambda: self.is_primary, now=lambda: self.at, why=str
+            self.appends,
+            self.changes,
+            after_us=AFTER_US,
+            orders=lambda: self.is_primary,
+            now=lambda: self.at,
+            why=str,
         )
 
     def stand(self, *, primary: bool) -> None:
@@ -96,6 +103,27 @@ def test_a_change_of_view_that_ends_in_a_primary_component_answers_nobody() -> N
     run(main)
 
 
+def test_a_change_of_servers_that_was_accepted_is_answered_too_unless_it_has_a_deadline() -> None:
+    async def main() -> None:
+        server = Server()
+        (first, patient), (second, dated), (_, asked) = (
+            server.changes.begin(add="", remove="b", is_patient=is_patient) for is_patient in (True, False, True)
+        )
+        for request in (first, second):
+            server.changes.on_answered(ReconfigurationAnswered(request, accepted=True, reason=""))
+        server.stand(primary=False)
+        await server.wait()
+        with pytest.raises(Maybe, match="no quorum"):
+            await patient
+        assert not dated.done() and not asked.done()
+        server.changes.end("over")
+        for change in (dated, asked):
+            with pytest.raises(Maybe, match="over"):
+                await change
+
+    run(main)
+
+
 def test_nobody_is_answered_while_it_orders_though_that_was_not_told_yet() -> None:
     """The standing is told behind a write."""
 
@@ -121,6 +149,8 @@ def test_a_primary_component_that_is_no_quorum_of_the_next_servers_answers_maybe
         log.replica.flow.cap = log.replica.ledger.queue.end
         with pytest.raises(Maybe, match="no quorum of the new set"):
             await log.append(b"behind a reconfiguration")
+        with pytest.raises(Maybe, match="the change of servers is not green"):
+            await log.reconfigure(rule=Monarch("a"))
         assert log.is_primary
         await group.stop()
 

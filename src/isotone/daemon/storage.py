@@ -102,8 +102,8 @@ class StateDirectory:
         except OSError:
             holder = os.pread(self._lock, 32, 0).decode("ascii", "replace").strip() or "unknown"
             raise StateInUse(
-                f"the state directory {self.path} is in use by another daemon (process {holder}); "
-                "give each daemon a directory of its own"
+                f"the state directory {self.path} is in use by another process ({holder}); "
+                "give each daemon, and each server of a log, a directory of its own"
             ) from None
         os.ftruncate(self._lock, 0)
         os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)

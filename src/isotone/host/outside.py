@@ -3,7 +3,8 @@
 Nobody there can say where a record will stand, or when, so the answer is *maybe*. An ordinary change of view ends in a
 primary component again soon: so the answer comes when the server has stood outside for some time without a break, and
 from then on to every append as soon as its message has a name; to one whose message gets none, after as long again.
-A primary component that is no quorum behind a reconfiguration orders nothing more, and counts as none.
+A primary component that is no quorum behind a reconfiguration orders nothing more, and counts as none. A change of the
+servers that was accepted, and is not green by then, is answered the same.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from isotone.host.appends import Appends
+from isotone.host.changes import Changes
 
 MICROSECONDS = 1_000_000
 
@@ -22,13 +24,14 @@ class Outside:
     def __init__(
         self,
         appends: Appends,
+        changes: Changes,
         *,
         after_us: int,
         orders: Callable[[], bool],
         now: Callable[[], int],
         why: Callable[[str], str],
     ) -> None:
-        self._appends, self._after_us = appends, after_us
+        self._appends, self._changes, self._after_us = appends, changes, after_us
         self._orders, self._now, self._why = orders, now, why
         self._since: int | None = None  # when it was found to stand outside
         self._timer: asyncio.TimerHandle | None = None  # armed while one without a deadline is open there
@@ -43,8 +46,8 @@ class Outside:
             self.begun()
 
     def begun(self) -> None:
-        """An append without a deadline is open."""
-        if self._since is not None and self._timer is None and self._appends.waiting:
+        """Something without a deadline is open."""
+        if self._since is not None and self._timer is None and (self._appends.waiting or self._changes.are_waiting):
             self._last = self._appends.last
             self._timer = asyncio.get_running_loop().call_later(self._after_us / MICROSECONDS, self._on_time)
 
@@ -66,4 +69,5 @@ class Outside:
         self.look()
         if self._since is not None:
             self._appends.give_up(self._appends.waiting_since(self._last), self._why)
+            self._changes.give_up()
             self.begun()

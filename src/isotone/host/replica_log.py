@@ -72,7 +72,7 @@ class ReplicaLog(Levels):
         self.standing = corel.StandingChanged(corel.Standing.DETACHED, False, (), "not started")
         self.disk_is_low = False
         self.sync = sync
-        self._changes = Changes()
+        self._changes = Changes(lambda: f"the change of servers is not green. {self.why_no_primary()}")
         self.host = Host(
             self._build,
             name=settings.server,
@@ -86,7 +86,7 @@ class ReplicaLog(Levels):
                 corel.DeliverWhite: self._on_white,
                 corel.StandingChanged: self._on_standing,
                 corel.InstallSnapshot: self._on_install,
-                corel.ReconfigurationAnswered: self._changes.on_answered,
+                corel.ReconfigurationAnswered: self._on_reconfiguration,
                 corel.ConfigurationChanged: self._on_configuration,
             },
             sync=sync,
@@ -98,6 +98,7 @@ class ReplicaLog(Levels):
         self._appends = Appends()
         self._outside = Outside(
             self._appends,
+            self._changes,
             after_us=maybe_after_ms * MILLISECONDS,
             orders=lambda: self.orders,
             now=self.host.now,
@@ -266,16 +267,16 @@ class ReplicaLog(Levels):
         within_s: float | None = None,
     ) -> None:
         """Add a server that has caught up, or remove one, or change the quorum rule or the votes; returns when that is
-        green here. `Refused`, with the reason; `Maybe` when it is not green in time.
+        green here. `Refused`, with the reason; `Maybe` when it is not green in time; without a time, as for `append`.
         """
         given = tuple(sorted((votes or {}).items()))
-        request, done = self._changes.begin(add=add, remove=remove)
+        request, done = self._changes.begin(add=add, remove=remove, is_patient=within_s is None)
         try:
             self.host.tell(corel.ReconfigurationWanted(self.host.now(), request, add, remove, rule, given))
             async with asyncio.timeout(within_s):
                 await done
         except TimeoutError:
-            raise Maybe(f"the change of servers is not green. {self.why_no_primary()}") from None
+            raise Maybe(self._changes.why()) from None
         finally:
             self._changes.drop(request)
 
@@ -347,6 +348,10 @@ class ReplicaLog(Levels):
         held = {message.name for message in queue.held}
         self._appends.passed(lambda name: queue.has(name) and name not in held, PASSED)
         self.tell()
+
+    def _on_reconfiguration(self, action: corel.ReconfigurationAnswered) -> None:
+        self._changes.on_answered(action)
+        self._outside.begun()
 
     def _on_configuration(self, action: corel.ConfigurationChanged) -> None:
         servers = ", ".join(action.servers)
