@@ -222,7 +222,7 @@ def test_one_that_was_removed_while_it_fetched_may_be_left_with_a_state() -> Non
 def test_who_is_late_lacks_much_and_is_not_waited_for(green: int, held: int, invited: str, late: str) -> None:
     ahead = [state(each, committed=2, green=100) for each in "abc"]
     behind = state("x", committed=1, green=green)
-    ranges = (Range(Origin("a", 1), 1, held),) if held else ()
+    ranges = (Range(Origin("a", 1), 3, held + 2),) if held else ()
     begun = Round(frozenset("abcx"), frozenset(invited))
     outcomes = [begun.take(each.server, each) for each in (replace(behind, ranges=ranges), *ahead)]
     assert outcomes[-1] is Outcome.COMPLETE and begun.late == tuple(late)

@@ -6,10 +6,12 @@ from collections import deque
 from types import SimpleNamespace
 from typing import cast
 
+import msgspec
 import pytest
 
 from isotone.core import boundary as b4
 from isotone.core.ids import ClientId, DaemonId
+from isotone.core.names import CLIENT_NAME_MAX
 from isotone.core.services import Service
 from isotone.corel import records as r
 from isotone.corel.configuration import carried
@@ -29,11 +31,12 @@ from isotone.corel.repair import candidates_for
 from isotone.corel.rounds import Outcome, Round
 from isotone.corel.session import Session
 from isotone.corel.settings import ReplicaSettings
+from isotone.corel.snapshot import Snapshot
 from isotone.corel.teaching import PARCELS_MAX, Teacher
 from isotone.corel.telling import state_digest
 from isotone.corel.wire import Fetch, Fetched, Priority, State
 from isotone.trace import corel as trace
-from tests.corel.cluster import Cluster
+from tests.corel.cluster import Cluster, joined
 from tests.corel.test_growth import with_learner
 from tests.corel.test_recover import ledger_of, lost_quorum
 from tests.corel.test_recovery import with_backlog
@@ -242,3 +245,30 @@ def test_who_has_all_that_a_teacher_has_caught_up_unless_it_knows_more(context: 
     learner = Learner(settings, Journal(ledger, 100), cast(Session, SimpleNamespace(servers=())))
     said = Fetched(0, (), 0, context, 0, ledger.history, 0, None, True)
     assert learner._on_fetched(said)[1] is caught_up
+
+
+@pytest.mark.parametrize(("fence", "forgotten"), [(1, 0), (0, 6)])
+def test_a_state_is_lent_only_while_its_server_stands_where_it_stood(fence: int, forgotten: int) -> None:
+    queue = SimpleNamespace(forgotten=0, walk=lambda first, last: ())
+    ledger, session = SimpleNamespace(fence=0, snapshot=None, queue=queue), SimpleNamespace(present={"x"}, servers=())
+    lending = Lending(cast(Ledger, ledger), cast(Session, session))
+    lending.lend("x", cast(Snapshot, SimpleNamespace(head=SimpleNamespace(place=5), state=b"state")))
+    assert lending.limit(9) == 5
+    ledger.fence, queue.forgotten = fence, forgotten
+    assert lending.limit(9) == 9
+    assert lending.limit(8) == 8, "nobody fetches it any more"
+
+
+@pytest.mark.parametrize("records", [(), (b"",) * 400, (bytes(300),) * 9, (bytes(70_000), b"x")])
+def test_a_message_is_no_larger_than_it_says(records: tuple[bytes, ...]) -> None:
+    large = Message(Origin("a" * CLIENT_NAME_MAX, 2**62), 2**62, 2**62, records)
+    assert len(msgspec.msgpack.encode(large)) <= large.size
+
+
+def test_a_green_line_that_is_known_is_not_told_again() -> None:
+    cluster = joined("a", "b")
+    cluster.append("a", b"1")
+    cluster.settle()
+    assert cluster["b"].green == [b"1"]
+    told = [action for action in cluster["b"].replica.flow.settle() if isinstance(action, b4.Ask)]
+    assert told == []
