@@ -217,7 +217,7 @@ def test_one_sync_for_each_log_of_a_commit(tmp_path: Path) -> None:
 def test_a_store_is_used_by_one_and_by_its_owner(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.open(NAME)
-    with pytest.raises(MachineError, match=f"in use by another.*process {os.getpid()}"):
+    with pytest.raises(MachineError, match=f"in use by another process .{os.getpid()}"):
         Store(tmp_path).open(NAME)
     store.close()
     with pytest.raises(InputError, match="holds the state of"):
