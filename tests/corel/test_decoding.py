@@ -17,7 +17,7 @@ from isotone.core.ids import Stamp
 from isotone.core.services import Service
 from isotone.corel import wire
 from isotone.corel.configuration import Configuration, founded
-from isotone.corel.decoding import decoded, named_view
+from isotone.corel.decoding import OPEN_MAX, decoded, named_view
 from isotone.corel.explain import why_no_primary
 from isotone.corel.message import Message, Origin, Range
 from isotone.corel.quorum import History, Majority, Primary
@@ -51,6 +51,7 @@ NONSENSE: dict[str, wire.Wire] = {
     "a range backwards": state(ranges=(Range(Origin("a", 1), 5, 4),)),
     "a range from 0": state(ranges=(Range(Origin("a", 1), 0, 4),)),
     "a range without end": state(ranges=(Range(Origin("a", 1), 1, 1 << 40),)),
+    "too many in all": state(ranges=(Range(Origin("a", 1), 2, OPEN_MAX), Range(Origin("b", 1), 8, 9))),
     "two of one origin": state(ranges=(Range(Origin("a", 1), 1, 2), Range(Origin("a", 1), 3, 4))),
 }
 
@@ -62,7 +63,8 @@ def test_what_cannot_be_is_refused_by_the_name_of_its_sender(message: wire.Wire)
 
 
 def test_what_can_be_is_taken() -> None:
-    for message in (state(), state(ranges=(Range(Origin("a", 1), 4, 5),)), wire.Regular("v", 0, 0, change(GOOD))):
+    most = (Range(Origin("a", 1), 2, OPEN_MAX), Range(Origin("b", 1), 9, 9))
+    for message in (state(), state(ranges=most), wire.Regular("v", 0, 0, change(GOOD))):
         assert decoded(wire.CODEC, "b", wire.CODEC.encode(message)) == message
 
 

@@ -289,13 +289,15 @@ def test_nothing_is_forgotten_that_no_snapshot_covers() -> None:
     assert cluster.restart("a").installed == [(1, b"state")]
 
 
-def test_a_learner_gets_the_snapshot_and_what_follows() -> None:
-    cluster = with_snapshot()
+@pytest.mark.parametrize("size", [100_000, 0])
+def test_a_learner_gets_the_snapshot_and_what_follows(size: int) -> None:
+    """Also one that is empty, of which no piece comes."""
+    cluster = with_snapshot(size)
     assert cluster["a"].replica.ledger.queue.forgotten == 8
     cluster.join("x")
     cluster.view("a", "b", "c", "x")
     cluster.settle()
-    assert cluster["x"].installed == [(8, b"s" * 100_000)] and cluster["x"].green == [b"4", b"4 again"]
+    assert cluster["x"].installed == [(8, b"s" * size)] and cluster["x"].green == [b"4", b"4 again"]
     assert add(cluster, "b", "x") == "accepted"
     cluster.settle()
     assert cluster["x"].configurations and not cluster.report(stable=True).violations
