@@ -42,7 +42,7 @@ STEPS = 3
 """How often a refresh of everything says what it is at."""
 JUDGES = "judges 3"
 """Raise the number with every change by which a run may get other verdicts than before: all are judged anew then."""
-MEASURES = "measures 2"
+MEASURES = "measures 3"
 """The same for metrics and the timeline."""
 ATTEMPTS = 3
 """How often files are read that are removed or replaced meanwhile; from the second time on their rows are kept."""

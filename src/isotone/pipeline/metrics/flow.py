@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from isotone.pipeline.metrics.form import dimension, measured, undivided
-from isotone.pipeline.metrics.messages import Traffic, daemon_sends, service_name, who
+from isotone.pipeline.metrics.messages import Traffic, by_size, daemon_sends, service_name, who
 from isotone.pipeline.silver import daemon_name
 
 
@@ -35,17 +35,17 @@ def _link(here: Column, there: Column) -> Column:
 
 def flow(traffic: Traffic) -> list[DataFrame]:
     """Messages (``count``) and bytes (``total``) sent, delivered, and carried from node to node."""
-    size = F.col("bytes") / F.col("count")
+    size, times = F.col("each.size"), F.col("each.times")
     sent = measured(
-        traffic.sends, who("sent"), "bytes", size, F.col("count"), undivided(), _time(), _node(), _service()
+        by_size(traffic.sends), who("sent"), "bytes", size, times, undivided(), _time(), _node(), _service()
     )
     delivered = measured(
-        traffic.receipts, who("delivered"), "bytes", size, F.col("count") * F.col("receivers"),
+        by_size(traffic.receipts), who("delivered"), "bytes", size, times * F.col("receivers"),
         undivided(), _time(), _node(), _service(),
     )  # fmt: skip
     known = traffic.receipts.where("sent_at IS NOT NULL")
     carried = measured(
-        known.where("sent_node != node"), who("carried"), "bytes", size, F.col("count"),
+        by_size(known.where("sent_node != node")), who("carried"), "bytes", size, times,
         undivided(), _link(F.col("sent_node"), F.col("node")),
     )  # fmt: skip
     return [sent, delivered, carried, _per_broadcast(known), _lag(known)]

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from isotone.pipeline.metrics.form import dimension, measured, undivided
-from isotone.pipeline.metrics.messages import Traffic, service_name, who
+from isotone.pipeline.metrics.messages import Traffic, by_size, service_name, who
 
 _DISTANCES = ((1_000, "under 1 ms"), (10_000, "1 to 10 ms"), (100_000, "10 to 100 ms"))
 
@@ -20,6 +20,9 @@ _DISTANCES = ((1_000, "under 1 ms"), (10_000, "1 to 10 ms"), (100_000, "10 to 10
 def latency(traffic: Traffic) -> DataFrame:
     """Measurements in microseconds."""
     known = _with_load(_with_distance(traffic.receipts.where("sent_at IS NOT NULL")), traffic.sends)
+    size, times = _power(F.col("each.size")), F.col("each.times") * F.col("receivers")
+    by_sizes = dimension("size", _up_to(size, " bytes"), size)
+    sized = measured(by_size(known), who("latency"), "us", F.col("latency"), times, by_sizes)
     return measured(
         known,
         who("latency"),
@@ -28,14 +31,9 @@ def latency(traffic: Traffic) -> DataFrame:
         F.col("count") * F.col("receivers"),
         undivided(),
         dimension("service", service_name(), F.col("service")),
-        dimension("size", _up_to(_power(F.col("bytes") / F.col("count")), " bytes"), _power(_size())),
         dimension("distance", _distance(), F.col("least")),
         dimension("load", _up_to(_power(F.col("load")), " messages/s"), _power(F.col("load"))),
-    )
-
-
-def _size() -> Column:
-    return F.col("bytes") / F.col("count")
+    ).unionByName(sized)
 
 
 def _power(value: Column) -> Column:

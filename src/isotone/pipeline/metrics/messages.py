@@ -51,7 +51,7 @@ def traffic(silver: DataFrame) -> Traffic:
     sends = _bundles(silver, _SENDS).withColumn("sender", F.get("clients", F.lit(0)))
     sends = (
         sends.groupBy(*_BUNDLE)
-        .agg(F.min(F.struct("incarnation", "index", "node", "at", "service", "count", "bytes")).alias("sent"))
+        .agg(F.min(F.struct("incarnation", "index", "node", "at", "service", "count", "bytes", "sizes")).alias("sent"))
         .localCheckpoint(eager=True)
     )
     receipts = _bundles(silver, _DELIVERIES).drop("clients").join(sends, on=list(_BUNDLE), how="left")
@@ -87,8 +87,25 @@ def _bundles(silver: DataFrame, kinds: tuple[str, ...]) -> DataFrame:
         "count",
         "service",
         size.alias("bytes"),
+        _sizes().alias("sizes"),
         F.size("clients").alias("receivers"),
     )
+
+
+def _sizes() -> Column:
+    """What sizes the messages of a bundle have, and how many of them; one entry where all are alike."""
+
+    def entry(size: Column, times: Column) -> Column:
+        return F.struct(size.cast("bigint").alias("size"), times.cast("bigint").alias("times"))
+
+    least, most = F.array_min("lengths"), F.array_max("lengths")
+    each = F.transform("lengths", lambda size: entry(size, F.lit(1)))
+    return F.when(least == most, F.array(entry(least, F.size("lengths")))).otherwise(each)
+
+
+def by_size(bundles: DataFrame) -> DataFrame:
+    """Each bundle once for each of its ``sizes``: in column ``each``."""
+    return bundles.withColumn("each", F.explode("sizes"))
 
 
 def _changes(silver: DataFrame) -> DataFrame:
