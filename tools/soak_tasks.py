@@ -123,6 +123,7 @@ TASKS = {
     for task in (
         sweep("evs", "oracle"),
         sweep("evs", "transport"),
+        sweep("evs", "full"),
         sweep("corel", "oracle"),
         sweep("corel", "full"),
         Task("codec", codec_command, by_exit_code("CODEC", codec_command)),

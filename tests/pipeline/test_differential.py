@@ -43,7 +43,9 @@ from tests.spec.mutation.runs import recorded
 
 TRACES = Path(__file__).parents[1] / "traces"
 SIMULATED = int(os.environ.get("ISOTONE_TRACES", "20"))
-DAMAGED_EVERY = 4 if SIMULATED > 20 else 16
+IS_SOAK = SIMULATED > 20
+DAMAGED_EVERY = 4 if IS_SOAK else 16
+SEEDS = range(1, 40)
 SHAPE = {
     "bundles": 30,
     "nodes": 3,
@@ -75,11 +77,8 @@ def _runs() -> Iterator[tuple[str, list[Row]]]:
             yield f"lost/{path.parent.name}/{path.stem}", _with_loss(rows, choice)
         if place % DAMAGED_EVERY == 2:
             yield f"cut/{path.parent.name}/{path.stem}", _cut(rows, choice, 2)
-    for place, kind in enumerate(CORRUPTIONS):
-        shape = Shape(seed=1 + place % 3, **SHAPE)  # type: ignore[arg-type]
-        spoilt = corrupt(list(Synthetic(shape)), kind, Choice(f"{kind}/{place}"))
-        if spoilt is not None:
-            yield f"synthetic/{kind}", spoilt
+    for kind in CORRUPTIONS:
+        yield f"synthetic/{kind}", _spoilt_synthetic(kind)
     for name in networks.CHANGES:
         yield f"network/{name}", networks.spoilt(name)
     yield from _swarm()
@@ -87,13 +86,21 @@ def _runs() -> Iterator[tuple[str, list[Row]]]:
     for seed in range(1, 5):
         yield f"cut/{seed}", _cut(recorded(seed), choice, 40)
     for place, kind in enumerate(KINDS):
-        found = corruption(kind, 1, 0)
-        if found is not None:
-            rows = as_daemons(found.rows, "g1") if place % 2 else found.rows
-            yield f"spoilt/{kind}", rows
-            if place % DAMAGED_EVERY == 0:
-                yield f"cut/spoilt/{kind}", _cut(rows, choice, 40)
+        found = next(found for seed in SEEDS if (found := corruption(kind, seed, 0)) is not None)
+        rows = as_daemons(found.rows, "g1") if place % 2 else found.rows
+        yield f"spoilt/{kind}", rows
+        if place % DAMAGED_EVERY == 0:
+            yield f"cut/spoilt/{kind}", _cut(rows, choice, 40)
     yield from _replicas(choice)
+
+
+def _spoilt_synthetic(kind: str) -> list[Row]:
+    """From the first run in which this finds a place."""
+    for seed in SEEDS:
+        run = Synthetic(Shape(seed=seed, **SHAPE))  # type: ignore[arg-type]
+        if (spoilt := corrupt(list(run), kind, Choice(f"{kind}/{seed}"))) is not None:
+            return spoilt
+    raise AssertionError(f"nowhere to {kind}")
 
 
 def _replicas(choice: Choice) -> Iterator[tuple[str, list[Row]]]:
@@ -178,7 +185,8 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
     assert problems(bronze) == ()
     found: dict[str, Outcome] = {}
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(packets, "STRETCH", networks.STRETCH)
+        if not IS_SOAK:
+            patched.setattr(packets, "STRETCH", networks.STRETCH)
         judged = judge(silver(bronze.rows)).collect()
     assert len({(row["run"], row["label"]) for row in judged}) == len(judged)
     for row in judged:

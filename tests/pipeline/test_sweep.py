@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from isotone.core.errors import InputError
+from isotone.pipeline.session import settings
 from isotone.pipeline.sweep_spec import Simulation, read_spec, simulations
 from isotone.pipeline.sweep_task import JOB, RESULT, job_of, play_batches
 from isotone.pipeline.sweeping import TABLE, TRACES, sweep
@@ -38,7 +39,7 @@ from isotone.pipeline.sweep_spec import read_spec, simulations
 from isotone.pipeline.sweeping import sweep
 
 out, wanted = Path(sys.argv[2]), list(simulations(read_spec(Path(sys.argv[1]))))
-spark = session("local[2]", is_small=True)
+spark = session("local[2]", is_wide=True)
 told = [sweep(spark, each, out) for each in (wanted[:8], wanted, wanted)]
 print(json.dumps([each._asdict() | {"failures": [failure._asdict() for failure in each.failures]} for each in told]))
 """
@@ -186,3 +187,10 @@ def test_a_planted_fault_is_found_by_a_sweep_and_shown_again_by_its_command(tmp_
     again = _run(source, "-m", "isotone.cli", *arguments)
     assert again.returncode == 1
     assert failure["properties"][0] in again.stdout
+
+
+def test_a_sweep_takes_all_cores_and_a_small_session_few() -> None:
+    assert settings(is_small=True)["spark.default.parallelism"] == "2"
+    assert settings(is_wide=True) == {
+        key: value for key, value in settings(is_small=True).items() if key != "spark.default.parallelism"
+    }

@@ -14,7 +14,7 @@ import pytest
 import soak
 import soak_state
 from isotone import __version__
-from isotone.sim.registry import system_named
+from isotone.sim.registry import SYSTEMS
 from soak_state import Campaign, Chunk, Failure
 from soak_tasks import TASKS, Task, by_exit_code, events_of_sweep, read_sweep
 
@@ -143,11 +143,13 @@ def test_a_task_that_keeps_results_is_told_where(monkeypatch: pytest.MonkeyPatch
     assert "--out" not in begun._command(Chunk("codec", 5, 3))
 
 
-def test_replicas_are_swept_on_both_stacks_and_their_planted_faults_looked_for() -> None:
-    for stack in ("oracle", "full"):
-        command = TASKS[f"corel-{stack}"].command(Chunk(f"corel-{stack}", 5, 3))
-        assert command[2:] == ["--system", "corel", "--stack", stack, "--seeds", "5..7"]
-        assert stack in system_named("corel").stacks
+@pytest.mark.parametrize(("system", "stack"), [(name, stack) for name in SYSTEMS for stack in SYSTEMS[name].stacks])
+def test_every_system_is_swept_on_every_stack(system: str, stack: str) -> None:
+    command = TASKS[f"{system}-{stack}"].command(Chunk(f"{system}-{stack}", 5, 3))
+    assert command[2:] == ["--system", system, "--stack", stack, "--seeds", "5..7"]
+
+
+def test_planted_faults_are_looked_for() -> None:
     for name, where in (("planted", "evs"), ("planted-corel", "corel")):
         task, chunk = TASKS[name], Chunk(name, 5, 3)
         assert task.command(chunk)[2:] == ["tests.planted.search", where, "--places", "5..7"]

@@ -170,7 +170,7 @@ def sweep_command(*, spec: Path, out: Path, master: str | None, as_json: bool) -
 
     planned = _pipeline("sweep_spec")
     wanted = list(planned.simulations(planned.read_spec(spec)))
-    spark = _pipeline("session").session(master, is_small=True)
+    spark = _pipeline("session").session(master, is_wide=True)
     with _pipeline("tables").writing(out), progress_bar("batches", total=None) as advance:
         swept = _pipeline("sweeping").sweep(spark, wanted, out.absolute(), advance=advance)
     if as_json:

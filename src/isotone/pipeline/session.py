@@ -34,9 +34,10 @@ _SETTINGS = {
     "spark.driver.memory": "4g",
     "spark.log.level": "ERROR",
 }
+_FEW_TASKS = "spark.default.parallelism"
 _FAST = {
     "spark.sql.shuffle.partitions": "2",
-    "spark.default.parallelism": "2",
+    _FEW_TASKS: "2",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -65,9 +66,18 @@ _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """In the environment of a program that ``spark-submit`` started: it has chosen master, memory and Java already."""
 
 
-def session(master: str | None = None, *, is_small: bool = False, name: str = "isotone") -> SparkSession:
+def settings(*, is_small: bool = False, is_wide: bool = False) -> dict[str, str]:
+    """What `session` asks of Spark."""
+    fast = {key: value for key, value in _FAST.items() if key != _FEW_TASKS or not is_wide}
+    return {**_SETTINGS, **(fast if is_small or is_wide else {})}
+
+
+def session(
+    master: str | None = None, *, is_small: bool = False, is_wide: bool = False, name: str = "isotone"
+) -> SparkSession:
     """The session of this process, started if there is none; ``is_small`` is for little data and a quick start.
 
+    ``is_wide``: little data, but work for every core of the master.
     Without a master it is all cores of this machine; under ``spark-submit`` what that was told.
     """
     try:
@@ -80,7 +90,7 @@ def session(master: str | None = None, *, is_small: bool = False, name: str = "i
         place = master or LOCAL
         _prepare_environment(is_local=place.startswith("local"))
         builder = builder.master(place)
-    wanted = {**_SETTINGS, **(_FAST if is_small else {})}
+    wanted = settings(is_small=is_small, is_wide=is_wide)
     for key, value in wanted.items() if not is_submitted else ():
         builder = builder.config(key, value)
     try:
