@@ -4,7 +4,8 @@ The rules are those of the plain reader (docs/trace.md, Reading): a hole in the 
 have gone on ends with `truncated`, or with the `crash` that its process could not write. A file that is a whole trace
 counts only if all of it could be read.
 
-Implements: [DESIGN 5]. Deviations: none.
+Implements: [DESIGN 5]. Deviations: bundles stay bundles, with the lengths and digests of their messages; who needs
+single messages expands those (`isotone.pipeline.metrics.messages.by_size`).
 """
 
 from __future__ import annotations

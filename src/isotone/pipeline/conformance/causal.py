@@ -6,7 +6,7 @@ they grow along causality, so nothing is wrong where no node delivers anything b
 sender of one knew (`isotone.pipeline.conformance.survey.past`). The runs that are left are read in order of time. A
 task holds what the checkers hold, not the run.
 
-Implements: [Spread 2.12.2]. Deviations: none.
+Implements: [Spread 2.12.2]. Deviations: a run that the survey cannot clear goes through one task, as a stream.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 """Deliveries that wait for each other's sends in a circle, which no run can make.
 
 A node stamps above all that it has delivered, so along a circle some send has a stamp that is not above what its node
-had delivered before it. Where no send is like that there is no circle, and nothing more is looked at. Else the rows of
-the run whose stamps lie between such a send's and what came before it are put into order as the plain checkers do.
+had delivered before it. Where no send is like that there is no circle, and nothing more is looked at. Else the rows
+whose stamps lie between such a send's and what came before it are put into order as the plain checkers do. Such
+stretches that overlap are one: stamps grow along a circle but for sends like that, so it cannot lead from one stretch
+to another that lies above or below.
 
-Implements: [Spread 2.6], "a send precedes its deliveries". Deviations: none.
+Implements: [Spread 2.6], "a send precedes its deliveries". Deviations: the rows of a stretch come together in a task.
 """
 
 from __future__ import annotations
@@ -35,19 +37,25 @@ def circles(n: Normal) -> DataFrame:
     if doubts.isEmpty():
         return no_findings(rows)
     near = rows.unionByName(sends).join(doubts, on="run", how="inner").where("stamp >= low AND stamp <= high")
-    return near.select(*_STEP).groupBy("run").applyInArrow(put_into_order, _FOUND)
+    return near.select(*_STEP, "stretch").groupBy("run", "stretch").applyInArrow(put_into_order, _FOUND)
 
 
 def _doubts(rows: DataFrame, sends: DataFrame) -> DataFrame:
-    """Per run with a send not above all before it at its node: from the lowest such stamp to the highest before."""
+    """Stretches from the stamp of a send that is not above all before it at its node to the highest of these."""
     order = Window.partitionBy("run", "node").orderBy("incarnation", "index")
     before = F.max(F.when(~F.col("is_send"), F.col("stamp"))).over(order)
     known = rows.unionByName(sends).withColumn("before", before).where("is_send AND stamp <= before")
-    return known.groupBy("run").agg(F.min("stamp").alias("low"), F.max("before").alias("high"))
+    upwards = Window.partitionBy("run").orderBy("stamp", "before")
+    below = F.max("before").over(upwards.rowsBetween(Window.unboundedPreceding, -1))
+    begins = (below.isNull() | (F.col("stamp") > below)).cast("int")
+    stretches = known.select("run", "stamp", "before", begins.alias("begins"))
+    up_to_here = upwards.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    numbered = stretches.withColumn("stretch", F.sum("begins").over(up_to_here))
+    return numbered.groupBy("run", "stretch").agg(F.min("stamp").alias("low"), F.max("before").alias("high"))
 
 
 class _Waiting:
-    """One run's rows near a doubt: who waits for whom."""
+    """The rows of a stretch of one run: who waits for whom."""
 
     def __init__(self, steps: list[dict[str, Any]]) -> None:
         self._steps = {(step["node"], step["incarnation"], step["index"]): step for step in steps}
@@ -93,7 +101,7 @@ class _Waiting:
 
 
 def put_into_order(table: Any) -> Any:
-    """In a task: the circles among these rows of one run."""
+    """In a task: the circles among these rows of a stretch of one run."""
     arrow = require_pyarrow()
     waiting = _Waiting(table.to_pylist())
     waiting.run()
