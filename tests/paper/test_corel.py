@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import combinations_with_replacement, cycle
 from typing import Any
 
 import pytest
@@ -567,28 +569,144 @@ def test_claim_14_after_any_past_a_quorum_makes_progress() -> None:
     assert not cluster.report().violations
 
 
-def test_where_two_phase_and_three_phase_commit_block() -> None:
-    """Reference: [COReL 1], told in docs/protocols/corel.md: the one who knows the outcome is gone, and we go on."""
+def test_what_only_one_server_knows_to_be_green_stays_where_it_is() -> None:
+    """Reference: [COReL 5.2]: a orders and is gone; then c, in the next primary, and b hears no commit of it."""
     cluster = joined("a", "b", "c")
     cluster.append("a", b"m")
     for name in "abc":
         cluster.step(name)
     cluster.step("a", 3)
-    assert [cluster[name].green for name in "abc"] == [[b"m"], [], []]  # 1: only a knows
-    cluster.crash("a")  # 2
+    assert [cluster[name].green for name in "abc"] == [[b"m"], [], []]
+    cluster.crash("a")
     cluster.view("b", "c")
     while cluster["c"].standing != "commit" or cluster["b"].standing != "commit":
         for name in "bc":
             if cluster[name].standing != "commit":
                 cluster.step(name)
     cluster.run("c")
-    assert cluster["c"].green == [b"m"] and cluster["b"].green == []  # 3 for c; 4: b heard no commit
+    assert cluster["c"].green == [b"m"] and cluster["b"].green == []
     cluster.restart("a")
-    cluster.view("a", "c")  # 5
+    cluster.view("a", "c")
     cluster.append("c", b"next")
     cluster.run("a", "c")
     assert cluster["c"].green == [b"m", b"next"] and cluster["a"].lines == (2, 2, 2)
     cluster.view("a", "b", "c")
     cluster.settle()
     assert cluster["b"].green == [b"m", b"next"]
+    assert not cluster.report(stable=True).violations
+
+
+# --- [COReL 1] where two-phase and three-phase commit block ----------------------------------------------------------
+
+
+def two_phase_commit(phases: Mapping[str, str]) -> str:
+    """What these decide when the rest is away: cooperative termination. Who voted yes may do nothing by itself."""
+    known = set(phases.values())
+    if known & {"not voted", "abort"}:
+        return "abort"
+    return "commit" if "commit" in known else "blocks"
+
+
+def three_phase_commit(phases: Mapping[str, str]) -> str:
+    """The same, by Skeen's rule with quorums, here two of the three servers."""
+    phase = list(phases.values())
+    for decided in ("abort", "commit"):
+        if decided in phase:
+            return decided
+    if "pre-commit" in phase and phase.count("wait") + phase.count("pre-commit") >= 2:
+        return "commit"
+    return "abort" if phase.count("wait") + phase.count("pre-abort") >= 2 else "blocks"
+
+
+def test_when_two_phase_commit_blocks() -> None:
+    """Reference: [COReL 1]: all that are here voted yes, and none of them heard the outcome."""
+    assert two_phase_commit({"b": "wait", "c": "wait"}) == "blocks"
+    assert two_phase_commit({"b": "wait", "c": "not voted"}) == two_phase_commit({"b": "wait", "c": "abort"}) == "abort"
+    assert two_phase_commit({"b": "wait", "c": "commit"}) == "commit"
+
+
+def test_when_three_phase_commit_blocks() -> None:
+    """Reference: [COReL 1]: one alone; or two in opposing phases. Nothing else stops two of three."""
+    undecided = ("wait", "pre-commit", "pre-abort")
+    assert {three_phase_commit({"b": phase}) for phase in undecided} == {"blocks"}
+    pairs = combinations_with_replacement(undecided, 2)
+    assert {pair: three_phase_commit(dict(zip("bc", pair, strict=True))) for pair in pairs} == {
+        ("wait", "wait"): "abort",
+        ("wait", "pre-commit"): "commit",
+        ("wait", "pre-abort"): "abort",
+        ("pre-commit", "pre-commit"): "commit",
+        ("pre-commit", "pre-abort"): "blocks",
+        ("pre-abort", "pre-abort"): "abort",
+    }
+    assert three_phase_commit({"b": "wait", "c": "commit"}) == "commit"
+    assert three_phase_commit({"b": "wait", "c": "abort"}) == "abort"
+
+
+def cascade(step: int) -> Cluster:
+    """The story that docs/protocols/corel.md tells, up to this step."""
+    cluster = joined("a", "b", "c")
+    cluster.append("b", b"yes of b")
+    cluster.append("c", b"yes of c")
+    cluster.settle()
+    cluster.append("a", b"commit")  # 1
+    cluster.step("a")
+    assert [cluster[name].lines for name in "abc"] == [(2, 3, 3), (2, 2, 2), (2, 2, 2)]
+    for name in "abc":  # 2
+        cluster.view(name)
+    cluster.run()
+    cluster.append("b", b"abort")
+    cluster.run()
+    if step >= 3:
+        cluster.view("b", "c")
+    if step >= 4:
+        for name in cycle("bc"):
+            if cluster["b"].standing == "commit":
+                break
+            cluster.step(name, min(1, cluster.waiting(name)))
+        ledgers = [cluster[name].replica.ledger for name in "abc"]
+        assert [(ledger.attempted, ledger.committed) for ledger in ledgers] == [(1, 1), (2, 2), (2, 1)]
+        assert cluster["a"].lines == cluster["b"].lines == (2, 3, 3)  # both yellow at one place:
+        assert (cluster["a"].at(3), cluster["b"].at(3)) == ("a.1:1", "b.1:2")  # "commit" here, "abort" there
+        cluster.view("b")
+        cluster.view("c")
+        cluster.run()
+    if step >= 5:
+        cluster.view("a", "b")
+    if step >= 6:
+        cluster.run()
+        cluster.view("a", "b", "c")
+    return cluster
+
+
+@pytest.mark.parametrize(
+    ("step", "together", "two_phase", "three_phase", "ordered"),
+    [
+        (2, "b", "blocks", "blocks", None),
+        (2, "c", "blocks", "blocks", None),
+        (3, "bc", "blocks", "abort", [b"abort"]),
+        (4, "b", "blocks", "blocks", None),
+        (4, "c", "blocks", "blocks", None),
+        (5, "ab", "commit", "blocks", [b"abort", b"commit"]),
+        (6, "abc", "commit", "commit", [b"abort", b"commit"]),
+    ],
+)
+def test_where_two_phase_and_three_phase_commit_block(
+    step: int, together: str, two_phase: str, three_phase: str, ordered: list[bytes] | None
+) -> None:
+    """Reference: [COReL 1], [COReL 8.3], told in docs/protocols/corel.md: what those together do, if it lasts."""
+    phases = {"a": "commit", "b": "wait", "c": "wait"}
+    assert two_phase_commit({name: phases[name] for name in together}) == two_phase
+    phases["a"] = "pre-commit"
+    if step >= 4:
+        phases["b"] = f"pre-{three_phase_commit({name: phases[name] for name in 'bc'})}"
+    assert three_phase_commit({name: phases[name] for name in together}) == three_phase
+    cluster = cascade(step)
+    cluster.append(together[0], b"next")
+    cluster.run(*together)
+    votes = [b"yes of b", b"yes of c"]
+    expected = votes if ordered is None else [*votes, *ordered, b"next"]
+    assert [cluster[name].green for name in together] == [expected] * len(together)
+    cluster.view("a", "b", "c")
+    cluster.settle()
+    assert cluster["a"].green[: len(expected)] == expected and len(cluster["c"].green) == 5
     assert not cluster.report(stable=True).violations
