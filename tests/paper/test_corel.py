@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import combinations_with_replacement, cycle
+from itertools import combinations_with_replacement, cycle, product
 from typing import Any
 
 import pytest
@@ -60,9 +60,9 @@ def parted() -> Cluster:
     return cluster
 
 
-def undecided() -> Cluster:
+def undecided(**settings: object) -> Cluster:
     """a has "second" green, which b and c have yellow, and "third" yellow, which nobody else has."""
-    cluster = joined("a", "b", "c")
+    cluster = joined("a", "b", "c", **settings)
     cluster.append("a", b"first")
     cluster.run()
     cluster.append("b", b"second")
@@ -520,17 +520,69 @@ def test_claim_10_identical_queues_after_recovery() -> None:
     assert [cluster[name].queue for name in "cde"] == [cluster["b"].queue] * 3 and len(cluster["b"].queue) == 10
 
 
-def test_claims_11_and_12_what_is_green_anywhere_is_never_made_red() -> None:
-    """Reference: [COReL Claims 11 and 12]: a, who knows that "second" is green, is gone; b and c keep it in place."""
-    cluster = undecided()
-    cluster.crash("a")
-    cluster.view("b", "c")
+def kept(cluster: Cluster, prefix: list[str], epoch: int) -> list[str]:
+    """Who knows of this primary, or of a later one; each has these messages first, in order, yellow or green."""
+    knowing = [name for name in cluster.names if cluster[name].replica.ledger.committed >= epoch]
+    for name in knowing:
+        assert cluster[name].queue[: len(prefix)] == prefix and cluster[name].lines[1] >= len(prefix)
+    return knowing
+
+
+@pytest.mark.parametrize("members", ["cde", "bcd", "abe", "ade", "abcde"])
+def test_claim_11_no_recovery_makes_red_what_is_green_anywhere(members: str) -> None:
+    """Reference: [COReL Claim 11]: at every step, also of who adopts: d and e know of no primary yet."""
+    cluster = Cluster("a", "b", "c", "d", "e")
+    cluster.view("d", "e")
     cluster.run()
-    assert cluster["b"].green == cluster["c"].green == [b"first", b"second"]
-    cluster.restart("a")
+    cluster.append("d", b"earlier")
+    cluster.run()
+    cluster.view("a", "b", "c")
+    cluster.run()
+    cluster.append("b", b"m")
+    for name in "abc":
+        cluster.step(name)
+    cluster.step("a", 3)
+    assert [cluster[name].lines for name in "abc"] == [(1, 1, 1), (0, 1, 1), (0, 1, 1)]
+    prefix = cluster["a"].queue
+    assert kept(cluster, prefix, 1) == ["a", "b", "c"]
+    cluster.view(*members)
+    while any(cluster[name].standing != "attempt" for name in members):
+        for name in members:
+            if cluster[name].standing != "attempt":
+                cluster.step(name, min(1, cluster.waiting(name)))
+            kept(cluster, prefix, 1)
+    assert set(members) <= set(kept(cluster, prefix, 1))
+    assert [cluster[name].replica.ledger.committed for name in members] == [1] * len(members)
+    assert not cluster.report().violations
+
+
+def test_claim_12_what_is_yellow_in_its_place_stays_so_through_the_epoch() -> None:
+    """Reference: [COReL Claim 12]: recoveries that end early, or that not all begin; a minority; restarts."""
+    cluster = undecided(snapshots=True)
+    prefix = cluster["a"].queue[:2]
+    for delivered in range(4):  # two states, two attempts; both attempts would be a commit
+        cluster.view("b", "c")
+        for name in "bc" * delivered:
+            cluster.step(name)
+            assert kept(cluster, prefix, 1) == ["a", "b", "c"]
+    cluster.view("b")
+    cluster.append("b", b"alone")
+    cluster.run("b")
+    assert kept(cluster, prefix, 1) == ["a", "b", "c"] and cluster["b"].lines == (1, 2, 3)
+    cluster.view("b", "c")
+    cluster.crash("c")
+    cluster.step("b")  # its own state, and never that of c
+    assert cluster["b"].standing == "exchange"
+    for name in "bc":
+        cluster.restart(name)
+        assert kept(cluster, prefix, 1) == ["a", "b", "c"]
+    assert [cluster[name].replica.ledger.committed for name in "abc"] == [1, 1, 1]
+    cluster.view("b", "c")
+    cluster.run("b", "c")
+    assert cluster["b"].green == cluster["c"].green and cluster["b"].lines == (3, 3, 3)
     cluster.view("a", "b", "c")
     cluster.settle()
-    assert cluster["a"].lines == (3, 3, 3)
+    assert cluster["a"].lines == (4, 4, 4)
     assert not cluster.report(stable=True).violations
 
 
@@ -551,22 +603,27 @@ def test_claim_13_the_next_primary_keeps_the_order() -> None:
     assert cluster["d"].green == cluster["e"].green == [b"1", b"2", b"foreign"]
 
 
-def test_claim_14_after_any_past_a_quorum_makes_progress() -> None:
-    """Reference: [COReL 3.5], [COReL Claim 14]: attempts broken off everywhere, then any two of three suffice."""
-    cluster = joined("a", "b", "c")
-    for round in range(12):
-        pair = ("ab", "bc", "ac")[round % 3]
-        cluster.append(pair[0], b"%d" % round)
-        cluster.view(*pair)
-        for name in pair:
-            for _ in range(round % 7):
-                if cluster.waiting(name):
-                    cluster.step(name)
-    cluster.view("b", "c")
-    cluster.append("c", b"last")
+def test_claim_14_proposition_9_for_every_server_in_every_epoch() -> None:
+    """Reference: [COReL Proposition 9], [COReL Claim 14]: only a knows that "second" is green, in epoch 1; from then on
+    it stands at one place, yellow or green, with the same before it, in that epoch and in every later one.
+    """
+    cluster = joined("a", "b", "c", snapshots=True)
+    cluster.append("a", b"first")
     cluster.run()
-    assert cluster["b"].green[-1] == b"last" and cluster["b"].green == cluster["c"].green
-    assert not cluster.report().violations
+    cluster.append("b", b"second")
+    for name in "abc":
+        cluster.step(name)
+    cluster.step("a", 3)
+    assert [cluster[name].lines[0] for name in "abc"] == [2, 1, 1]
+    prefix, epochs = cluster["a"].queue[:2], set()
+    for number, (members, steps) in enumerate(product(("bc", "ab", "ac"), (2, 5, 9, 99))):
+        cluster.view(*members)
+        cluster.append(members[0], b"later %d" % number)
+        for name in members * steps:
+            cluster.step(name, min(1, cluster.waiting(name)))
+            assert kept(cluster, prefix, 1) == ["a", "b", "c"]
+            epochs.add(cluster[name].replica.ledger.committed)
+    assert len(epochs) > 6 and not cluster.report().violations
 
 
 def test_what_only_one_server_knows_to_be_green_stays_where_it_is() -> None:
@@ -594,6 +651,27 @@ def test_what_only_one_server_knows_to_be_green_stays_where_it_is() -> None:
     cluster.settle()
     assert cluster["b"].green == [b"m", b"next"]
     assert not cluster.report(stable=True).violations
+
+
+# --- [COReL 3.5] progress ------------------------------------------------------------------------------------------
+
+
+def test_after_any_past_a_quorum_makes_progress() -> None:
+    """Reference: [COReL 3.5]: attempts broken off everywhere, then any two of three suffice."""
+    cluster = joined("a", "b", "c")
+    for round in range(12):
+        pair = ("ab", "bc", "ac")[round % 3]
+        cluster.append(pair[0], b"%d" % round)
+        cluster.view(*pair)
+        for name in pair:
+            for _ in range(round % 7):
+                if cluster.waiting(name):
+                    cluster.step(name)
+    cluster.view("b", "c")
+    cluster.append("c", b"last")
+    cluster.run()
+    assert cluster["b"].green[-1] == b"last" and cluster["b"].green == cluster["c"].green
+    assert not cluster.report().violations
 
 
 # --- [COReL 1] where two-phase and three-phase commit block ----------------------------------------------------------

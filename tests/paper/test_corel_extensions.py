@@ -1,4 +1,4 @@
-"""The thesis on order proposals and dynamic voting, step by step, and the proposition that its proof is about."""
+"""The thesis on order proposals and dynamic voting, step by step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from isotone.corel.queue import MessageQueue
 from isotone.corel.quorum import DynamicVoting, History, Majority, Primary, is_sub_quorum
 from isotone.corel.wire import CODEC, State
 from isotone.trace import corel as trace
-from tests.corel.cluster import Cluster, joined
+from tests.corel.cluster import Cluster
 from tests.corel.test_proposals import FIVE, five, meet, propose, propose_beside, spread
 
 A, B = Origin("a", 1), Origin("b", 1)
@@ -23,31 +23,6 @@ NAMES = ((A, 1), (B, 1))
 def subsets(servers: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     for size in range(len(servers) + 1):
         yield from combinations(servers, size)
-
-
-def test_proposition_9_and_claim_14() -> None:
-    """Reference: [COReL Proposition 9], [COReL Claim 14]: only a knows that "second" is green, in epoch 1; from then on
-    it stands at one place, yellow or green, with the same before it, at whoever has a later epoch.
-    """
-    cluster = joined("a", "b", "c", snapshots=True)
-    cluster.append("a", b"first")
-    cluster.run()
-    cluster.append("b", b"second")
-    for name in "abc":
-        cluster.step(name)
-    cluster.step("a", 3)
-    assert [cluster[name].lines[0] for name in "abc"] == [2, 1, 1]
-    prefix, epoch = cluster["a"].queue[:2], cluster["a"].replica.ledger.committed
-    seen = 0
-    for number, (members, steps) in enumerate(product(("bc", "ab", "ac"), (2, 5, 9, 99))):
-        cluster.view(*members)
-        cluster.append(members[0], b"later %d" % number)
-        for name in members * steps:
-            cluster.step(name, min(1, cluster.waiting(name)))
-        for server in (cluster[name] for name in "abc" if cluster[name].replica.ledger.committed > epoch):
-            seen += 1
-            assert server.queue[:2] == prefix and server.lines[1] >= 2
-    assert seen > 9 and not cluster.report().violations
 
 
 # --- [COReL 7.1] order proposals --------------------------------------------------------------------------------------
