@@ -1,5 +1,8 @@
 """SIGKILL of all servers at random moments under load: nothing acknowledged is lost, and there is one order.
 
+Half of the rounds wait for no primary component: a third of all kill at any moment from the start of the servers on, a
+sixth while they make one.
+
 ``ISOTONE_KILLS=500 pytest tests/integration/test_replica_kills.py`` makes a long run of it.
 """
 
@@ -18,6 +21,12 @@ from tests.integration.replica_cluster import ReplicaCluster, replica_cluster, r
 ROUNDS = int(os.environ.get("ISOTONE_KILLS", "10"))
 WRITERS = 6
 ROUND_S = 60.0
+CONNECT_S = 0.2
+MOMENTS = (("start", 2), ("meeting", 1), ("load", 3))
+PAUSE_MS = {"start": 1_500, "meeting": 30, "load": 5}
+"""So long at most after a moment all are killed: after they were started; after one says that all are here, when they
+exchange states, attempt and commit; after so many records are acknowledged.
+"""
 
 
 class Acknowledged:
@@ -37,36 +46,49 @@ class Acknowledged:
         self._file.close()
 
 
-async def write(cluster: ReplicaCluster, server: str, label: str, acknowledged: Acknowledged) -> None:
-    """Append until the server is gone."""
-    log = cluster.client(server)
-    log.connect_within_s = 2.0
+async def write(
+    cluster: ReplicaCluster, server: str, label: str, acknowledged: Acknowledged, killed: asyncio.Event
+) -> None:
+    """Append from the moment that the server takes it until all are killed; nothing is sent twice."""
     number = 0
-    try:
-        while True:
-            number += 1
-            record = f"{label}.{number}".encode().ljust(40, b".")
-            acknowledged.take(record, await log.append(record, within_s=ROUND_S))
-    except IsotoneError:
-        await log.close()
+    while not killed.is_set():
+        log = cluster.client(server)
+        log.connect_within_s = CONNECT_S
+        try:
+            while True:
+                number += 1
+                record = f"{label}.{number}".encode().ljust(40, b".")
+                acknowledged.take(record, await log.append(record, within_s=ROUND_S))
+        except IsotoneError:
+            await log.close()
 
 
-async def one_round(cluster: ReplicaCluster, choice: Choice, number: int, acknowledged: Acknowledged) -> None:
-    """Load from all sides, until so much is acknowledged; then all servers die at once."""
+async def one_round(
+    cluster: ReplicaCluster, choice: Choice, number: int, acknowledged: Acknowledged, moment: str
+) -> None:
+    """Load from all sides as soon as it is taken; some milliseconds after the moment all servers die at once."""
+    killed = asyncio.Event()
     enough = acknowledged.count + choice.between(0, 150)
+    witness = choice.pick(cluster.names)
+    pause_ms = choice.between(0, PAUSE_MS[moment])
+    servers = [cluster.names[i % len(cluster.names)] for i in range(WRITERS)]
     writers = [
-        asyncio.create_task(write(cluster, cluster.names[i % len(cluster.names)], f"{number}-{i}", acknowledged))
-        for i in range(WRITERS)
+        asyncio.create_task(write(cluster, server, f"{number}-{i}", acknowledged, killed))
+        for i, server in enumerate(servers)
     ]
-    while acknowledged.count < enough:
+    while moment == "load" and acknowledged.count < enough:
         await asyncio.sleep(0.001)
+    while moment == "meeting" and (await cluster.status(witness)).get("here") != sorted(cluster.names):
+        await asyncio.sleep(0.001)
+    await asyncio.sleep(pause_ms / 1000)
     victims = list(cluster.names)
     choice.shuffle(victims)
     for name in victims:
         cluster.signal(name, signal.SIGKILL)
+    killed.set()
     await asyncio.gather(*writers)
     for name in victims:
-        assert await cluster.ended(name) == -signal.SIGKILL
+        assert await cluster.ended(name) == -signal.SIGKILL, cluster.log(name)
 
 
 async def check(cluster: ReplicaCluster, order: list[bytes], acknowledged: Acknowledged) -> None:
@@ -106,14 +128,16 @@ def test_the_others_go_on_without_a_server_that_was_killed_beside_its_daemon(tmp
 def test_nothing_acknowledged_is_lost_when_all_are_killed(tmp_path: Path) -> None:
     async def main() -> None:
         acknowledged = Acknowledged(tmp_path / "acknowledged")
-        choice = Choice("kills")
+        choice = Choice("kills 1003")  # its first ten rounds have moments of every kind, early and late
         order: list[bytes] = []
         async with replica_cluster(tmp_path, start=False) as cluster:
             for number in range(ROUNDS):
+                moment = choice.weighted(MOMENTS)
                 cluster.start()
-                await cluster.primary()
-                await check(cluster, order, acknowledged)
-                await one_round(cluster, choice, number, acknowledged)
+                if moment == "load":
+                    await cluster.primary()
+                    await check(cluster, order, acknowledged)
+                await one_round(cluster, choice, number, acknowledged, moment)
             cluster.start()
             await cluster.primary()
             async with cluster.client("a") as log:
