@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 from pathlib import Path
 
+import pytest
+
+from tests.cli import running
 from tests.integration.replica_cluster import ReplicaCluster, isotone, replica_cluster, run, told
 
 
@@ -110,24 +114,38 @@ def test_backup_and_restore_to_a_position(tmp_path: Path) -> None:
     run(main())
 
 
-def test_a_flipped_bit_stops_a_server_and_scrub_repairs_it(tmp_path: Path) -> None:
+def test_damage_stops_a_server_and_scrub_repairs_it_if_another_server_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More than the one bit that its checksum alone would put right."""
+
     async def main() -> None:
         async with replica_cluster(tmp_path) as cluster:
             await write(cluster, "a", *(b"record %d" % number for number in range(9)))
             await cluster.until_status("c", lambda status: status["white_position"] == 9)
             await cluster.stop("c")
             (segment,) = (cluster.store("c") / "logs" / "log").glob("*.segment")
-            data = bytearray(segment.read_bytes())
-            data[data.index(b"record 4")] ^= 32
-            segment.write_bytes(data)
+            damaged = segment.read_bytes().replace(b"record 4", b"\x00\xff" * 4)
+            segment.write_bytes(damaged)
             done = isotone("replica", "log", "verify", cluster.settings, "--name", "c")
             assert done.code == 1 and "isotone replica scrub" in done.out
             cluster.start("c")
             assert await cluster.ended("c") == 3
             assert "damaged" in cluster.log("c") and "repaired from another server" in cluster.log("c")
+
+            await stop_all(cluster, "a", "b")
+            monkeypatch.setattr("isotone.host.peers.WITHIN_S", 0.1)
+            words = ("replica", "scrub", str(cluster.settings), "--name", "c")
+            alone = await asyncio.to_thread(running.told, *words, code=1)
+            assert not alone["repaired"] and len(alone["left"]) == 1
+            assert segment.read_bytes() == damaged, "nothing is guessed"
+            assert "isotone replica remove, isotone replica add" in alone["reasons"][0]
+            assert alone["peers"].keys() == {"a", "b"}
+
+            cluster.start("a", "b")
             await cluster.primary("a", "b")
             await write(cluster, "b", b"without c")
-            assert len(told("replica", "scrub", cluster.settings, "--name", "c")["repaired"]) == 1
+            assert told("replica", "scrub", cluster.settings, "--name", "c")["repaired"] == alone["left"]
             cluster.start("c")
             await cluster.primary()
             async with cluster.client("c") as log:
