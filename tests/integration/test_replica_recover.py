@@ -12,6 +12,8 @@ import pytest
 from tests.cli import running
 from tests.integration.replica_cluster import ReplicaCluster, isotone, replica_cluster, run, told
 
+SECTOR = 512
+
 
 async def write(cluster: ReplicaCluster, server: str, *records: bytes) -> int:
     """One after another, until every server that is here has them green on disk."""
@@ -151,5 +153,33 @@ def test_damage_stops_a_server_and_scrub_repairs_it_if_another_server_answers(
             async with cluster.client("c") as log:
                 await log.wait_for(10)
             assert await cluster.records("c") == await cluster.records("a")
+
+    run(main())
+
+
+def test_a_server_that_lost_a_sector_over_heads_of_records_is_replaced(tmp_path: Path) -> None:
+    """By the commands that the guide names, while the others go on."""
+
+    async def main() -> None:
+        async with replica_cluster(tmp_path) as cluster:
+            await write(cluster, "a", *(b"record %d" % number for number in range(9)))
+            await cluster.until_status("c", lambda status: status["white_position"] == 9)
+            await cluster.stop("c")
+            (segment,) = (cluster.store("c") / "logs" / "log").glob("*.segment")
+            data = segment.read_bytes()
+            begin = data.index(b"record 4") // SECTOR * SECTOR
+            segment.write_bytes(data[:begin] + bytes(SECTOR) + data[begin + SECTOR :])
+            await cluster.primary("a", "b")
+            done = isotone("replica", "scrub", cluster.settings, "--name", "c")
+            assert done.code == 1 and "not even the checksum is left" in done.out
+            assert "isotone replica remove, isotone replica add" in done.out and "still damaged" in done.out
+
+            assert isotone("replica", "remove", "c", cluster.settings).code == 0
+            cluster.joins("d")
+            cluster.start("d")
+            await cluster.until_done(lambda: isotone("replica", "add", "d", cluster.settings).code == 0)
+            await cluster.primary("a", "b", "d")
+            assert await write(cluster, "d", b"with d") == 10
+            assert await cluster.records("d") == await cluster.records("a")
 
     run(main())
