@@ -34,21 +34,28 @@ SEEDS_SMALL = range(1, 41)
 SEEDS_STANDARD = range(1, 21)
 SEEDS_ALONE = range(1, 121)
 
+FULL_SMALL = Setting(system="corel", stack="full", size=Size.SMALL)
+FULL_STANDARD = Setting(system="corel", stack="full")
+SEEDS_FULL_SMALL = range(1, 53)
+SEEDS_FULL_STANDARD = range(3, 11)
 
-FULL = Setting(system="corel", stack="full", size=Size.SMALL)
-SEEDS_FULL = range(1, 61)
+RUNS = {
+    "oracle": ((SMALL, SEEDS_SMALL), (STANDARD, SEEDS_STANDARD)),
+    "full": ((FULL_SMALL, SEEDS_FULL_SMALL), (FULL_STANDARD, SEEDS_FULL_STANDARD)),
+}
+"""60 of each stack."""
 
 
 @cache
 def results() -> tuple[RunResult, ...]:
     """60 seeds on the oracle."""
-    return (*run_swarm(SMALL, SEEDS_SMALL, workers=1), *run_swarm(STANDARD, SEEDS_STANDARD, workers=1))
+    return tuple(result for setting, seeds in RUNS["oracle"] for result in run_swarm(setting, seeds, workers=1))
 
 
 @cache
 def full_results() -> tuple[RunResult, ...]:
     """60 seeds on our own daemons."""
-    return tuple(run_swarm(FULL, SEEDS_FULL, workers=1))
+    return tuple(result for setting, seeds in RUNS["full"] for result in run_swarm(setting, seeds, workers=1))
 
 
 def test_no_property_is_broken() -> None:
@@ -102,9 +109,7 @@ def terms(setting: Setting, seeds: range) -> list[Terms]:
 @pytest.mark.parametrize("stack", ["oracle", "full"])
 def test_everything_is_drawn(stack: str) -> None:
     """Every quorum rule; learners, snapshots, order proposals, pairs that meet, a disk without room."""
-    drawn = terms(FULL, SEEDS_FULL)
-    if stack == "oracle":
-        drawn = [*terms(SMALL, SEEDS_SMALL), *terms(STANDARD, SEEDS_STANDARD)]
+    drawn = [each for setting, seeds in RUNS[stack] for each in terms(setting, seeds)]
     assert {type(each.quorum) for each in drawn} == set(get_args(Rule))
     assert {each.proposals for each in drawn} == {each.gossip for each in drawn} == {True, False}
     assert {bool(each.full_disk) for each in drawn} == {bool(each.snapshot_every) for each in drawn} == {True, False}
@@ -210,7 +215,7 @@ def test_all_are_live_within_the_bound() -> None:
     assert max(result.bounds["live"] for result in results()) <= 1
     assert max(result.bounds["live"] for result in full_results()) <= 1
     system = system_named("corel")
-    for setting in (STANDARD, FULL):
+    for setting in (STANDARD, FULL_SMALL, FULL_STANDARD):
         assert system.live_within_us(draw_plan(system, setting, 1)) <= 60_000_000
 
 
@@ -226,10 +231,16 @@ def test_a_run_is_a_function_of_its_plan(seed: int) -> None:
     assert first == second and first
 
 
-def test_large_messages_and_many_servers_occur() -> None:
+@pytest.mark.parametrize("stack", ["oracle", "full"])
+def test_few_and_many_servers_occur(stack: str) -> None:
     system = system_named("corel")
-    sizes = {len(draw_plan(system, STANDARD, seed).topology.nodes) for seed in range(60)}
-    assert {3, 9} <= sizes and min(sizes) == 3 and max(sizes) == 9
+    plans = [draw_plan(system, setting, seed) for setting, seeds in RUNS[stack] for seed in seeds]
+    sizes = {len(plan.topology.nodes) for plan in plans}
+    assert len(plans) == 60 and {3, 9} <= sizes and min(sizes) == 3 and max(sizes) == 9
+
+
+def test_a_server_alone_has_its_log() -> None:
+    system = system_named("corel")
     assert run_plan(system, draw_plan(system, Setting("corel", "oracle", Size.SMALL, nodes="1"), 1)).violations == ()
 
 
