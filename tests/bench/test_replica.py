@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from isotone.bench.replica import Sample, _figures, _load
+from isotone.bench.replica import Sample, _figures, _load, _silence, longest_silence
+from isotone.bench.replica_effort import ReplicaEffort
 from isotone.bench.replica_grpc import DATA, END_STREAM, HEAD, HEADERS, PREFACE, SETTINGS, GrpcConnection, _frame
 from isotone.bench.replica_systems import SYSTEMS, Append, Isotone, System
 
@@ -43,6 +44,25 @@ def test_figures_say_what_each_system_makes_durable() -> None:
     assert figures[0].value == 20 and figures[0].quartiles == (15, 25)
     assert all("synced by a majority" in figure.over for figure in figures)
     assert [kind.name for kind in SYSTEMS] == ["isotone", "etcd", "NATS JetStream", "PySyncObj"]
+
+
+def test_a_silence_reaches_from_before_a_kill_or_to_the_end() -> None:
+    assert longest_silence([1.0, 2.0, 9.0, 9.5, 11.5, 12.0], 10.0, 12.5) == 2.0
+    assert longest_silence([1.0, 9.0, 10.5, 11.0], 10.0, 15.0) == 4.0, "nothing more was heard"
+    assert longest_silence([1.0, 9.5, 10.5, 14.0, 16.0], 10.0, 15.0) == 3.5
+    assert longest_silence([], 10.0, 15.0) == 5.0
+
+
+def test_silences_are_told_for_clients_of_the_killed_server_and_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("isotone.bench.replica.SILENCE_S", 0.5)
+    noted: list[str] = []
+    figures = asyncio.run(_silence(ReplicaEffort(losses=2), noted.append))
+    assert noted == ["loss 1 of 2", "loss 2 of 2"]
+    assert [figure.name.rpartition("for a client of ")[2] for figure in figures] == [
+        "the killed server",
+        "another server",
+    ]
+    assert all(figure.value > 0 and "the longest of 2 kills" in figure.over for figure in figures)
 
 
 def test_our_settings_are_good(tmp_path: Path) -> None:

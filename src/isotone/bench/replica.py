@@ -1,15 +1,16 @@
 """Suite ``replica``: ordered records of 256 bytes in a second, beside other replicated logs, on the same disk.
 
 Three servers of each are real processes; clients have a connection each and wait for an answer before the next record.
-The systems take turns, round by round, so that what else the machine does is shared. Also: the longest silence that a
-client hears when a server is killed, and the time that a new server takes until it votes.
+The systems take turns, round by round, so that what else the machine does is shared. Also: the longest silence that its
+clients, and those of another server, hear when a server is killed, and the time that a new server takes until it votes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,13 +19,14 @@ import msgspec
 from isotone.bench.foundation import Effort
 from isotone.bench.measure import Figure, median_figure
 from isotone.bench.replica_effort import ReplicaEffort
-from isotone.bench.replica_systems import LOOK_S, SYSTEMS, Isotone, System
+from isotone.bench.replica_systems import LOOK_S, SERVERS, SYSTEMS, Isotone, System
 from isotone.core.errors import IsotoneError, MachineError
 from isotone.host.answers import Refused
 from isotone.host.log_client import RemoteLog
 
 RECORD_BYTES = 256
 WARM_S = 0.3
+KILLED, SILENCE_S = "c", 5.0
 FILL_BYTES, FILL_AT_ONCE = 32 * 1024, 64
 
 
@@ -58,7 +60,7 @@ async def _measure(effort: ReplicaEffort, note: Callable[[str], None]) -> list[F
                 for clients, sample in (await _one_turn(system, effort)).items():
                     samples.setdefault((system.name, clients), []).append(sample)
     figures = [figure for key, taken in samples.items() for figure in _figures(*key, taken, durability[key[0]])]
-    return [*figures, await _silence(effort, note), await _learning(effort, note)]
+    return [*figures, *await _silence(effort, note), await _learning(effort, note)]
 
 
 async def _one_turn(system: System, effort: ReplicaEffort) -> dict[int, Sample]:
@@ -112,9 +114,9 @@ def _figures(system: str, clients: int, taken: list[Sample], durability: str) ->
     ]
 
 
-async def _silence(effort: ReplicaEffort, note: Callable[[str], None]) -> Figure:
-    """The longest time between two answers while one of three servers is killed; clients are at the other two."""
-    longest: list[float] = []
+async def _silence(effort: ReplicaEffort, note: Callable[[str], None]) -> list[Figure]:
+    """Of three servers one is killed: how long a client of it, and one of another server, hears nothing at most."""
+    longest = dict.fromkeys(("the killed server", "another server"), 0.0)
     for number in range(effort.losses):
         note(f"loss {number + 1} of {effort.losses}")
         with TemporaryDirectory(prefix="isotone-bench-") as directory:
@@ -122,38 +124,62 @@ async def _silence(effort: ReplicaEffort, note: Callable[[str], None]) -> Figure
             system.start()
             try:
                 await system.ready()
-                longest.append(await _gap(system))
+                for server, silence in (await _silences(system)).items():
+                    kind = "the killed server" if server == KILLED else "another server"
+                    longest[kind] = max(longest[kind], silence)
             finally:
                 system.end()
-    return median_figure("isotone: longest silence when a server is killed", longest, "s", f"{effort.losses} kills")
+    over = f"the longest of {effort.losses} kills, {SILENCE_S:g} s from each on"
+    return [
+        Figure(f"isotone: longest silence for a client of {kind}", silence, "s", over)
+        for kind, silence in longest.items()
+    ]
 
 
-async def _gap(system: Isotone) -> float:
-    answered = [time.monotonic()]
-    widest = 0.0
-    ends = False
+async def _silences(system: Isotone) -> dict[str, float]:
+    """A client of each server, which knows the others too; what each hears while one server is killed."""
+    clients = {server: await _client_of(system, server) for server in SERVERS}
+    answers: dict[str, list[float]] = {server: [] for server in SERVERS}
+    ends = asyncio.Event()
 
-    async def one(number: int) -> None:
-        nonlocal widest
-        append = await system.client(number)
-        while not ends:
+    async def one(server: str) -> None:
+        while not ends.is_set():
             try:
-                await append(b"x" * RECORD_BYTES)
+                await clients[server].append(b"x" * RECORD_BYTES)
             except IsotoneError:
                 continue
-            now = time.monotonic()
-            widest, answered[0] = max(widest, now - answered[0]), now
+            answers[server].append(time.monotonic())
 
-    loads = [asyncio.create_task(one(number)) for number in (0, 1)]
-    await asyncio.sleep(WARM_S)
-    widest = 0.0
-    answered[0] = time.monotonic()
-    system.kill("c")
-    while widest < 0.05 or time.monotonic() - answered[0] > 0.05:  # it has happened, and is over
-        await asyncio.sleep(0.05)
-    ends = True
-    await asyncio.gather(*loads)
-    return widest
+    async with asyncio.TaskGroup() as loads:
+        for server in SERVERS:
+            loads.create_task(one(server))
+        while not all(answers.values()):
+            await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(WARM_S)
+        away = {server: log.server for server, log in clients.items() if log.server != server}
+        killed = time.monotonic()
+        await asyncio.to_thread(system.kill, KILLED)
+        await asyncio.sleep(killed + SILENCE_S - time.monotonic())
+        ends.set()
+    for log in clients.values():
+        await log.close()
+    if away:
+        raise MachineError(f"clients left their servers before one was killed: {away}")
+    return {server: longest_silence(answers[server], killed, killed + SILENCE_S) for server in SERVERS}
+
+
+async def _client_of(system: Isotone, server: str) -> RemoteLog:
+    """Connected to this server, with the addresses of all."""
+    log = await RemoteLog(system.address(server)).__aenter__()
+    log.addresses = tuple(map(system.address, SERVERS))
+    return log
+
+
+def longest_silence(answers: Sequence[float], begin: float, end: float) -> float:
+    """The longest time without an answer that reaches into the time from ``begin`` to ``end``; answers are in order."""
+    last = max((at for at in answers if at <= begin), default=begin)
+    times = [last, *(at for at in answers if begin < at < end), end]
+    return max(later - earlier for earlier, later in pairwise(times))
 
 
 async def _learning(effort: ReplicaEffort, note: Callable[[str], None]) -> Figure:
