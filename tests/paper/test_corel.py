@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import combinations_with_replacement, cycle, product
+from random import Random
 from typing import Any
 
 import pytest
@@ -656,22 +658,129 @@ def test_what_only_one_server_knows_to_be_green_stays_where_it_is() -> None:
 # --- [COReL 3.5] progress ------------------------------------------------------------------------------------------
 
 
-def test_after_any_past_a_quorum_makes_progress() -> None:
-    """Reference: [COReL 3.5]: attempts broken off everywhere, then any two of three suffice."""
-    cluster = joined("a", "b", "c")
-    for round in range(12):
-        pair = ("ab", "bc", "ac")[round % 3]
-        cluster.append(pair[0], b"%d" % round)
+PAIRS = ("ab", "bc", "ac")
+
+
+def deliver_until(cluster: Cluster, members: str, standing: str) -> None:
+    """One message to one of them after the other, until the first of them stands there."""
+    for name in cycle(members):
+        if cluster[members[0]].standing == standing:
+            return
+        assert any(cluster.waiting(each) for each in members)
+        cluster.step(name, min(1, cluster.waiting(name)))
+
+
+def clean(_: Cluster) -> None:
+    """Nothing ever failed."""
+
+
+def attempts_break_off(cluster: Cluster) -> None:
+    """Every pair meets again and again, for a few more messages each time."""
+    for number in range(12):
+        pair = PAIRS[number % 3]
+        cluster.append(pair[0], b"%d" % number)
         cluster.view(*pair)
+        for name in pair * (number % 7):
+            cluster.step(name, min(1, cluster.waiting(name)))
+
+
+def crashes_at(cluster: Cluster, standing: str, crashed: int) -> None:
+    """Of every pair, one after the other, one crashes when the first of them stands there; both have news."""
+    for number, pair in enumerate(PAIRS):
         for name in pair:
-            for _ in range(round % 7):
-                if cluster.waiting(name):
-                    cluster.step(name)
-    cluster.view("b", "c")
-    cluster.append("c", b"last")
-    cluster.run()
-    assert cluster["b"].green[-1] == b"last" and cluster["b"].green == cluster["c"].green
-    assert not cluster.report().violations
+            cluster.view(name)
+            cluster.append(name, b"%s %d" % (name.encode(), number))
+            cluster.run(name)
+        cluster.view(*pair)
+        deliver_until(cluster, pair, standing)
+        cluster.restart(pair[crashed])
+
+
+def partitions_alternate(cluster: Cluster) -> None:
+    """Each is alone in turn, and both sides append; what was begun when the sides change is lost on the way."""
+    for number in range(9):
+        pair = PAIRS[number % 3]
+        (alone,) = set("abc") - set(pair)
+        cluster.view(alone)
+        cluster.view(*pair)
+        cluster.append(alone, b"minor %d" % number)
+        cluster.append(pair[1], b"major %d" % number)
+        cluster.run()
+        cluster.append(pair[0], b"under way %d" % number)
+        cluster.step(pair[number % 2])
+
+
+def drawn(cluster: Cluster, seed: int) -> None:
+    """Whatever comes, at any moment: any of them meet, hear a little, append, crash, or have a disk that hangs."""
+    draw = Random(seed)
+    for number in range(40):
+        members = draw.sample("abc", draw.randint(1, 3))
+        match draw.choice(("meet", "meet", "append", "crash", "hang")):
+            case "meet":
+                cluster.view(*members)
+            case "append":
+                cluster.append(members[0], b"%d" % number)
+            case "crash":
+                cluster.restart(members[0])
+            case "hang":
+                cluster.hold_disk(members[0])
+        for name in draw.choices("abc", k=draw.choice((0, 6, 30))):
+            cluster.step(name, min(1, cluster.waiting(name)))
+    for name in "abc":
+        cluster.release_disk(name)
+
+
+def all_restart(cluster: Cluster) -> None:
+    """All at once, with messages under way; and once more in the middle of what the first restart began."""
+    for standing in ("commit", "attempt"):
+        cluster.append("a", b"before " + standing.encode())
+        cluster.step("b", min(1, cluster.waiting("b")))
+        for name in "abc":
+            cluster.restart(name)
+        cluster.view("a", "b", "c")
+        deliver_until(cluster, "abc", standing)
+    for name in "abc":
+        cluster.restart(name)
+
+
+PASTS: dict[str, Callable[[Cluster], None]] = {
+    "clean": clean,
+    "attempts break off": attempts_break_off,
+    **{
+        f"{('first', 'second')[crashed]} crashes in {standing}": partial(crashes_at, standing=standing, crashed=crashed)
+        for standing in ("exchange", "retransmit", "attempt", "commit", "regular")
+        for crashed in (0, 1)
+    },
+    "partitions alternate": partitions_alternate,
+    "all restart": all_restart,
+    **{f"drawn {seed}": partial(drawn, seed=seed) for seed in range(10)},
+}
+
+
+@pytest.mark.parametrize("away", ["cut off", "down"])
+@pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.parametrize("past", PASTS)
+def test_after_any_past_a_quorum_makes_progress(past: str, pair: str, away: str) -> None:
+    """Reference: [COReL 3.5]: any two of three order all that they have, and what is new, without the third."""
+    cluster = joined("a", "b", "c", snapshots=True)
+    PASTS[past](cluster)
+    (third,) = set("abc") - set(pair)
+    if away == "down":
+        cluster.crash(third)
+    had = {message for name in pair for message in cluster[name].queue}
+    cluster.view(*pair)
+    for name in pair:
+        cluster.append(name, b"new of " + name.encode())
+    cluster.run(*pair)
+    first, second = (cluster[name] for name in pair)
+    assert first.lines == second.lines and first.lines[0] == first.lines[2]
+    assert had <= set(first.queue) and first.queue == second.queue
+    assert {b"new of " + name.encode() for name in pair} <= set(first.green) & set(second.green)
+    if away == "down":
+        cluster.restart(third)
+    cluster.view("a", "b", "c")
+    cluster.settle()
+    assert not cluster.report(stable=True).violations
 
 
 # --- [COReL 1] where two-phase and three-phase commit block ----------------------------------------------------------
