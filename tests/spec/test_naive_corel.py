@@ -13,11 +13,12 @@ from isotone.sim.plan import Size
 from isotone.sim.registry import system_named
 from isotone.sim.run import play_plan
 from isotone.sim.system import Setting, draw_plan
+from isotone.trace import corel as trace
 from isotone.trace.events import Row
 from tests.corel import test_checks as corel
-from tests.spec.corel_corruptions import CORRUPTIONS, corrupted
 from tests.spec.naive_corel import FORMULAS, judge
 from tests.spec.naive_corel.judge import disagreements
+from tests.spec.naive_corel.spoiling import KINDS, spoilt
 
 SMALL = Setting(system="corel", stack="oracle", size=Size.SMALL)
 SEEDS = range(1, 31)
@@ -32,6 +33,24 @@ BY_HAND = {
     **corel.BROKEN,
     **{name: run for name, (_, run) in corel.ALSO_BROKEN.items()},
 }
+MORE_BROKEN = {
+    "a commit to other servers than attempted": (
+        "COR-PHASES",
+        corel.rows(
+            a=[corel.started("a"), *corel.primary("a", 1, ("a", "b"))[:1], *corel.primary("a", 1, ("a",))[1:]],
+        ),
+    ),
+    "a primary that nobody committed to, adopted, and found again at the next start": (
+        "COR-PHASES",
+        corel.rows(a=[corel.started("a"), corel.arranged("a", committed=5), corel.started("a", life=2, committed=5)]),
+    ),
+    "two servers more than the founders at once": (
+        "COR-CONFIGURATION",
+        corel.rows(a=[corel.started("a", servers=("a",)), trace.Reconfigured("a", 1, 1, corel.ABX)]),
+    ),
+    "a state in another place": ("COR-STATE", corel.broken("x", 1, trace.StateInstalled("x", 2, 3, 5))),
+}
+"""By the words of the property; what the checkers say of these is another matter."""
 
 
 def _has_fence(rows: list[Row]) -> bool:
@@ -60,6 +79,12 @@ def test_a_broken_run_is_accused(label: str) -> None:
     assert judge(corel.BROKEN[label])[label] == "violated"
 
 
+@pytest.mark.parametrize("name", MORE_BROKEN)
+def test_so_is_one_that_breaks_it_otherwise(name: str) -> None:
+    label, rows = MORE_BROKEN[name]
+    assert judge(rows)[label] == "violated"
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_both_agree_on_runs_of_the_swarm(seed: int) -> None:
     rows = recorded(seed)
@@ -80,13 +105,13 @@ def test_both_agree_on_spoilt_runs() -> None:
     found: Counter[str] = Counter()
     for seed in SEEDS_SPOILT:
         rows = recorded(seed)
-        for kind in CORRUPTIONS if rows else ():
+        for kind in KINDS if rows else ():
             choice = Choice(f"{seed}/{kind}")
             for _ in range(CORRUPTED_EACH):
-                spoilt = corrupted(rows or [], kind, choice)
-                if spoilt is None:
+                broken = spoilt(rows or [], kind, choice)
+                if broken is None:
                     continue
-                verdicts = judge(spoilt)
-                assert disagreements(spoilt, verdicts) == {}, (seed, kind)
+                verdicts = judge(broken)
+                assert disagreements(broken, verdicts) == {}, (seed, kind)
                 found.update(label for label, state in verdicts.items() if state == "violated")
     assert found.keys() == FORMULAS.keys()

@@ -2,7 +2,7 @@
 
 It shares nothing with `isotone.spec.check.corel`: every row of a server is followed by a whole queue, names and all,
 and each invariant is asked of every such queue, or of every two. `judge` returns *holds*, *violated* or *not exercised*
-for eight of the properties. Runs in which an operator forced a primary are none of its business.
+for eleven of the properties. Runs in which an operator forced a primary are none of its business.
 """
 
 from tests.spec.naive_corel.judge import FORMULAS, judge

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from isotone.trace import corel as trace
 from isotone.trace.events import Entry, Row
 from isotone.trace.vocabulary import fields_of
 
+Told = TypeVar("Told", bound=Entry)
 Where = tuple[str, int, int]
 """Node, incarnation and index of a row."""
 
@@ -41,6 +43,7 @@ class Moment:
     vouches: bool = True
     names: dict[int, str] = field(default_factory=dict)  # by place, what the green ones are called
     came: bool = False  # whether the row brought messages, or set them all anew
+    servers: tuple[str, ...] = ()  # who votes by what is green here, as far as it was told
 
     @property
     def queue(self) -> list[str]:
@@ -77,6 +80,12 @@ class History:
 
     logs: list[Log]
 
+    def told(self, kind: type[Told]) -> list[tuple[Log, Moment, Told]]:
+        """Every entry of this kind, whose it is, and what stood there then."""
+        return [
+            (log, moment, moment.entry) for log in self.logs for moment in log.moments if isinstance(moment.entry, kind)
+        ]
+
     @property
     def told_green(self) -> list[Moment]:
         """By anybody, by their place in the trace."""
@@ -110,7 +119,8 @@ def _after(before: Moment | None, where: Where, entry: Entry) -> Moment:
     now = Moment(where, entry)
     if before is not None:
         now.green, now.yellow, now.open = before.green, before.yellow, list(before.open)
-        now.committed, now.vouches = before.committed, before.vouches
+        now.committed, now.vouches, now.servers = before.committed, before.vouches, before.servers
+    now.servers = _votes_from(entry) or now.servers
     match entry:
         case trace.Reddened(messages=messages):
             now.open, now.came = [*now.open, *messages], True
@@ -134,6 +144,18 @@ def _after(before: Moment | None, where: Where, entry: Entry) -> Moment:
                 now.green = line
             now.yellow = max(now.yellow, now.green)
     return now
+
+
+def _votes_from(entry: Entry) -> tuple[str, ...]:
+    match entry:
+        case (
+            trace.ReplicaStarted(servers=servers)
+            | trace.Reconfigured(servers=servers)
+            | trace.StateInstalled(servers=servers)
+            | trace.Fenced(servers=servers)
+        ):
+            return servers
+    return ()
 
 
 def _name(history: History) -> None:

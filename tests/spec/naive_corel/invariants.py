@@ -150,11 +150,10 @@ def synced(history: History) -> Cases:
         for established, until in _established(log):
             assert isinstance(established.entry, trace.PrimaryEstablished)
             number, servers = established.entry.primary, established.entry.servers
+            had = [[each.ever_had for each in _took_part(history, server, number)] for server in servers]
             for moment in until:
                 for _, name in named_by(moment):
-                    yield all(
-                        any(name in each.ever_had for each in _took_part(history, server, number)) for server in servers
-                    )
+                    yield all(any(name in each for each in of_server) for of_server in had)
 
 
 def _established(log: Log) -> Iterator[tuple[Moment, list[Moment]]]:

@@ -1,0 +1,88 @@
+"""What servers promise each other besides the order: phases, configurations, states; formulas as in `invariants`.
+
+Implements: [COReL 3.1], [COReL 3.3], [COReL 5.6].
+"""
+
+from __future__ import annotations
+
+from itertools import combinations, pairwise
+
+from isotone.trace import corel as trace
+from tests.spec.naive_corel.history import History
+from tests.spec.naive_corel.invariants import Cases
+
+
+def phases(history: History) -> Cases:
+    """Before a commit all its servers attempted it, before an establishment all committed, before an adoption one did.
+
+    A commit that was on its way to the disk in a crash may be there all the same: then the next start tells it.
+    """
+    attempts = {(log.server, it.primary, it.servers) for log, _, it in history.told(trace.PrimaryAttempted)}
+    commits = {(log.server, it.primary, it.servers) for log, _, it in history.told(trace.PrimaryCommitted)}
+    for _, _, commit in history.told(trace.PrimaryCommitted):
+        yield all((server, commit.primary, commit.servers) in attempts for server in commit.servers)
+    for _, _, establishment in history.told(trace.PrimaryEstablished):
+        number, servers = establishment.primary, establishment.servers
+        yield all((server, number, servers) in commits for server in servers)
+    risen = [
+        after for log in history.logs for before, after in pairwise(log.moments) if after.committed > before.committed
+    ]
+    found = {moment.committed for moment in risen if isinstance(moment.entry, trace.ReplicaStarted)}
+    for moment in risen:
+        if isinstance(moment.entry, trace.QueueArranged):
+            yield moment.committed in found | {number for _, number, _ in commits}
+
+
+def phases_by_number(history: History) -> Cases:
+    """The same where a primary is its number, whoever is in it."""
+    attempts = {(log.server, it.primary) for log, _, it in history.told(trace.PrimaryAttempted)}
+    commits = {(log.server, it.primary) for log, _, it in history.told(trace.PrimaryCommitted)}
+    for _, _, commit in history.told(trace.PrimaryCommitted):
+        yield all((server, commit.primary) in attempts for server in commit.servers)
+    for _, _, establishment in history.told(trace.PrimaryEstablished):
+        yield all((server, establishment.primary) in commits for server in establishment.servers)
+    known = {number for _, number in commits} | {it.committed for _, _, it in history.told(trace.ReplicaStarted)}
+    for _, _, arranged in history.told(trace.QueueArranged):
+        if arranged.committed:
+            yield arranged.committed in known
+
+
+def one_configuration(history: History) -> Cases:
+    """Under one number are the same servers from the same place on; the next one is behind it, and differs in one."""
+    told = [it for _, _, it in history.told(trace.Reconfigured)]
+    for one, other in combinations(told, 2):
+        if one.number == other.number:
+            yield (one.place, one.servers) == (other.place, other.servers)
+        elif abs(one.number - other.number) == 1:
+            yield (one.place < other.place) == (one.number < other.number) and _differ_in_one(
+                one.servers, other.servers
+            )
+    for log in history.logs:
+        for before, moment in pairwise(log.moments):
+            if isinstance(moment.entry, trace.Reconfigured) and before.servers:
+                yield _differ_in_one(before.servers, moment.servers)
+
+
+def _differ_in_one(before: tuple[str, ...], after: tuple[str, ...]) -> bool:
+    """Or in none: then the rule is another one."""
+    return len(set(before) ^ set(after)) <= 1
+
+
+def one_state(history: History) -> Cases:
+    """Any two states that were kept for one position are equal; one that was installed is one of them, in its place."""
+    kept = [it for _, _, it in history.told(trace.SnapshotKept)]
+    for one, other in combinations(kept, 2):
+        if one.position == other.position:
+            yield one.digest == other.digest
+    states = {(it.place, it.position, it.digest) for it in kept}
+    for _, _, state in history.told(trace.StateInstalled):
+        yield (state.place, state.position, state.digest) in states
+
+
+def one_state_installed(history: History) -> Cases:
+    """The same where nothing has happened before a state is installed, or is another one, and its place is any."""
+    kept = {(it.position, it.digest) for _, _, it in history.told(trace.SnapshotKept)}
+    if len(kept) > len({position for position, _ in kept}):
+        yield False
+    for _, _, state in history.told(trace.StateInstalled):
+        yield (state.position, state.digest) in kept

@@ -1,0 +1,47 @@
+"""More ways to spoil a run than `tests.spec.corel_corruptions` has: what servers tell besides their queues."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from isotone.core.choice import Choice
+from isotone.trace import corel as trace
+from isotone.trace.events import Entry, Row
+from tests.spec.corel_corruptions import CORRUPTIONS, Spoil, corrupted
+
+
+def _other_servers(entry: Any, choice: Choice) -> list[Entry]:
+    return [replace(entry, servers=entry.servers[1:])]
+
+
+def _other_place(entry: Any, choice: Choice) -> list[Entry]:
+    return [replace(entry, place=entry.place + 1)]
+
+
+def _other_digest(entry: Any, choice: Choice) -> list[Entry]:
+    return [replace(entry, digest=entry.digest ^ 1)]
+
+
+MORE: dict[str, tuple[tuple[type[Entry], ...], Spoil]] = {
+    "established with others": ((trace.PrimaryEstablished,), _other_servers),
+    "another configuration": ((trace.Reconfigured,), _other_servers),
+    "a configuration at another place": ((trace.Reconfigured,), _other_place),
+    "another state": ((trace.SnapshotKept, trace.StateInstalled), _other_digest),
+}
+KINDS = (*CORRUPTIONS, *MORE)
+
+
+def spoilt(rows: list[Row], kind: str, choice: Choice) -> list[Row] | None:
+    """As `corrupted`, by all kinds."""
+    if kind in CORRUPTIONS:
+        return corrupted(rows, kind, choice)
+    types, spoil = MORE[kind]
+    places = [place for place, row in enumerate(rows) if isinstance(row.entry, types)]
+    if not places:
+        return None
+    place = choice.pick(places)
+    row = rows[place]
+    (entry,) = spoil(row.entry, choice)
+    return [*rows[:place], Row(row.node, row.incarnation, row.index, row.at, entry), *rows[place + 1 :]]
