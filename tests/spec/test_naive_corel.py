@@ -14,7 +14,7 @@ from isotone.sim.registry import system_named
 from isotone.sim.run import play_plan
 from isotone.sim.system import Setting, draw_plan
 from isotone.trace import corel as trace
-from isotone.trace.events import Row
+from isotone.trace.events import Ended, Gap, Row
 from tests.corel import test_checks as corel
 from tests.spec.naive_corel import FORMULAS, judge
 from tests.spec.naive_corel.judge import disagreements
@@ -22,13 +22,17 @@ from tests.spec.naive_corel.spoiling import KINDS, spoilt
 
 SMALL = Setting(system="corel", stack="oracle", size=Size.SMALL)
 SEEDS = range(1, 31)
-SEEDS_SPOILT = range(1, 11)
+SEEDS_SPOILT = (*range(1, 11), 19)  # the last one with an order proposal that all accepted
 CORRUPTED_EACH = 2  # of a kind, of a run
 
 BY_HAND = {
     "good": corel.rows(**corel.good()),
     "lost": corel.rows(**corel.lost()),
     "alone": corel.alone(),
+    "good, to its end": corel.rows(**corel.good()) + corel.rows(**{"": corel.END}),
+    "lost, to its end": corel.of_lost("b", 6, trace.DiskLost("b")),
+    "broken off": corel.alone() + corel.rows(**{"": [*corel.END[:1], Ended(False)]}),
+    "with a gap": [*corel.BROKEN["COR-AGREED"], Row("b", 1, 99, 0, Gap(3))],
     "content": corel.broken("a", 7, corel.green("a", 1, "a.1:1", digest=8)),
     **corel.BROKEN,
     **{name: run for name, (_, run) in corel.ALSO_BROKEN.items()},
@@ -47,6 +51,16 @@ MORE_BROKEN = {
     "two servers more than the founders at once": (
         "COR-CONFIGURATION",
         corel.rows(a=[corel.started("a", servers=("a",)), trace.Reconfigured("a", 1, 1, corel.ABX)]),
+    ),
+    "a quorum alone in two primary components": (
+        "COR-LIVE",
+        corel.alone(
+            "b",
+            corel.started("b"),
+            *corel.primary("b", 2),
+            trace.Yellowed("b", ("a.1:1",)),
+            corel.green("b", 1, "a.1:1", primary=2),
+        ),
     ),
     "a state in another place": ("COR-STATE", corel.broken("x", 1, trace.StateInstalled("x", 2, 3, 5))),
 }

@@ -50,6 +50,11 @@ class Moment:
         """MQ; places whose message nobody ever named are left out."""
         return [self.names[place] for place in range(1, self.green + 1) if place in self.names] + self.open
 
+    @property
+    def green_names(self) -> set[str]:
+        """What is green of it."""
+        return {self.names[place] for place in range(1, self.green + 1) if place in self.names}
+
     def at(self, place: int) -> str | None:
         """The message there, if it is yellow or green."""
         if place <= self.green:
@@ -79,6 +84,15 @@ class History:
     """Of all servers."""
 
     logs: list[Log]
+    others: list[Entry] = field(default_factory=list)  # told by no server
+
+    def of_kind(self, kind: type[Told]) -> list[Told]:
+        """What is told of the run as a whole."""
+        return [each for each in self.others if isinstance(each, kind)]
+
+    def of(self, server: str) -> list[Log]:
+        """One after the other, if it lost its disk."""
+        return [log for log in self.logs if log.server == server]
 
     def told(self, kind: type[Told]) -> list[tuple[Log, Moment, Told]]:
         """Every entry of this kind, whose it is, and what stood there then."""
@@ -97,9 +111,11 @@ def history_of(rows: Iterable[Row]) -> History:
     """Read it; a row in which an operator's force shows is refused."""
     logs: dict[str, list[Log]] = {}
     ended: set[str] = set()
+    others: list[Entry] = []
     for row in sorted(rows, key=lambda each: (each.node, each.incarnation, each.index)):
         entry = row.entry
         if type(entry).__module__ != trace.__name__:
+            others.append(entry)
             continue
         assert not getattr(entry, "fence", 0), "an operator forced a primary"
         if row.node not in logs or row.node in ended:
@@ -110,7 +126,7 @@ def history_of(rows: Iterable[Row]) -> History:
         log.moments.append(_after(before, (row.node, row.incarnation, row.index), entry))
         if isinstance(entry, trace.DiskLost):
             ended.add(row.node)
-    found = History([log for each in logs.values() for log in each])
+    found = History([log for each in logs.values() for log in each], others)
     _name(found)
     return found
 

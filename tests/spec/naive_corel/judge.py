@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 from isotone.spec.check import check
 from isotone.trace import corel as trace
-from isotone.trace.events import Row
+from isotone.trace.events import Ended, Gap, Row, Stabilised, Truncated
 from tests.spec.naive.judge import verdict
-from tests.spec.naive_corel import invariants, servers
+from tests.spec.naive_corel import invariants, live, servers
 from tests.spec.naive_corel.history import History, history_of
 
 FORMULAS: dict[str, Callable[[History], Iterator[bool]]] = {
@@ -20,31 +20,42 @@ FORMULAS: dict[str, Callable[[History], Iterator[bool]]] = {
     "COR-ONE": invariants.one_primary,
     "COR-SYNCED": invariants.synced,
     "COR-DURABLE": invariants.durable,
+    "COR-EPOCHS": servers.epochs,
     "COR-PHASES": servers.phases,
+    "COR-WHITE": servers.white,
     "COR-CONFIGURATION": servers.one_configuration,
     "COR-STATE": servers.one_state,
+    "COR-PROPOSAL": servers.accepted_by_all,
+    "COR-LIVE": live.all_ordered,
 }
 VIOLATED = "violated"
+NOT_JUDGED = "not_judged"
 ORDER = ("COR-GREEN", "COR-AGREED")
-ABOUT_THE_ORDER = {"COR-FIFO", "COR-CAUSAL", "COR-YELLOW", "COR-DURABLE"}
+ABOUT_THE_ORDER = {"COR-FIFO", "COR-CAUSAL", "COR-YELLOW", "COR-DURABLE", "COR-LIVE"}
 LENIENT: dict[str, Callable[[History], Iterator[bool]]] = {
     "COR-PHASES": servers.phases_by_number,
     "COR-STATE": servers.one_state_installed,
+    "COR-LIVE": live.all_ordered_in_primaries,
 }
 """Where the checkers ask for less than the words of the property: what they may say too."""
 
 
 def judge(rows: list[Row]) -> dict[str, str]:
-    """Each label with *holds*, *violated* or *not_exercised*."""
+    """Each label with *holds*, *violated*, *not_exercised* or *not_judged*."""
     history = history_of(rows)
-    return {label: verdict(formula(history)) for label, formula in FORMULAS.items()}
+    if history.of_kind(Gap) or history.of_kind(Truncated):
+        return dict.fromkeys(FORMULAS, NOT_JUDGED)
+    found = {label: verdict(formula(history)) for label, formula in FORMULAS.items()}
+    if live.is_left_open(history) and found["COR-LIVE"] != VIOLATED:
+        found["COR-LIVE"] = NOT_JUDGED
+    return found
 
 
 def disagreements(rows: list[Row], dumb: dict[str, str] | None = None) -> dict[str, tuple[str, str]]:
     """Labels with both verdicts, the dumb one first (given, if it is known already); empty if all is well.
 
     Where two servers do not agree on what is green, or one changes it, what stands before a message depends on whom one
-    believes: the four properties that ask for it are not compared then. And the checkers know what a sender had by the
+    believes: the five properties that ask for it are not compared then. And the checkers know what a sender had by the
     last message of each other sender, which says all only where FIFO holds: else Causal is not compared.
     """
     dumb = dumb or judge(rows)
@@ -68,4 +79,5 @@ def disagreements(rows: list[Row], dumb: dict[str, str] | None = None) -> dict[s
 
 def _about_servers(rows: list[Row]) -> list[Row]:
     """Without what is told of the daemons below them, which takes most of the time."""
-    return [row for row in rows if row.node == "" or type(row.entry).__module__ == trace.__name__]
+    kept = (Stabilised, Ended, Gap, Truncated)
+    return [row for row in rows if isinstance(row.entry, kept) or type(row.entry).__module__ == trace.__name__]

@@ -12,6 +12,23 @@ from tests.spec.naive_corel.history import History
 from tests.spec.naive_corel.invariants import Cases
 
 
+def epochs(history: History) -> Cases:
+    """Of one log, neither the last committed primary nor the fence is ever told lower than before."""
+    for log in history.logs:
+        committed = [
+            moment.committed for moment in log.rows(trace.PrimaryCommitted, trace.QueueArranged, trace.ReplicaStarted)
+        ]
+        fences = [
+            moment.entry.fence
+            for moment in log.moments
+            if isinstance(moment.entry, (trace.ReplicaStarted, trace.Fenced))
+        ]
+        for told in (committed, fences):
+            for before, after in pairwise(told):
+                if before:
+                    yield after >= before
+
+
 def phases(history: History) -> Cases:
     """Before a commit all its servers attempted it, before an establishment all committed, before an adoption one did.
 
@@ -86,3 +103,19 @@ def one_state_installed(history: History) -> Cases:
         yield False
     for _, _, state in history.told(trace.StateInstalled):
         yield (state.position, state.digest) in kept
+
+
+def white(history: History) -> Cases:
+    """What a server calls white, each server of its green prefix has had green, in one log or another."""
+    for log, moment, told in history.told(trace.Whitened):
+        for server in moment.servers or (log.server,):
+            yield any(then.green >= told.place for each in history.of(server) for then in each.moments)
+
+
+def accepted_by_all(history: History) -> Cases:
+    """What is green by an order proposal was accepted by each server of the green prefix, as it told or found."""
+    accepted = {(log.server, it.proposal) for log, _, it in history.told(trace.Voted) if it.accepts}
+    accepted |= {(log.server, it.accepted) for log, _, it in history.told(trace.ReplicaStarted)}
+    for log, moment, told in history.told(trace.Greened):
+        if told.proposal:
+            yield all((server, told.proposal) in accepted for server in moment.servers or (log.server,))

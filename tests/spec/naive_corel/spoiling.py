@@ -24,10 +24,25 @@ def _other_digest(entry: Any, choice: Choice) -> list[Entry]:
     return [replace(entry, digest=entry.digest ^ 1)]
 
 
+def _further(entry: Any, choice: Choice) -> list[Entry]:
+    return [replace(entry, place=entry.place + 1000)]
+
+
+def _earlier_primary(entry: Any, choice: Choice) -> list[Entry]:
+    return [replace(entry, committed=max(entry.committed - 1, 0))]
+
+
+def _other_vote(entry: Any, choice: Choice) -> list[Entry]:
+    return [replace(entry, accepts=not entry.accepts)]
+
+
 MORE: dict[str, tuple[tuple[type[Entry], ...], Spoil]] = {
     "established with others": ((trace.PrimaryEstablished,), _other_servers),
     "another configuration": ((trace.Reconfigured,), _other_servers),
     "a configuration at another place": ((trace.Reconfigured,), _other_place),
+    "an earlier primary": ((trace.QueueArranged, trace.ReplicaStarted), _earlier_primary),
+    "white too far": ((trace.Whitened,), _further),
+    "another vote": ((trace.Voted,), _other_vote),
     "another state": ((trace.SnapshotKept, trace.StateInstalled), _other_digest),
 }
 KINDS = (*CORRUPTIONS, *MORE)
