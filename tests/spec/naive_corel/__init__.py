@@ -2,7 +2,7 @@
 
 It shares nothing with `isotone.spec.check.corel`: every row of a server is followed by a whole queue, names and all,
 and each invariant is asked of every such queue, or of every two. `judge` returns *holds*, *violated*, *not exercised*
-or *not judged* for every property. Runs in which an operator forced a primary are none of its business.
+or *not judged* for every property; where an operator forced a primary, over both sides of the fence.
 """
 
 from tests.spec.naive_corel.judge import FORMULAS, judge

@@ -8,7 +8,7 @@ names before the line are those that the server itself told there, or if it neve
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from isotone.trace import corel as trace
@@ -44,6 +44,8 @@ class Moment:
     names: dict[int, str] = field(default_factory=dict)  # by place, what the green ones are called
     came: bool = False  # whether the row brought messages, or set them all anew
     servers: tuple[str, ...] = ()  # who votes by what is green here, as far as it was told
+    fence: int = 0  # the highest that it has known
+    is_own: bool = True  # whether it is on the side that is judged, and not before that fence
 
     @property
     def queue(self) -> list[str]:
@@ -81,10 +83,12 @@ class Log:
 
 @dataclass
 class History:
-    """Of all servers."""
+    """Of all servers, or of those on one side of a fence: with all that these did before it came."""
 
     logs: list[Log]
     others: list[Entry] = field(default_factory=list)  # told by no server
+    everybody: list[Log] = field(default_factory=list)  # also who stayed before the fence
+    is_last: bool = True
 
     def of_kind(self, kind: type[Told]) -> list[Told]:
         """What is told of the run as a whole."""
@@ -95,20 +99,30 @@ class History:
         return [log for log in self.logs if log.server == server]
 
     def told(self, kind: type[Told]) -> list[tuple[Log, Moment, Told]]:
-        """Every entry of this kind, whose it is, and what stood there then."""
-        return [
-            (log, moment, moment.entry) for log in self.logs for moment in log.moments if isinstance(moment.entry, kind)
-        ]
+        """Every entry of this kind on this side, whose it is, and what stood there then."""
+        return [each for each in self.ever_told(kind) if each[1].is_own]
+
+    def ever_told(self, kind: type[Told]) -> list[tuple[Log, Moment, Told]]:
+        """By the same servers, also before the fence."""
+        return _all_of(kind, self.logs)
+
+    def told_by_anybody(self, kind: type[Told]) -> list[tuple[Log, Moment, Told]]:
+        """By any server, until it was behind another fence."""
+        return _all_of(kind, self.everybody)
 
     @property
     def told_green(self) -> list[Moment]:
-        """By anybody, by their place in the trace."""
+        """By anybody here, by their place in the trace."""
         told = [moment for log in self.logs for moment in log.rows(trace.Greened)]
         return sorted(told, key=lambda moment: moment.where)
 
 
-def history_of(rows: Iterable[Row]) -> History:
-    """Read it; a row in which an operator's force shows is refused."""
+def _all_of(kind: type[Told], logs: list[Log]) -> list[tuple[Log, Moment, Told]]:
+    return [(log, moment, moment.entry) for log in logs for moment in log.moments if isinstance(moment.entry, kind)]
+
+
+def sides_of(rows: Iterable[Row]) -> list[History]:
+    """Read it: one history, or one for each side of a fence, the lowest first."""
     logs: dict[str, list[Log]] = {}
     ended: set[str] = set()
     others: list[Entry] = []
@@ -117,7 +131,6 @@ def history_of(rows: Iterable[Row]) -> History:
         if type(entry).__module__ != trace.__name__:
             others.append(entry)
             continue
-        assert not getattr(entry, "fence", 0), "an operator forced a primary"
         if row.node not in logs or row.node in ended:
             logs.setdefault(row.node, []).append(Log(entry.server))  # type: ignore[attr-defined]  # all have it
             ended.discard(row.node)
@@ -126,9 +139,22 @@ def history_of(rows: Iterable[Row]) -> History:
         log.moments.append(_after(before, (row.node, row.incarnation, row.index), entry))
         if isinstance(entry, trace.DiskLost):
             ended.add(row.node)
-    found = History([log for each in logs.values() for log in each], others)
-    _name(found)
-    return found
+    return list(_parted([log for each in logs.values() for log in each], others))
+
+
+def _parted(logs: list[Log], others: list[Entry]) -> Iterator[History]:
+    """By fence; what is green before it, and nobody behind it ever named, is called as on the side before."""
+    fences = sorted({moment.fence for log in logs for moment in log.moments}) or [0]
+    known: dict[int, str] = {}
+    for fence in fences:
+        everybody = [
+            Log(log.server, [replace(each, is_own=each.fence == fence) for each in log.moments if each.fence <= fence])
+            for log in logs
+        ]
+        here = [log for log in everybody if any(moment.is_own for moment in log.moments)]
+        found = History(here, others, [log for log in everybody if log.moments], fence == fences[-1])
+        known = _name(found, known)
+        yield found
 
 
 def _after(before: Moment | None, where: Where, entry: Entry) -> Moment:
@@ -136,7 +162,9 @@ def _after(before: Moment | None, where: Where, entry: Entry) -> Moment:
     if before is not None:
         now.green, now.yellow, now.open = before.green, before.yellow, list(before.open)
         now.committed, now.vouches, now.servers = before.committed, before.vouches, before.servers
+        now.fence = before.fence
     now.servers = _votes_from(entry) or now.servers
+    now.fence = max(now.fence, getattr(entry, "fence", 0))
     match entry:
         case trace.Reddened(messages=messages):
             now.open, now.came = [*now.open, *messages], True
@@ -174,8 +202,8 @@ def _votes_from(entry: Entry) -> tuple[str, ...]:
     return ()
 
 
-def _name(history: History) -> None:
-    """Give every place up to the green lines its name."""
+def _name(history: History, known: dict[int, str]) -> dict[int, str]:
+    """Give every place up to the green lines its name; ``known``: where nobody here tells one."""
     anybody: dict[int, str] = {}
     for moment in history.told_green:
         for place, name in named_by(moment):
@@ -185,9 +213,10 @@ def _name(history: History) -> None:
         for moment in log.rows(trace.Greened):
             for place, name in named_by(moment):
                 own.setdefault(place, name)
-        names = {**anybody, **own}
+        names = {**known, **anybody, **own}
         for moment in log.moments:
             moment.names = names
+    return {**known, **anybody}
 
 
 def named_by(moment: Moment) -> list[tuple[int, str]]:

@@ -161,7 +161,7 @@ def _established(log: Log) -> Iterator[tuple[Moment, list[Moment]]]:
     changes = (trace.PrimaryEstablished, trace.QueueArranged, trace.ReplicaStarted, trace.PrimaryAttempted)
     cuts = [place for place, moment in enumerate(log.moments) if isinstance(moment.entry, changes)]
     for first, last in pairwise([*cuts, len(log.moments)]):
-        if isinstance(log.moments[first].entry, trace.PrimaryEstablished):
+        if isinstance(log.moments[first].entry, trace.PrimaryEstablished) and log.moments[first].is_own:
             until = log.moments[first:last]
             yield log.moments[first], [moment for moment in until if isinstance(moment.entry, trace.Greened)]
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 
 from isotone.spec.check import check
 from isotone.trace import corel as trace
 from isotone.trace.events import Ended, Gap, Row, Stabilised, Truncated
 from tests.spec.naive.judge import verdict
 from tests.spec.naive_corel import invariants, live, servers
-from tests.spec.naive_corel.history import History, history_of
+from tests.spec.naive_corel.history import History, sides_of
 
-FORMULAS: dict[str, Callable[[History], Iterator[bool]]] = {
+Formula = Callable[[History], Iterator[bool]]
+
+FORMULAS: dict[str, Formula] = {
     "COR-FIFO": invariants.fifo,
     "COR-CAUSAL": invariants.causal,
     "COR-GREEN": invariants.no_changes_in_green,
@@ -32,7 +35,7 @@ VIOLATED = "violated"
 NOT_JUDGED = "not_judged"
 ORDER = ("COR-GREEN", "COR-AGREED")
 ABOUT_THE_ORDER = {"COR-FIFO", "COR-CAUSAL", "COR-YELLOW", "COR-DURABLE", "COR-LIVE"}
-LENIENT: dict[str, Callable[[History], Iterator[bool]]] = {
+LENIENT: dict[str, Formula] = {
     "COR-PHASES": servers.phases_by_number,
     "COR-STATE": servers.one_state_installed,
     "COR-LIVE": live.all_ordered_in_primaries,
@@ -42,13 +45,17 @@ LENIENT: dict[str, Callable[[History], Iterator[bool]]] = {
 
 def judge(rows: list[Row]) -> dict[str, str]:
     """Each label with *holds*, *violated*, *not_exercised* or *not_judged*."""
-    history = history_of(rows)
-    if history.of_kind(Gap) or history.of_kind(Truncated):
+    sides = sides_of(rows)
+    if sides[0].of_kind(Gap) or sides[0].of_kind(Truncated):
         return dict.fromkeys(FORMULAS, NOT_JUDGED)
-    found = {label: verdict(formula(history)) for label, formula in FORMULAS.items()}
-    if live.is_left_open(history) and found["COR-LIVE"] != VIOLATED:
+    found = {label: _over_all(formula, sides) for label, formula in FORMULAS.items()}
+    if live.is_left_open(sides[0]) and found["COR-LIVE"] != VIOLATED:
         found["COR-LIVE"] = NOT_JUDGED
     return found
+
+
+def _over_all(formula: Formula, sides: list[History]) -> str:
+    return verdict(chain.from_iterable(map(formula, sides)))
 
 
 def disagreements(rows: list[Row], dumb: dict[str, str] | None = None) -> dict[str, tuple[str, str]]:
@@ -73,7 +80,7 @@ def disagreements(rows: list[Row], dumb: dict[str, str] | None = None) -> dict[s
     return {
         label: both
         for label, both in found.items()
-        if label not in LENIENT or both[1] != verdict(LENIENT[label](history_of(rows)))
+        if label not in LENIENT or both[1] != _over_all(LENIENT[label], sides_of(rows))
     }
 
 

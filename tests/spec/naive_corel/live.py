@@ -55,6 +55,8 @@ def _times(history: History) -> Iterable[list[tuple[Log, Moment]]]:
     for log in history.logs:
         earlier: list[tuple[str, ...]] = []
         for moment in log.rows(trace.OrderDue):
+            if not moment.is_own:
+                continue
             assert isinstance(moment.entry, trace.OrderDue)
             servers = moment.entry.servers
             times.setdefault((servers, earlier.count(servers)), []).append((log, moment))
@@ -82,8 +84,8 @@ def _green_at_all(moments: list[Moment], names: set[str]) -> Cases:
 def _at_the_end(history: History) -> Cases:
     """The servers of the longest green prefix owe what anybody has; a stranger neither owes nor has anything."""
     whole = [set(each.components[0]) for each in history.of_kind(Stabilised) if len(each.components) == 1]
-    nodes = {log.moments[0].where[0] for log in history.logs}
-    if _ended_in_quiet(history) and any(nodes <= each for each in whole):
+    nodes = {log.moments[0].where[0] for log in history.everybody}
+    if history.is_last and _ended_in_quiet(history) and any(nodes <= each for each in whole):
         there = {log.server: log.moments[-1] for log in history.logs if not _is_strange(history, log)}
         longest = max(there.values(), key=lambda moment: moment.green, default=None)
         votes = longest.servers if longest else ()

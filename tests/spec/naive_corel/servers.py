@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import combinations, pairwise
 
 from isotone.trace import corel as trace
-from tests.spec.naive_corel.history import History
+from tests.spec.naive_corel.history import History, Log, Moment
 from tests.spec.naive_corel.invariants import Cases
 
 
@@ -41,13 +41,25 @@ def phases(history: History) -> Cases:
     for _, _, establishment in history.told(trace.PrimaryEstablished):
         number, servers = establishment.primary, establishment.servers
         yield all((server, number, servers) in commits for server in servers)
-    risen = [
-        after for log in history.logs for before, after in pairwise(log.moments) if after.committed > before.committed
+    committed = {it.primary for _, _, it in history.told_by_anybody(trace.PrimaryCommitted)}
+    committed |= {after.committed for _, after in _risen(history.everybody) if _is_start(after)}
+    for _, moment in _risen(history.logs):
+        if isinstance(moment.entry, trace.QueueArranged) and moment.is_own:
+            yield moment.committed in committed
+
+
+def _risen(logs: list[Log]) -> list[tuple[Moment, Moment]]:
+    """Where the last committed primary of a server is above that of the row before."""
+    return [
+        (before, after)
+        for log in logs
+        for before, after in pairwise([Moment(log.moments[0].where, log.moments[0].entry), *log.moments])
+        if after.committed > before.committed
     ]
-    found = {moment.committed for moment in risen if isinstance(moment.entry, trace.ReplicaStarted)}
-    for moment in risen:
-        if isinstance(moment.entry, trace.QueueArranged):
-            yield moment.committed in found | {number for _, number, _ in commits}
+
+
+def _is_start(moment: Moment) -> bool:
+    return isinstance(moment.entry, trace.ReplicaStarted)
 
 
 def phases_by_number(history: History) -> Cases:
@@ -66,7 +78,7 @@ def phases_by_number(history: History) -> Cases:
 
 def one_configuration(history: History) -> Cases:
     """Under one number are the same servers from the same place on; the next one is behind it, and differs in one."""
-    told = [it for _, _, it in history.told(trace.Reconfigured)]
+    told = [it for _, _, it in history.ever_told(trace.Reconfigured)]
     for one, other in combinations(told, 2):
         if one.number == other.number:
             yield (one.place, one.servers) == (other.place, other.servers)
@@ -86,8 +98,11 @@ def _differ_in_one(before: tuple[str, ...], after: tuple[str, ...]) -> bool:
 
 
 def one_state(history: History) -> Cases:
-    """Any two states that were kept for one position are equal; one that was installed is one of them, in its place."""
-    kept = [it for _, _, it in history.told(trace.SnapshotKept)]
+    """Any two states that were kept for one position are equal; one that was installed is one of them, in its place.
+
+    One that a server installed before the fence it keeps behind it.
+    """
+    kept = _kept(history)
     for one, other in combinations(kept, 2):
         if one.position == other.position:
             yield one.digest == other.digest
@@ -96,9 +111,16 @@ def one_state(history: History) -> Cases:
         yield (state.place, state.position, state.digest) in states
 
 
+def _kept(history: History) -> list[trace.SnapshotKept | trace.StateInstalled]:
+    return [
+        *(it for _, _, it in history.ever_told(trace.SnapshotKept)),
+        *(it for _, moment, it in history.ever_told(trace.StateInstalled) if not moment.is_own),
+    ]
+
+
 def one_state_installed(history: History) -> Cases:
     """The same where nothing has happened before a state is installed, or is another one, and its place is any."""
-    kept = {(it.position, it.digest) for _, _, it in history.told(trace.SnapshotKept)}
+    kept = {(it.position, it.digest) for it in _kept(history)}
     if len(kept) > len({position for position, _ in kept}):
         yield False
     for _, _, state in history.told(trace.StateInstalled):
@@ -114,8 +136,8 @@ def white(history: History) -> Cases:
 
 def accepted_by_all(history: History) -> Cases:
     """What is green by an order proposal was accepted by each server of the green prefix, as it told or found."""
-    accepted = {(log.server, it.proposal) for log, _, it in history.told(trace.Voted) if it.accepts}
-    accepted |= {(log.server, it.accepted) for log, _, it in history.told(trace.ReplicaStarted)}
+    accepted = {(log.server, it.proposal) for log, _, it in history.ever_told(trace.Voted) if it.accepts}
+    accepted |= {(log.server, it.accepted) for log, _, it in history.ever_told(trace.ReplicaStarted)}
     for log, moment, told in history.told(trace.Greened):
         if told.proposal:
             yield all((server, told.proposal) in accepted for server in moment.servers or (log.server,))
