@@ -70,7 +70,7 @@ class _Reader:
         if head is None and is_last:
             raise MachineError(
                 f"{path}: nothing in this file can be read, so what the log {found.log!r} ended with is unknown; "
-                "restore the store from a backup, or begin with an empty one and let its peers fill it"
+                "replace the server by one with a new name: isotone replica remove, isotone replica add"
             )
         if head is not None and header is None:
             found.problems.append(f"{path}: the header is damaged; nothing is lost by that")
