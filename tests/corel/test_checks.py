@@ -247,7 +247,37 @@ def test_some_servers_alone_owe_their_order_and_nothing_of_others() -> None:
     assert unsettled.verdicts["COR-LIVE"].state is State.NOT_JUDGED
 
 
+def forgotten(*further: Entry, begun: tuple[Entry, ...] = (), **nodes: list[Entry]) -> list[Row]:
+    """a and b, without x, order a message, and a, after these rows, forgets it; x, begun so, gets a state instead."""
+    run: dict[str, list[Entry]] = {
+        each: [started(each, servers=ABX), *primary(each), c.Yellowed(each, ("a.1:1",)), green(each, 1, "a.1:1")]
+        for each in AB
+    }
+    run["a"].insert(1, sent("a", "a.1:1"))
+    run["a"] += [*further, c.SnapshotKept("a", 1, 1, 5), c.Whitened("a", 1)]
+    run["x"] = [*(begun or (started("x", servers=ABX),)), c.StateInstalled("x", 1, 1, 5, ABX)]
+    return rows(**run, **nodes)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        forgotten(begun=(started("x", servers=AB),)),  # it had no vote before: white may be told behind that
+        forgotten(c.Reconfigured("a", 1, 1, AB)),  # it is removed, and does not know
+        forgotten(y=[started("y", servers=ABX), c.StateInstalled("y", 1, 1, 5, ABX)]),  # from one without a vote
+        forgotten(begun=(started("x", servers=ABX), c.DiskLost("x"), started("x", servers=ABX))),
+        forgotten(
+            started("a", life=2, committed=1, attempted=1, green=1, yellow=1, servers=("a", "x"), fence=1),
+            begun=(started("x", servers=("a", "x"), fence=1),),
+        ),  # what was forgotten before the fence need not be there behind it
+    ],
+)
+def test_a_state_is_no_proof_where_white_may_be_right(run: list[Row]) -> None:
+    assert not check(run).violations
+
+
 ALSO_BROKEN = {
+    "white before a server had it, which a state heals": ("COR-WHITE", forgotten()),
     "a quorum alone that has a message which is not green": (
         "COR-LIVE",
         alone("b", started("b"), *primary("b"), c.Yellowed("b", ("a.1:1",))),

@@ -6,6 +6,7 @@ Implements: [COReL Claims 4, 5, 8], [COReL 5.2], [COReL 3.3]. Deviations: none.
 from __future__ import annotations
 
 from isotone.spec.check.corel.account import Account
+from isotone.spec.check.corel.forgotten import judge_forgotten
 from isotone.spec.check.corel.trail import Trail, event_of
 from isotone.spec.verdicts import EventId
 from isotone.trace import corel as trace
@@ -41,6 +42,7 @@ class PrimaryJudge:
             self._judge_phases(trail)
             self._judge_synced(trail, held)
         self._judge_white()
+        judge_forgotten(self._trails, self._account)
 
     def _held(self, had: list[set[str]]) -> dict[tuple[int, str], set[str]]:
         """By primary and server, what was in the log that took part: another log of that server does not count."""
