@@ -77,7 +77,7 @@ def good() -> dict[str, list[Entry]]:
             c.Yellowed("b", ("b.1:1",)),
             green("b", 2, "a.1:2", "b.1:1"),
             c.Reconfigured("b", 3, 1, ABX),
-            c.Reddened("b", ("a.2:1",)),
+            arranged("b", ("a.2:1",), green=3, yellow=3),
             c.Voted("b", 1, True),
             c.Greened("b", 1, 4, ("a.2:1",), (7,), 1),
         ],
@@ -276,6 +276,23 @@ def test_a_state_is_no_proof_where_white_may_be_right(run: list[Row]) -> None:
     assert not check(run).violations
 
 
+def overtaken(*later: Entry, begun: list[Entry] | None = None) -> list[Row]:
+    """a has a message green in a primary, which b began so; then these rows follow at b."""
+    run: dict[str, list[Entry]] = {
+        "a": [started("a"), *primary("a"), sent("a", "a.1:1"), c.Yellowed("a", ("a.1:1",)), green("a", 1, "a.1:1")],
+        "b": [started("b"), *(begun or primary("b")), *later, green("b", 1, "a.1:1")],
+    }
+    return rows(**run)
+
+
+def test_what_came_before_a_primary_ended_is_synced() -> None:
+    came = c.Yellowed("b", ("a.1:1",))
+    assert not check(overtaken(came, arranged("b", ("a.1:1",), yellow=1))).violations
+    attempted, *others = primary("b")
+    proposed = [attempted, arranged("b", committed=0), *others]  # with a proposal the queue is set anew
+    assert not check(overtaken(came, begun=proposed)).violations
+
+
 ALSO_BROKEN = {
     "white before a server had it, which a state heals": ("COR-WHITE", forgotten()),
     "a quorum alone that has a message which is not green": (
@@ -304,6 +321,14 @@ ALSO_BROKEN = {
     "a log that forgot who it is": ("COR-DURABLE", rows(a=[started("a", log="a1"), started("a", life=2)])),
     "green that did not stand there": ("COR-GREEN", rows(a=[started("a"), green("a", 1, "a.1:1")])),
     "a fence that falls": ("COR-EPOCHS", fallen()),
+    "synced by all, but by one in the next recovery only": (
+        "COR-SYNCED",
+        overtaken(arranged("b", ("a.1:1",), yellow=1)),
+    ),
+    "synced by all, but not before a crash": (
+        "COR-SYNCED",
+        overtaken(started("b", life=2, committed=1, attempted=1, yellow=1, queue=("a.1:1",))),
+    ),
     "synced by another log of that server": ("COR-SYNCED", of_lost("x", 9, c.QueueArranged("x", 2, 2, 2, ()))),
     "a server that lost its disk before it was added": ("COR-LIVE", of_lost("x", 10)),
 }

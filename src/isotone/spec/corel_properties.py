@@ -55,7 +55,7 @@ COREL_PROPERTIES: tuple[Property, ...] = (
     _p(
         "SYNCED",
         "Synced by all",
-        "What is green by Order Rule 1 is on the disk of every server of that primary component.",
+        "What is green by Order Rule 1 was on the disk of every server of that primary before it ended there.",
         "5.2 Order Rule 1",
     ),
     _p(

@@ -12,7 +12,7 @@ from isotone.spec.check.corel.growth import GrowthJudge
 from isotone.spec.check.corel.order import GreenOrder
 from isotone.spec.check.corel.primaries import PrimaryJudge, last_primary
 from isotone.spec.check.corel.proposals import judge_proposals
-from isotone.spec.check.corel.queues import QueueJudge, pasts, rows_of
+from isotone.spec.check.corel.queues import Had, QueueJudge, pasts, rows_of
 from isotone.spec.check.corel.sides import Side, kept_by, sides_of
 from isotone.spec.check.corel.trail import event_of
 from isotone.spec.verdicts import State, Verdict
@@ -81,7 +81,7 @@ def _judge(side: Side, earlier: GreenOrder | None, account: Account, *, owes: bo
     return order
 
 
-def _judge_liveness(side: Side, had: list[set[str]], order: GreenOrder, account: Account) -> None:
+def _judge_liveness(side: Side, had: list[Had], order: GreenOrder, account: Account) -> None:
     """Owed when all servers ended in one component, to those who are servers at the end, and have no stranger's log."""
     account.exercised.add("LIVE")
     members = last_primary(side.own)

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from isotone.spec.check.corel.account import Account
 from isotone.spec.check.corel.forgotten import judge_forgotten
+from isotone.spec.check.corel.queues import Had
 from isotone.spec.check.corel.trail import Trail, event_of
 from isotone.spec.verdicts import EventId
 from isotone.trace import corel as trace
 
 Told = dict[int, dict[str, EventId]]
+Held = dict[tuple[int, str], list[tuple[Had, EventId | None]]]
+"""By primary and server, the logs that took part, each with the row that ended the primary there, if one did."""
 
 
 class PrimaryJudge:
@@ -25,7 +28,7 @@ class PrimaryJudge:
         self._found: set[int] = set()  # on the disk of a server that came back: its commit may have no row
         self._sets: dict[int, tuple[tuple[str, ...], EventId]] = {}
 
-    def judge(self, had: list[set[str]]) -> None:
+    def judge(self, had: list[Had]) -> None:
         """``had``: of each log, what was ever in it."""
         for trail in self._trails:
             for row in trail.rows:
@@ -44,13 +47,12 @@ class PrimaryJudge:
         self._judge_white()
         judge_forgotten(self._trails, self._account)
 
-    def _held(self, had: list[set[str]]) -> dict[tuple[int, str], set[str]]:
-        """By primary and server, what was in the log that took part: another log of that server does not count."""
-        held: dict[tuple[int, str], set[str]] = {}
+    def _held(self, had: list[Had]) -> Held:
+        """Another log of a server does not count."""
+        held: Held = {}
         for trail, names in zip(self._trails, had, strict=True):
-            for row in trail.rows:
-                if isinstance(row.entry, trace.PrimaryAttempted):
-                    held.setdefault((row.entry.primary, trail.server), set()).update(names)
+            for number, end in _ends(trail).items():
+                held.setdefault((number, trail.server), []).append((names, end))
         return held
 
     def _judge_one(self, number: int, servers: tuple[str, ...], event: EventId) -> None:
@@ -85,7 +87,7 @@ class PrimaryJudge:
             if server not in told.get(entry.primary, {}):
                 self._account.accuse("PHASES", (event,), f"Primary {entry.primary} was {text.format(server)}.")
 
-    def _judge_synced(self, trail: Trail, held: dict[tuple[int, str], set[str]]) -> None:
+    def _judge_synced(self, trail: Trail, held: Held) -> None:
         """Between establishing and the next change of the view, green is by Order Rule 1."""
         primary, servers = 0, tuple[str, ...]()
         for row in trail.rows:
@@ -97,9 +99,10 @@ class PrimaryJudge:
                 case trace.Greened(messages=messages) if servers:
                     self._account.exercised.add("SYNCED")
                     for server in servers:
-                        lacking = next((name for name in messages if name not in held.get((primary, server), ())), None)
+                        logs = held.get((primary, server), [])
+                        lacking = next((name for name in messages if not _is_held(name, logs)), None)
                         if lacking is not None:
-                            text = f"{trail.server} has {lacking} green, and {server} never had it on disk."
+                            text = f"{trail.server} has {lacking} green, and {server} did not have it on disk then."
                             self._account.accuse("SYNCED", (event_of(row),), text)
 
     def _judge_white(self) -> None:
@@ -116,6 +119,31 @@ class PrimaryJudge:
                             green = highest.get(server, 0)
                             text = f"{trail.server} has white up to {row.entry.place}; {server} is green up to {green}."
                             self._account.accuse("WHITE", (event_of(row),), text)
+
+
+def _is_held(name: str, logs: list[tuple[Had, EventId | None]]) -> bool:
+    """What came with a later recovery, or was found at the next start, came too late."""
+    return any(name in had and (end is None or had[name] < end) for had, end in logs)
+
+
+def _ends(trail: Trail) -> dict[int, EventId | None]:
+    """Each primary that this log attempted, and the row that ended it there, if one did.
+
+    The first behind the last one that names it: if a proposal is committed to with it, the queue is set anew before.
+    """
+    ends: dict[int, EventId | None] = {}
+    number = 0
+    for row in trail.rows:
+        match row.entry:
+            case trace.PrimaryCommitted(primary=same) | trace.PrimaryEstablished(primary=same) if same == number:
+                ends[number] = None
+            case trace.QueueArranged() | trace.ReplicaStarted() | trace.PrimaryAttempted():
+                if number and ends[number] is None:
+                    ends[number] = event_of(row)
+                if isinstance(row.entry, trace.PrimaryAttempted):
+                    number = row.entry.primary
+                    ends[number] = None
+    return ends
 
 
 def last_primary(trails: list[Trail]) -> tuple[str, ...]:

@@ -13,6 +13,8 @@ from isotone.trace import corel as trace
 from isotone.trace.events import Row
 
 Past = dict[str, tuple[EventId, Vector]]
+Had = dict[str, EventId]
+"""What was in a log, each name with the row that first told so."""
 
 
 def pasts(trails: list[Trail], order: GreenOrder) -> Past:
@@ -47,14 +49,14 @@ class QueueJudge:
         self._past = past
         self._account = account
         self._vector: Vector = {}
-        self._had: dict[str, EventId] = {}  # on this server's disk, as it said
+        self._had: Had = {}  # on this server's disk, as it said
         self._green: dict[int, tuple[str, EventId]] = {}  # what it told as green, in any life
         self._told = 0
         self._epoch: tuple[int, EventId | None] = (0, None)
         self._log: tuple[str, EventId | None] = ("", None)  # its identity, as soon as one is told
 
-    def judge(self) -> set[str]:
-        """Judge every row; the names that the server ever had on disk."""
+    def judge(self) -> Had:
+        """Judge every row; what the server ever had on disk."""
         trail = self._trail
         for row in trail.walk():
             event, entry = event_of(row), row.entry
@@ -77,7 +79,7 @@ class QueueJudge:
                     self._judge_yellow(event, including=False)
         if trail.rows:
             self._judge_yellow(event_of(trail.rows[-1]), including=True)
-        return set(self._had)
+        return dict(self._had)
 
     def _judge_placed(self, event: EventId) -> None:
         """The whole queue was set anew."""
