@@ -172,7 +172,7 @@ def test_a_file_that_is_gone_is_noticed(tmp_path: Path) -> None:
         assert found.damaged and found.problems
         path.write_bytes(kept)
     files[-1][1].write_bytes(bytes(2000))
-    with pytest.raises(MachineError, match=r"nothing in this file can be read.*restore"):
+    with pytest.raises(MachineError, match=r"nothing in this file can be read.*isotone replica remove"):
         found_in(tmp_path)
 
 
