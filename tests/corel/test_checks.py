@@ -117,6 +117,7 @@ BROKEN = {
     "COR-ONE": broken("b", 2, c.PrimaryCommitted("b", 1, ("b", "c"))),
     "COR-EPOCHS": broken("a", 11, arranged("a", (), committed=0, green=3, yellow=3)),
     "COR-PHASES": broken("b", 2),
+    "COR-SAME": broken("b", 1, c.Reddened("b", ("b.0:1",)), *primary("b")[:1]),
     "COR-SYNCED": broken("b", 7),
     "COR-DURABLE": broken("a", 10, started("a", life=2, committed=1, attempted=1, green=1, yellow=2, queue=("a.1:2",))),
     "COR-WHITE": broken("b", 9, c.Whitened("b", 5)),
@@ -293,7 +294,34 @@ def test_what_came_before_a_primary_ended_is_synced() -> None:
     assert not check(overtaken(came, begun=proposed)).violations
 
 
+def attempted(**queues: c.QueueArranged) -> list[Row]:
+    """These servers come to these queues, and attempt a primary."""
+    return rows(**{each: [started(each), queue, *primary(each)[:1]] for each, queue in queues.items()})
+
+
+def recovered(server: str, queue: tuple[str, ...], **lines: int) -> c.QueueArranged:
+    return c.QueueArranged(server, 0, lines.get("green", 0), lines.get("yellow", 0), queue)
+
+
+def test_who_is_in_another_attempt_may_have_another_queue() -> None:
+    other = [started("x"), c.PrimaryAttempted("x", 1, ("b", "x"))]
+    run = attempted(a=recovered("a", ("a.1:1",)), b=recovered("b", ("a.1:1",)))
+    assert not check([*run, *rows(x=other)]).violations
+
+
 ALSO_BROKEN = {
+    "an attempt with another yellow line": (
+        "COR-SAME",
+        attempted(a=recovered("a", ("a.1:1",)), b=recovered("b", ("a.1:1",), yellow=1)),
+    ),
+    "an attempt with another green line": (
+        "COR-SAME",
+        attempted(a=recovered("a", ()), b=recovered("b", (), green=1, yellow=1)),
+    ),
+    "an attempt with another order": (
+        "COR-SAME",
+        attempted(a=recovered("a", ("a.1:1", "b.1:1")), b=recovered("b", ("b.1:1", "a.1:1"))),
+    ),
     "white before a server had it, which a state heals": ("COR-WHITE", forgotten()),
     "a quorum alone that has a message which is not green": (
         "COR-LIVE",

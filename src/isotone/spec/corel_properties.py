@@ -53,6 +53,12 @@ COREL_PROPERTIES: tuple[Property, ...] = (
         "Claims 5 and 8",
     ),
     _p(
+        "SAME",
+        "Same queue",
+        "Those who attempt a primary component together have the same green and yellow lines and the same queue then.",
+        "Claim 10",
+    ),
+    _p(
         "SYNCED",
         "Synced by all",
         "What is green by Order Rule 1 was on the disk of every server of that primary before it ended there.",

@@ -13,6 +13,7 @@ from isotone.spec.check.corel.order import GreenOrder
 from isotone.spec.check.corel.primaries import PrimaryJudge, last_primary
 from isotone.spec.check.corel.proposals import judge_proposals
 from isotone.spec.check.corel.queues import Had, QueueJudge, pasts, rows_of
+from isotone.spec.check.corel.recovered import judge_recovered
 from isotone.spec.check.corel.sides import Side, kept_by, sides_of
 from isotone.spec.check.corel.trail import event_of
 from isotone.spec.verdicts import State, Verdict
@@ -74,6 +75,7 @@ def _judge(side: Side, earlier: GreenOrder | None, account: Account, *, owes: bo
     past = pasts(side.whole, order)
     had = [QueueJudge(trail, order, past, account).judge() for trail in side.whole]
     PrimaryJudge(side.own, account).judge(had)
+    judge_recovered(side, account)
     GrowthJudge(kept_by(side), account).judge()
     judge_proposals(side, account)
     if owes:
