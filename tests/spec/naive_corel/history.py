@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TypeVar
 
 from isotone.trace import corel as trace
@@ -20,11 +21,13 @@ Where = tuple[str, int, int]
 """Node, incarnation and index of a row."""
 
 
+@cache
 def sender_of(message: str) -> str:
     """The life of a server that sent it."""
     return message[: message.rindex(":")]
 
 
+@cache
 def number_of(message: str) -> int:
     """The how manieth message of that life."""
     return int(message[message.rindex(":") + 1 :])
@@ -146,6 +149,11 @@ def _parted(logs: list[Log], others: list[Entry]) -> Iterator[History]:
     """By fence; what is green before it, and nobody behind it ever named, is called as on the side before."""
     fences = sorted({moment.fence for log in logs for moment in log.moments}) or [0]
     known: dict[int, str] = {}
+    if len(fences) == 1:
+        found = History(logs, others, logs)
+        _name(found, known)
+        yield found
+        return
     for fence in fences:
         everybody = [
             Log(log.server, [replace(each, is_own=each.fence == fence) for each in log.moments if each.fence <= fence])
