@@ -37,6 +37,7 @@ ORDER = ("COR-GREEN", "COR-AGREED")
 ABOUT_THE_ORDER = {"COR-FIFO", "COR-CAUSAL", "COR-YELLOW", "COR-DURABLE", "COR-LIVE"}
 LENIENT: dict[str, Formula] = {
     "COR-PHASES": servers.phases_by_number,
+    "COR-CONFIGURATION": servers.one_configuration_as_told,
     "COR-STATE": servers.one_state_installed,
     "COR-LIVE": live.all_ordered_in_primaries,
 }

@@ -78,18 +78,22 @@ def phases_by_number(history: History) -> Cases:
 
 def one_configuration(history: History) -> Cases:
     """Under one number are the same servers from the same place on; the next one is behind it, and differs in one."""
+    yield from one_configuration_as_told(history)
+    for log in history.logs:
+        for before, moment in pairwise(log.moments):
+            if isinstance(moment.entry, trace.Reconfigured) and before.servers:
+                yield _differ_in_one(before.servers, moment.servers)
+
+
+def one_configuration_as_told(history: History) -> Cases:
+    """The same where nothing is known of one that nobody told as it became green: the founders, a forced one."""
     told = [it for _, _, it in history.ever_told(trace.Reconfigured)]
     for one, other in combinations(told, 2):
         if one.number == other.number:
             yield (one.place, one.servers) == (other.place, other.servers)
         elif abs(one.number - other.number) == 1:
-            yield (one.place < other.place) == (one.number < other.number) and _differ_in_one(
-                one.servers, other.servers
-            )
-    for log in history.logs:
-        for before, moment in pairwise(log.moments):
-            if isinstance(moment.entry, trace.Reconfigured) and before.servers:
-                yield _differ_in_one(before.servers, moment.servers)
+            is_behind = (one.place < other.place) == (one.number < other.number)
+            yield is_behind and _differ_in_one(one.servers, other.servers)
 
 
 def _differ_in_one(before: tuple[str, ...], after: tuple[str, ...]) -> bool:
