@@ -80,6 +80,20 @@ MORE_BROKEN = {
             corel.green("b", 1, "a.1:1", primary=2),
         ),
     ),
+    "white, and then got by a state": (
+        "COR-WHITE",
+        corel.rows(
+            a=[
+                corel.started("a", servers=corel.AB),
+                corel.sent("a", "a.1:1"),
+                trace.Yellowed("a", ("a.1:1",)),
+                corel.green("a", 1, "a.1:1"),
+                trace.SnapshotKept("a", 1, 1, 5),
+                trace.Whitened("a", 1),
+            ],
+            b=[corel.started("b", servers=corel.AB), trace.StateInstalled("b", 1, 1, 5)],
+        ),
+    ),
     "a state in another place": ("COR-STATE", corel.broken("x", 1, trace.StateInstalled("x", 2, 3, 5))),
 }
 """By the words of the property; what the checkers say of these is another matter."""

@@ -138,6 +138,17 @@ def white(history: History) -> Cases:
             yield any(then.green >= told.place for each in history.of(server) for then in each.moments)
 
 
+def white_by_itself(history: History) -> Cases:
+    """And no server of that prefix, with its disk intact, gets by a state what was white and not green there itself."""
+    yield from white(history)
+    for _, whitener, told in history.told(trace.Whitened):
+        for log, moment, _ in history.ever_told(trace.StateInstalled):
+            before = log.moments[: log.moments.index(moment)]
+            is_intact = history.of(log.server) == [log]
+            if log.server in whitener.servers and is_intact and before and log.server in before[-1].servers:
+                yield max(each.green for each in before) >= min(told.place, moment.green)
+
+
 def accepted_by_all(history: History) -> Cases:
     """What is green by an order proposal was accepted by each server of the green prefix, as it told or found."""
     accepted = {(log.server, it.proposal) for log, _, it in history.ever_told(trace.Voted) if it.accepts}
