@@ -80,6 +80,19 @@ MORE_BROKEN = {
             corel.green("b", 1, "a.1:1", primary=2),
         ),
     ),
+    "synced by one who had it only after the next recovery": (
+        "COR-SYNCED",
+        corel.rows(
+            a=[
+                corel.started("a"),
+                *corel.primary("a"),
+                corel.sent("a", "a.1:1"),
+                trace.Yellowed("a", ("a.1:1",)),
+                corel.green("a", 1, "a.1:1"),
+            ],
+            b=[corel.started("b"), *corel.primary("b"), corel.arranged("b"), trace.Reddened("b", ("a.1:1",))],
+        ),
+    ),
     "white, and then got by a state": (
         "COR-WHITE",
         corel.rows(

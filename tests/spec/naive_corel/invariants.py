@@ -5,7 +5,7 @@ Implements: [COReL 5.4]. A sender is one life of a server (D-life); a restart ma
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import combinations, pairwise
 
 from isotone.trace import corel as trace
@@ -146,14 +146,38 @@ def one_primary(history: History) -> Cases:
 
 def synced(history: History) -> Cases:
     """Order Rule 1: what becomes green in an established primary came to a log that took part, at each server."""
+    yield from _synced(history, lambda log, number: log.ever_had)
+
+
+def synced_in_time(history: History) -> Cases:
+    """The same where it came before the next recovery, or the next start, of that log."""
+    yield from _synced(history, _had_in)
+
+
+def _synced(history: History, had_of: Callable[[Log, int], set[str]]) -> Cases:
     for log in history.logs:
         for established, until in _established(log):
             assert isinstance(established.entry, trace.PrimaryEstablished)
             number, servers = established.entry.primary, established.entry.servers
-            had = [[each.ever_had for each in _took_part(history, server, number)] for server in servers]
+            had = [[had_of(each, number) for each in _took_part(history, server, number)] for server in servers]
             for moment in until:
                 for _, name in named_by(moment):
                     yield all(any(name in each for each in of_server) for of_server in had)
+
+
+def _had_in(log: Log, number: int) -> set[str]:
+    """What had come when this primary ended there; a recovery may stand between attempt and commit."""
+    steps = [
+        place
+        for place, moment in enumerate(log.moments)
+        if isinstance(moment.entry, (trace.PrimaryAttempted, trace.PrimaryCommitted)) and moment.entry.primary == number
+    ]
+    ends = [
+        place
+        for place, moment in enumerate(log.moments)
+        if isinstance(moment.entry, (trace.QueueArranged, trace.ReplicaStarted)) and place > steps[-1]
+    ]
+    return Log(log.server, log.moments[: ends[0]] if ends else log.moments).ever_had
 
 
 def _established(log: Log) -> Iterator[tuple[Moment, list[Moment]]]:

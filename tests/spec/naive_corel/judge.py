@@ -21,7 +21,7 @@ FORMULAS: dict[str, Formula] = {
     "COR-AGREED": invariants.agreed_green,
     "COR-YELLOW": invariants.yellow,
     "COR-ONE": invariants.one_primary,
-    "COR-SYNCED": invariants.synced,
+    "COR-SYNCED": invariants.synced_in_time,
     "COR-DURABLE": invariants.durable,
     "COR-EPOCHS": servers.epochs,
     "COR-PHASES": servers.phases,
@@ -36,6 +36,7 @@ NOT_JUDGED = "not_judged"
 ORDER = ("COR-GREEN", "COR-AGREED")
 ABOUT_THE_ORDER = {"COR-FIFO", "COR-CAUSAL", "COR-YELLOW", "COR-DURABLE", "COR-LIVE"}
 LENIENT: dict[str, Formula] = {
+    "COR-SYNCED": invariants.synced,
     "COR-WHITE": servers.white,
     "COR-PHASES": servers.phases_by_number,
     "COR-CONFIGURATION": servers.one_configuration_as_told,
