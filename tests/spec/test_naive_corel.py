@@ -62,6 +62,10 @@ MORE_BROKEN = {
             a=[corel.started("a"), *corel.primary("a", 1, ("a", "b"))[:1], *corel.primary("a", 1, ("a",))[1:]],
         ),
     ),
+    "a commit before the server's own attempt": (
+        "COR-PHASES",
+        corel.rows(a=[corel.started("a"), *[corel.primary("a", 1, ("a",))[step] for step in (1, 0, 2)]]),
+    ),
     "a primary that nobody committed to, adopted, and found again at the next start": (
         "COR-PHASES",
         corel.rows(a=[corel.started("a"), corel.arranged("a", committed=5), corel.started("a", life=2, committed=5)]),

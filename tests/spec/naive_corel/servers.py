@@ -36,16 +36,27 @@ def phases(history: History) -> Cases:
     """
     attempts = {(log.server, it.primary, it.servers) for log, _, it in history.told(trace.PrimaryAttempted)}
     commits = {(log.server, it.primary, it.servers) for log, _, it in history.told(trace.PrimaryCommitted)}
-    for _, _, commit in history.told(trace.PrimaryCommitted):
+    for log, moment, commit in history.told(trace.PrimaryCommitted):
         yield all((server, commit.primary, commit.servers) in attempts for server in commit.servers)
-    for _, _, establishment in history.told(trace.PrimaryEstablished):
+        yield any(it.entry == trace.PrimaryAttempted(*_told_by(commit)) for it in _before(log, moment))
+    for log, moment, establishment in history.told(trace.PrimaryEstablished):
         number, servers = establishment.primary, establishment.servers
         yield all((server, number, servers) in commits for server in servers)
+        yield any(it.entry == trace.PrimaryCommitted(*_told_by(establishment)) for it in _before(log, moment))
     committed = {it.primary for _, _, it in history.told_by_anybody(trace.PrimaryCommitted)}
     committed |= {after.committed for _, after in _risen(history.everybody) if _is_start(after)}
     for _, moment in _risen(history.logs):
         if isinstance(moment.entry, trace.QueueArranged) and moment.is_own:
             yield moment.committed in committed
+
+
+def _told_by(entry: trace.PrimaryCommitted | trace.PrimaryEstablished) -> tuple[str, int, tuple[str, ...]]:
+    return entry.server, entry.primary, entry.servers
+
+
+def _before(log: Log, moment: Moment) -> list[Moment]:
+    """Of the same server: rows of others have no order with these."""
+    return log.moments[: log.moments.index(moment)]
 
 
 def _risen(logs: list[Log]) -> list[tuple[Moment, Moment]]:
@@ -143,7 +154,7 @@ def white_by_itself(history: History) -> Cases:
     yield from white(history)
     for _, whitener, told in history.told(trace.Whitened):
         for log, moment, _ in history.ever_told(trace.StateInstalled):
-            before = log.moments[: log.moments.index(moment)]
+            before = _before(log, moment)
             is_intact = history.of(log.server) == [log]
             if log.server in whitener.servers and is_intact and before and log.server in before[-1].servers:
                 yield max(each.green for each in before) >= min(told.place, moment.green)
