@@ -549,6 +549,7 @@ def test_claim_11_no_recovery_makes_red_what_is_green_anywhere(members: str) -> 
     assert kept(cluster, prefix, 1) == ["a", "b", "c"]
     cluster.view(*members)
     while any(cluster[name].standing != "attempt" for name in members):
+        assert any(cluster.waiting(name) for name in members)
         for name in members:
             if cluster[name].standing != "attempt":
                 cluster.step(name, min(1, cluster.waiting(name)))
@@ -846,10 +847,7 @@ def cascade(step: int) -> Cluster:
     if step >= 3:
         cluster.view("b", "c")
     if step >= 4:
-        for name in cycle("bc"):
-            if cluster["b"].standing == "commit":
-                break
-            cluster.step(name, min(1, cluster.waiting(name)))
+        deliver_until(cluster, "bc", "commit")
         ledgers = [cluster[name].replica.ledger for name in "abc"]
         assert [(ledger.attempted, ledger.committed) for ledger in ledgers] == [(1, 1), (2, 2), (2, 1)]
         assert cluster["a"].lines == cluster["b"].lines == (2, 3, 3)  # both yellow at one place:
