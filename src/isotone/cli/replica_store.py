@@ -80,7 +80,7 @@ def verify_command(*, file: Path | None, name: str, directory: Path | None, as_j
         print_text(f"{log.log}: records {log.first} to {log.next - 1} in {log.segments} files, {log.bytes} bytes{torn}")
     for problem in report.problems:
         print_text(problem)
-    print_text("sound" if report.is_sound else "damaged: isotone replica scrub repairs what it can from the other servers")
+    print_text("sound" if report.is_sound else "damaged: isotone replica scrub repairs what it can from others")
     return 0 if report.is_sound else EXIT_VIOLATION
 
 
