@@ -116,6 +116,15 @@ def test_backup_and_restore_to_a_position(tmp_path: Path) -> None:
     run(main())
 
 
+async def log_of_nine(cluster: ReplicaCluster) -> Path:
+    """The one file of the log of c, which is stopped, with nine records that every server has."""
+    await write(cluster, "a", *(b"record %d" % number for number in range(9)))
+    await cluster.until_status("c", lambda status: status["white_position"] == 9)
+    await cluster.stop("c")
+    (segment,) = (cluster.store("c") / "logs" / "log").glob("*.segment")
+    return segment
+
+
 def test_damage_stops_a_server_and_scrub_repairs_it_if_another_server_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,10 +132,7 @@ def test_damage_stops_a_server_and_scrub_repairs_it_if_another_server_answers(
 
     async def main() -> None:
         async with replica_cluster(tmp_path) as cluster:
-            await write(cluster, "a", *(b"record %d" % number for number in range(9)))
-            await cluster.until_status("c", lambda status: status["white_position"] == 9)
-            await cluster.stop("c")
-            (segment,) = (cluster.store("c") / "logs" / "log").glob("*.segment")
+            segment = await log_of_nine(cluster)
             damaged = segment.read_bytes().replace(b"record 4", b"\x00\xff" * 4)
             segment.write_bytes(damaged)
             done = isotone("replica", "log", "verify", cluster.settings, "--name", "c")
@@ -162,10 +168,7 @@ def test_a_server_that_lost_a_sector_over_heads_of_records_is_replaced(tmp_path:
 
     async def main() -> None:
         async with replica_cluster(tmp_path) as cluster:
-            await write(cluster, "a", *(b"record %d" % number for number in range(9)))
-            await cluster.until_status("c", lambda status: status["white_position"] == 9)
-            await cluster.stop("c")
-            (segment,) = (cluster.store("c") / "logs" / "log").glob("*.segment")
+            segment = await log_of_nine(cluster)
             data = segment.read_bytes()
             begin = data.index(b"record 4") // SECTOR * SECTOR
             segment.write_bytes(data[:begin] + bytes(SECTOR) + data[begin + SECTOR :])
