@@ -273,8 +273,7 @@ class ReplicaLog(Levels):
         request, done = self._changes.begin(add=add, remove=remove, is_patient=within_s is None)
         try:
             self.host.tell(corel.ReconfigurationWanted(self.host.now(), request, add, remove, rule, given))
-            async with asyncio.timeout(within_s):
-                await done
+            await within(within_s, done)
         except TimeoutError:
             raise Maybe(self._changes.why()) from None
         finally:

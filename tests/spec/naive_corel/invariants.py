@@ -5,7 +5,7 @@ Implements: [COReL 5.4]. A sender is one life of a server (D-life); a restart ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import combinations, pairwise
 
 from isotone.trace import corel as trace
@@ -144,33 +144,34 @@ def one_primary(history: History) -> Cases:
             yield one.servers == other.servers
 
 
+def same_queue(history: History) -> Cases:
+    """Claim 10: any two who attempt a primary of one number and the same servers have the same lines and queue then."""
+    for (_, one, first), (_, other, second) in combinations(history.told(trace.PrimaryAttempted), 2):
+        if (first.primary, first.servers) == (second.primary, second.servers):
+            yield (one.green, one.yellow, one.open) == (other.green, other.yellow, other.open)
+
+
 def synced(history: History) -> Cases:
-    """Order Rule 1: what becomes green in an established primary came to a log that took part, at each server."""
-    yield from _synced(history, lambda log, number: log.ever_had)
-
-
-def synced_in_time(history: History) -> Cases:
-    """The same where it came before the next recovery, or the next start, of that log."""
-    yield from _synced(history, _had_in)
-
-
-def _synced(history: History, had_of: Callable[[Log, int], set[str]]) -> Cases:
+    """Order Rule 1: what becomes green in an established primary came, at each server, to a log that took part, before
+    the next recovery or the next start of that log.
+    """
     for log in history.logs:
         for established, until in _established(log):
             assert isinstance(established.entry, trace.PrimaryEstablished)
             number, servers = established.entry.primary, established.entry.servers
-            had = [[had_of(each, number) for each in _took_part(history, server, number)] for server in servers]
+            had = [[_had_in(each, number) for each in _took_part(history, server, number)] for server in servers]
             for moment in until:
                 for _, name in named_by(moment):
                     yield all(any(name in each for each in of_server) for of_server in had)
 
 
 def _had_in(log: Log, number: int) -> set[str]:
-    """What had come when this primary ended there; a recovery may stand between attempt and commit."""
+    """What had come when this primary ended there; the queue may be set anew between its attempt and its commit."""
+    named = (trace.PrimaryAttempted, trace.PrimaryCommitted, trace.PrimaryEstablished)
     steps = [
         place
         for place, moment in enumerate(log.moments)
-        if isinstance(moment.entry, (trace.PrimaryAttempted, trace.PrimaryCommitted)) and moment.entry.primary == number
+        if isinstance(moment.entry, named) and moment.entry.primary == number
     ]
     ends = [
         place

@@ -21,11 +21,12 @@ FORMULAS: dict[str, Formula] = {
     "COR-AGREED": invariants.agreed_green,
     "COR-YELLOW": invariants.yellow,
     "COR-ONE": invariants.one_primary,
-    "COR-SYNCED": invariants.synced_in_time,
+    "COR-SAME": invariants.same_queue,
+    "COR-SYNCED": invariants.synced,
     "COR-DURABLE": invariants.durable,
     "COR-EPOCHS": servers.epochs,
     "COR-PHASES": servers.phases,
-    "COR-WHITE": servers.white_by_itself,
+    "COR-WHITE": servers.white,
     "COR-CONFIGURATION": servers.one_configuration,
     "COR-STATE": servers.one_state,
     "COR-PROPOSAL": servers.accepted_by_all,
@@ -36,8 +37,6 @@ NOT_JUDGED = "not_judged"
 ORDER = ("COR-GREEN", "COR-AGREED")
 ABOUT_THE_ORDER = {"COR-FIFO", "COR-CAUSAL", "COR-YELLOW", "COR-DURABLE", "COR-LIVE"}
 LENIENT: dict[str, Formula] = {
-    "COR-SYNCED": invariants.synced,
-    "COR-WHITE": servers.white,
     "COR-PHASES": servers.phases_by_number,
     "COR-CONFIGURATION": servers.one_configuration_as_told,
     "COR-STATE": servers.one_state_installed,

@@ -143,15 +143,13 @@ def one_state_installed(history: History) -> Cases:
 
 
 def white(history: History) -> Cases:
-    """What a server calls white, each server of its green prefix has had green, in one log or another."""
+    """What a server calls white, each server of its green prefix has had green, in one log or another.
+
+    And no server of that prefix, with its disk intact, gets by a state what was white and not green there itself.
+    """
     for log, moment, told in history.told(trace.Whitened):
         for server in moment.servers or (log.server,):
             yield any(then.green >= told.place for each in history.of(server) for then in each.moments)
-
-
-def white_by_itself(history: History) -> Cases:
-    """And no server of that prefix, with its disk intact, gets by a state what was white and not green there itself."""
-    yield from white(history)
     for _, whitener, told in history.told(trace.Whitened):
         for log, moment, _ in history.ever_told(trace.StateInstalled):
             before = _before(log, moment)
