@@ -12,6 +12,8 @@ from isotone.sim.plan import Size
 from isotone.sim.registry import system_named
 from isotone.sim.run import play_plan
 from isotone.sim.system import Setting, draw_plan
+from isotone.spec.check import check
+from isotone.spec.verdicts import State
 from isotone.trace import corel as trace
 from isotone.trace.events import Ended, Entry, Gap, Row
 from tests.corel import test_checks as corel
@@ -113,7 +115,6 @@ MORE_BROKEN = {
     ),
     "a state in another place": ("COR-STATE", corel.broken("x", 1, trace.StateInstalled("x", 2, 3, 5))),
 }
-"""By the words of the property; what the checkers say of these is another matter."""
 
 
 @cache
@@ -139,6 +140,7 @@ def test_a_broken_run_is_accused(label: str) -> None:
 def test_so_is_one_that_breaks_it_otherwise(name: str) -> None:
     label, rows = MORE_BROKEN[name]
     assert judge(rows)[label] == "violated"
+    assert check(rows).verdicts[label].state is State.VIOLATED
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -93,7 +93,7 @@ COREL_PROPERTIES: tuple[Property, ...] = (
         "LIVE",
         "All ordered",
         "Servers that are together in quiet, and may order by their rule, have all that one of them has green at all: "
-        "some of the servers alone, and all of them at the end.",
+        "some of the servers alone, in one primary component, and all of them at the end.",
         "3.5, 7.2.2",
         Form.LIVENESS,
     ),

@@ -17,13 +17,6 @@ from tests.spec.naive_corel.invariants import Cases
 def all_ordered(history: History) -> Cases:
     """Of some alone, and at the end."""
     yield from _alone(history)
-    yield from _in_one_primary(history)
-    yield from _at_the_end(history)
-
-
-def all_ordered_in_primaries(history: History) -> Cases:
-    """The same where some alone may be in several primary components."""
-    yield from _alone(history)
     yield from _at_the_end(history)
 
 
@@ -37,16 +30,12 @@ def _ended_in_quiet(history: History) -> bool:
 
 
 def _alone(history: History) -> Cases:
-    """Those to whom order was due at one time are in a primary component, and all that one of them has is green."""
+    """Those to whom order was due at one time are in one primary component, and all that one of them has is green."""
     for due in _times(history):
-        yield all(_primary_at(log, moment) is not None for log, moment in due)
+        primaries = {_primary_at(log, moment) for log, moment in due}
+        yield len(primaries) == 1 and None not in primaries
         moments = [moment for _, moment in due]
         yield from _green_at_all(moments, {name for moment in moments for name in moment.queue})
-
-
-def _in_one_primary(history: History) -> Cases:
-    for due in _times(history):
-        yield len({_primary_at(log, moment) for log, moment in due}) == 1
 
 
 def _times(history: History) -> Iterable[list[tuple[Log, Moment]]]:

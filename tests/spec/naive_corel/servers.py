@@ -38,11 +38,11 @@ def phases(history: History) -> Cases:
     commits = {(log.server, it.primary, it.servers) for log, _, it in history.told(trace.PrimaryCommitted)}
     for log, moment, commit in history.told(trace.PrimaryCommitted):
         yield all((server, commit.primary, commit.servers) in attempts for server in commit.servers)
-        yield any(it.entry == trace.PrimaryAttempted(*_told_by(commit)) for it in _before(log, moment))
+        yield trace.PrimaryAttempted(*_told_by(commit)) in [it.entry for it in _before(log, moment) if it.is_own]
     for log, moment, establishment in history.told(trace.PrimaryEstablished):
         number, servers = establishment.primary, establishment.servers
         yield all((server, number, servers) in commits for server in servers)
-        yield any(it.entry == trace.PrimaryCommitted(*_told_by(establishment)) for it in _before(log, moment))
+        yield trace.PrimaryCommitted(*_told_by(establishment)) in [it.entry for it in _before(log, moment) if it.is_own]
     committed = {it.primary for _, _, it in history.told_by_anybody(trace.PrimaryCommitted)}
     committed |= {after.committed for _, after in _risen(history.everybody) if _is_start(after)}
     for _, moment in _risen(history.logs):
@@ -73,31 +73,11 @@ def _is_start(moment: Moment) -> bool:
     return isinstance(moment.entry, trace.ReplicaStarted)
 
 
-def phases_by_number(history: History) -> Cases:
-    """The same where a primary is its number, whoever is in it."""
-    attempts = {(log.server, it.primary) for log, _, it in history.told(trace.PrimaryAttempted)}
-    commits = {(log.server, it.primary) for log, _, it in history.told(trace.PrimaryCommitted)}
-    for _, _, commit in history.told(trace.PrimaryCommitted):
-        yield all((server, commit.primary) in attempts for server in commit.servers)
-    for _, _, establishment in history.told(trace.PrimaryEstablished):
-        yield all((server, establishment.primary) in commits for server in establishment.servers)
-    known = {number for _, number in commits} | {it.committed for _, _, it in history.told(trace.ReplicaStarted)}
-    for _, _, arranged in history.told(trace.QueueArranged):
-        if arranged.committed:
-            yield arranged.committed in known
-
-
 def one_configuration(history: History) -> Cases:
-    """Under one number are the same servers from the same place on; the next one is behind it, and differs in one."""
-    yield from one_configuration_as_told(history)
-    for log in history.logs:
-        for before, moment in pairwise(log.moments):
-            if isinstance(moment.entry, trace.Reconfigured) and before.servers:
-                yield _differ_in_one(before.servers, moment.servers)
+    """Under one number are the same servers from the same place on; the next one is behind it, and differs in one.
 
-
-def one_configuration_as_told(history: History) -> Cases:
-    """The same where nothing is known of one that nobody told as it became green: the founders, a forced one."""
+    So does the first one that a server tells from those it began with.
+    """
     told = [it for _, _, it in history.ever_told(trace.Reconfigured)]
     for one, other in combinations(told, 2):
         if one.number == other.number:
@@ -105,6 +85,10 @@ def one_configuration_as_told(history: History) -> Cases:
         elif abs(one.number - other.number) == 1:
             is_behind = (one.place < other.place) == (one.number < other.number)
             yield is_behind and _differ_in_one(one.servers, other.servers)
+    for log in history.logs:
+        for before, moment in pairwise(log.moments):
+            if isinstance(moment.entry, trace.Reconfigured) and before.servers:
+                yield _differ_in_one(before.servers, moment.servers)
 
 
 def _differ_in_one(before: tuple[str, ...], after: tuple[str, ...]) -> bool:
@@ -131,15 +115,6 @@ def _kept(history: History) -> list[trace.SnapshotKept | trace.StateInstalled]:
         *(it for _, _, it in history.ever_told(trace.SnapshotKept)),
         *(it for _, moment, it in history.ever_told(trace.StateInstalled) if not moment.is_own),
     ]
-
-
-def one_state_installed(history: History) -> Cases:
-    """The same where nothing has happened before a state is installed, or is another one, and its place is any."""
-    kept = {(it.position, it.digest) for it in _kept(history)}
-    if len(kept) > len({position for position, _ in kept}):
-        yield False
-    for _, _, state in history.told(trace.StateInstalled):
-        yield (state.position, state.digest) in kept
 
 
 def white(history: History) -> Cases:

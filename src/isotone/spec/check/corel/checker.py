@@ -10,11 +10,12 @@ from isotone.spec.check.corel.account import Account
 from isotone.spec.check.corel.due import judge_due
 from isotone.spec.check.corel.growth import GrowthJudge
 from isotone.spec.check.corel.order import GreenOrder
+from isotone.spec.check.corel.phases import PhaseJudge
 from isotone.spec.check.corel.primaries import PrimaryJudge, last_primary
 from isotone.spec.check.corel.proposals import judge_proposals
 from isotone.spec.check.corel.queues import Had, QueueJudge, pasts, rows_of
 from isotone.spec.check.corel.recovered import judge_recovered
-from isotone.spec.check.corel.sides import Side, kept_by, sides_of
+from isotone.spec.check.corel.sides import Side, sides_of
 from isotone.spec.check.corel.trail import event_of
 from isotone.spec.verdicts import State, Verdict
 from isotone.trace import corel as trace
@@ -63,20 +64,22 @@ class CorelChecker:
         nodes = {trail.rows[0].node for trail in trails}
         together = len(components) == 1 and nodes <= set(components[0])
         earlier: GreenOrder | None = None
+        primaries = set[int]()
         for side in sides_of(trails, account):
-            earlier = _judge(side, earlier, account, owes=side.is_last and together and liveness is None)
+            earlier = _judge(side, earlier, primaries, account, owes=side.is_last and together and liveness is None)
         judge_due(trails, account)
         return account.verdicts(lossy=lossy, liveness=liveness)
 
 
-def _judge(side: Side, earlier: GreenOrder | None, account: Account, *, owes: bool) -> GreenOrder:
-    """``earlier``: the order of the side that it comes from."""
+def _judge(side: Side, earlier: GreenOrder | None, primaries: set[int], account: Account, *, owes: bool) -> GreenOrder:
+    """``earlier``: the order of the side that it comes from; ``primaries``: what was committed to until here."""
     order = GreenOrder(side.whole, account, earlier)
     past = pasts(side.whole, order)
     had = [QueueJudge(trail, order, past, account).judge() for trail in side.whole]
+    PhaseJudge(side, primaries, account).judge()
     PrimaryJudge(side.own, account).judge(had)
     judge_recovered(side, account)
-    GrowthJudge(kept_by(side), account).judge()
+    GrowthJudge(side, account).judge()
     judge_proposals(side, account)
     if owes:
         _judge_liveness(side, had, order, account)

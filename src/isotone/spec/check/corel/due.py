@@ -24,23 +24,24 @@ class _Standing:
     event: EventId
     green: int
     lacking: str  # the first message that is not green there, if any
-    in_primary: bool
+    primary: tuple[int, tuple[str, ...]] | None  # that it is in
 
 
 def judge_due(trails: list[Trail], account: Account) -> None:
-    """Each set of servers: all in a primary component, all that one of them has green at all."""
+    """Each set of servers: all in one primary component, all that one of them has green at all."""
     found: dict[tuple[tuple[str, ...], int], list[_Standing]] = {}
     for trail in trails:
-        in_primary, times = False, Counter[tuple[str, ...]]()
+        primary: tuple[int, tuple[str, ...]] | None = None
+        times = Counter[tuple[str, ...]]()
         for row in trail.walk():
             match row.entry:
                 case trace.PrimaryEstablished():
-                    in_primary = True
+                    primary = (row.entry.primary, row.entry.servers)
                 case trace.QueueArranged() | trace.ReplicaStarted() | trace.PrimaryAttempted():
-                    in_primary = False
+                    primary = None
                 case trace.OrderDue(servers=servers):
                     lacking = trail.queue[0] if trail.queue else ""
-                    standing = _Standing(trail.server, event_of(row), trail.green, lacking, in_primary)
+                    standing = _Standing(trail.server, event_of(row), trail.green, lacking, primary)
                     found.setdefault((servers, times[servers]), []).append(standing)
                     times[servers] += 1
     for (servers, _), standings in found.items():
@@ -52,9 +53,12 @@ def _judge_set(servers: tuple[str, ...], standings: list[_Standing], account: Ac
     together = " ".join(servers)
     most = max(standings, key=lambda each: each.green)
     for each in standings:
-        if not each.in_primary:
+        if each.primary is None:
             text = f"{together} may order alone, and {each.server} is in no primary component."
             account.accuse("LIVE", (each.event,), text)
+        elif each.primary != most.primary:
+            text = f"{together} may order alone, and {each.server} and {most.server} are not in one primary component."
+            account.accuse("LIVE", (each.event, most.event), text)
         if each.lacking:
             text = f"{together} may order alone, and {each.lacking} is not green at {each.server}."
             account.accuse("LIVE", (each.event,), text)

@@ -8,33 +8,39 @@ from __future__ import annotations
 from itertools import pairwise
 
 from isotone.spec.check.corel.account import Account
-from isotone.spec.check.corel.trail import event_of
+from isotone.spec.check.corel.sides import Side, kept_by
+from isotone.spec.check.corel.trail import Trail, event_of
 from isotone.spec.verdicts import EventId
 from isotone.trace import corel as trace
 from isotone.trace.events import Row
+
+State = tuple[int, int]
+"""The place up to which it stands for all messages, and its digest."""
 
 
 class GrowthJudge:
     """Over all servers of a run, or of one side of a fence."""
 
-    def __init__(self, rows: list[Row], account: Account) -> None:
+    def __init__(self, side: Side, account: Account) -> None:
+        self._side = side
         self._account = account
-        self._rows = sorted(rows, key=event_of)
         self._configurations: dict[int, tuple[int, tuple[str, ...], EventId]] = {}
-        self._states: dict[int, tuple[int, EventId]] = {}
+        self._states: dict[int, dict[State, EventId]] = {}
 
     def judge(self) -> None:
         """Every row."""
-        for row in self._rows:
+        rows = sorted(kept_by(self._side), key=event_of)
+        for row in rows:
             if isinstance(row.entry, trace.Reconfigured):
                 self._judge_configuration(row, row.entry)
             elif isinstance(row.entry, trace.SnapshotKept):
-                self._judge_state(row, row.entry)
+                self._judge_kept(row, row.entry)
         self._judge_steps()
-        for row in self._rows:
+        for trail in self._side.whole:
+            self._judge_own_steps(trail)
+        for row in rows:
             if isinstance(row.entry, trace.StateInstalled):
-                self._account.exercised.add("STATE")
-                self._judge_state(row, row.entry)
+                self._judge_installed(row, row.entry)
 
     def _judge_configuration(self, row: Row, entry: trace.Reconfigured) -> None:
         known = self._configurations.setdefault(entry.number, (entry.place, entry.servers, event_of(row)))
@@ -49,19 +55,43 @@ class GrowthJudge:
         """One server at a time, and in the order of the numbers."""
         numbers = sorted(self._configurations)
         for before, after in pairwise(numbers):
-            one, two = self._configurations[before], self._configurations[after]
-            if after == before + 1 and (len(set(one[1]) ^ set(two[1])) > 1 or one[0] >= two[0]):
-                text = (
-                    f"Configuration {after} ({two[1]} from {two[0]}) does not follow {before} ({one[1]} from {one[0]})."
-                )
-                self._account.accuse("CONFIGURATION", (one[2], two[2]), text)
+            if after == before + 1:
+                self._account.exercised.add("CONFIGURATION")
+                one, two = self._configurations[before], self._configurations[after]
+                if one[0] >= two[0] or not _is_step(one[1], two[1]):
+                    told = f"{after} ({two[1]} from {two[0]}) does not follow {before} ({one[1]} from {one[0]})"
+                    self._account.accuse("CONFIGURATION", (one[2], two[2]), f"Configuration {told}.")
 
-    def _judge_state(self, row: Row, entry: trace.SnapshotKept | trace.StateInstalled) -> None:
-        known = self._states.get(entry.position)
-        if known is None and isinstance(entry, trace.SnapshotKept):
-            self._states[entry.position] = (entry.digest, event_of(row))
-        elif known is None:
-            self._account.accuse("STATE", (event_of(row),), f"Nobody kept a state at {entry.position}.")
-        elif known[0] != entry.digest:
-            text = f"There are two states at position {entry.position}."
-            self._account.accuse("STATE", (known[1], event_of(row)), text)
+    def _judge_own_steps(self, trail: Trail) -> None:
+        """Also from those whom no row made servers: the founders, those of a state, those whom an operator forced."""
+        before, since = tuple[str, ...](), event_of(trail.rows[0])
+        for row in trail.walk():
+            if before and isinstance(row.entry, trace.Reconfigured):
+                self._account.exercised.add("CONFIGURATION")
+                if not _is_step(before, trail.servers):
+                    text = f"{trail.server} goes from {before} to {trail.servers} in one step."
+                    self._account.accuse("CONFIGURATION", (since, event_of(row)), text)
+            if trail.servers != before:
+                before, since = trail.servers, event_of(row)
+
+    def _judge_kept(self, row: Row, entry: trace.SnapshotKept) -> None:
+        known = self._states.setdefault(entry.position, {})
+        if known:
+            self._account.exercised.add("STATE")
+            if all(digest != entry.digest for _, digest in known):
+                text = f"There are two states at position {entry.position}."
+                self._account.accuse("STATE", (min(known.values()), event_of(row)), text)
+        known.setdefault((entry.place, entry.digest), event_of(row))
+
+    def _judge_installed(self, row: Row, entry: trace.StateInstalled) -> None:
+        self._account.exercised.add("STATE")
+        known = self._states.get(entry.position, {})
+        if (entry.place, entry.digest) in known:
+            return
+        text = f"Nobody kept this state at position {entry.position}, for all up to {entry.place}."
+        self._account.accuse("STATE", (*list(known.values())[:1], event_of(row)), text)
+
+
+def _is_step(before: tuple[str, ...], after: tuple[str, ...]) -> bool:
+    """One server more or less, or the same ones with another rule."""
+    return len(set(before) ^ set(after)) <= 1

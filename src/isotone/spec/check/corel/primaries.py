@@ -1,6 +1,6 @@
-"""Primary components: one for each number, in three phases, and what Order Rule 1 and white ask of all servers.
+"""Primary components: one for each number, and what Order Rule 1 and white ask of all servers.
 
-Implements: [COReL Claims 4, 5, 8], [COReL 5.2], [COReL 3.3]. Deviations: none.
+Implements: [COReL Claim 4], [COReL 5.2], [COReL 3.3]. Deviations: none.
 """
 
 from __future__ import annotations
@@ -12,37 +12,26 @@ from isotone.spec.check.corel.trail import Trail, event_of
 from isotone.spec.verdicts import EventId
 from isotone.trace import corel as trace
 
-Told = dict[int, dict[str, EventId]]
 Held = dict[tuple[int, str], list[tuple[Had, EventId | None]]]
 """By primary and server, the logs that took part, each with the row that ended the primary there, if one did."""
 
 
 class PrimaryJudge:
-    """Over all servers of a run."""
+    """Over all servers of a run, or of one side of a fence."""
 
     def __init__(self, trails: list[Trail], account: Account) -> None:
         self._trails = trails
         self._account = account
-        self._attempts: Told = {}
-        self._commits: Told = {}
-        self._found: set[int] = set()  # on the disk of a server that came back: its commit may have no row
         self._sets: dict[int, tuple[tuple[str, ...], EventId]] = {}
 
     def judge(self, had: list[Had]) -> None:
         """``had``: of each log, what was ever in it."""
         for trail in self._trails:
             for row in trail.rows:
-                match row.entry:
-                    case trace.PrimaryAttempted(primary=number):
-                        self._attempts.setdefault(number, {})[trail.server] = event_of(row)
-                    case trace.PrimaryCommitted(primary=number, servers=servers):
-                        self._commits.setdefault(number, {})[trail.server] = event_of(row)
-                        self._judge_one(number, servers, event_of(row))
-                    case trace.ReplicaStarted(committed=number):
-                        self._found.add(number)
+                if isinstance(row.entry, trace.PrimaryCommitted):
+                    self._judge_one(row.entry.primary, row.entry.servers, event_of(row))
         held = self._held(had)
         for trail in self._trails:
-            self._judge_phases(trail)
             self._judge_synced(trail, held)
         self._judge_white()
         judge_forgotten(self._trails, self._account)
@@ -62,30 +51,6 @@ class PrimaryJudge:
         if known[0] != servers:
             one, other = " ".join(known[0]), " ".join(servers)
             self._account.accuse("ONE", (known[1], event), f"Primary {number} is {one}, and also {other}.")
-
-    def _judge_phases(self, trail: Trail) -> None:
-        adopted = 0
-        for row in trail.rows:
-            match row.entry:
-                case trace.PrimaryCommitted(primary=number):
-                    adopted = max(adopted, number)
-                    self._demand(self._attempts, row.entry, event_of(row), "committed to, and {} never attempted it")
-                case trace.PrimaryEstablished():
-                    self._demand(self._commits, row.entry, event_of(row), "established, and {} never committed to it")
-                case trace.QueueArranged(committed=number) if number > adopted:
-                    adopted = number
-                    self._account.exercised.add("PHASES")
-                    if number not in self._commits and number not in self._found:
-                        text = f"{trail.server} adopted primary {number}, which nobody committed to."
-                        self._account.accuse("PHASES", (event_of(row),), text)
-
-    def _demand(
-        self, told: Told, entry: trace.PrimaryCommitted | trace.PrimaryEstablished, event: EventId, text: str
-    ) -> None:
-        self._account.exercised.add("PHASES")
-        for server in entry.servers:
-            if server not in told.get(entry.primary, {}):
-                self._account.accuse("PHASES", (event,), f"Primary {entry.primary} was {text.format(server)}.")
 
     def _judge_synced(self, trail: Trail, held: Held) -> None:
         """Between establishing and the next change of the view, green is by Order Rule 1."""

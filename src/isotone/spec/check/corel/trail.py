@@ -78,7 +78,8 @@ class Trail:
                 self.committed, self.vouches = entry.committed, entry.vouches
                 self._place(entry.green, entry.yellow, entry.queue)
             case trace.ReplicaStarted():
-                self.committed, self.vouches, self.servers = entry.committed, entry.vouches, entry.servers
+                self.committed, self.vouches = entry.committed, entry.vouches
+                self.servers = entry.servers or self.servers
                 self.told = entry.green
                 self._place(entry.green, entry.yellow, entry.queue)
             case trace.StateInstalled(place=place, servers=servers):
@@ -86,7 +87,7 @@ class Trail:
                 self.told = self.green = self.yellow = place
                 self.queue = []
             case trace.Reconfigured(servers=servers) | trace.Fenced(servers=servers):
-                self.servers = servers
+                self.servers = servers or self.servers
             case trace.PrimaryCommitted(primary=primary):
                 self.committed, self.vouches = primary, True
                 self.yellow = self.green + len(self.queue)

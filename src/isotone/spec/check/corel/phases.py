@@ -1,0 +1,98 @@
+"""Primary components come in three phases: all attempt one before one commits to it, all commit before one is in it.
+
+Rows of two servers have no order, so of others it is asked that they took the step at all; of the server itself, that
+it did before. A primary is the same only with the same servers.
+
+Implements: [COReL Claims 5, 8]. Deviations: none.
+"""
+
+from __future__ import annotations
+
+from isotone.spec.check.corel.account import Account
+from isotone.spec.check.corel.sides import Side
+from isotone.spec.check.corel.trail import Trail, event_of
+from isotone.spec.verdicts import EventId
+from isotone.trace import corel as trace
+
+Primary = tuple[int, tuple[str, ...]]
+"""The number and the servers."""
+Later = trace.PrimaryCommitted | trace.PrimaryEstablished
+Told = dict[Primary, set[str]]
+
+
+class PhaseJudge:
+    """Over all servers of a run, or of one side of a fence.
+
+    ``known`` are the numbers of primaries that somebody committed to before that fence; those of this side are added.
+    """
+
+    def __init__(self, side: Side, known: set[int], account: Account) -> None:
+        self._side = side
+        self._known = known
+        self._account = account
+        self._attempts: Told = {}
+        self._commits: Told = {}
+
+    def judge(self) -> None:
+        """Every step on this side."""
+        for trail in self._side.own:
+            for row in trail.rows:
+                match row.entry:
+                    case trace.PrimaryAttempted(primary=number, servers=servers):
+                        self._attempts.setdefault((number, servers), set()).add(trail.server)
+                    case trace.PrimaryCommitted(primary=number, servers=servers):
+                        self._commits.setdefault((number, servers), set()).add(trail.server)
+                        self._known.add(number)
+        for trail in self._side.own:
+            self._judge_steps(trail)
+        self._judge_adopted()
+
+    def _judge_steps(self, trail: Trail) -> None:
+        attempted, committed = set[Primary](), set[Primary]()
+        for row in trail.rows:
+            match row.entry:
+                case trace.PrimaryAttempted(primary=number, servers=servers):
+                    attempted.add((number, servers))
+                case trace.PrimaryCommitted(primary=number, servers=servers):
+                    committed.add((number, servers))
+                    lacking = _lacking(row.entry, self._attempts, attempted)
+                    self._demand(row.entry, event_of(row), lacking, "committed to before {} attempted it")
+                case trace.PrimaryEstablished():
+                    lacking = _lacking(row.entry, self._commits, committed)
+                    self._demand(row.entry, event_of(row), lacking, "established before {} committed to it")
+
+    def _demand(self, entry: Later, event: EventId, lacking: list[str], text: str) -> None:
+        self._account.exercised.add("PHASES")
+        for server in lacking:
+            primary = f"Primary {entry.primary} of {' '.join(entry.servers)}"
+            self._account.accuse("PHASES", (event,), f"{primary} was {text.format(server)}.")
+
+    def _judge_adopted(self) -> None:
+        """Whoever learns of a primary from others learns of one that somebody committed to.
+
+        A commit that was on its way to the disk in a crash may be there all the same: then the next start tells it.
+        """
+        own = {event_of(row) for trail in self._side.own for row in trail.rows}
+        adopted: list[tuple[EventId, str, int]] = []
+        for trail in self._side.whole:
+            before = 0
+            for row in trail.walk():
+                if trail.committed > before:
+                    if isinstance(row.entry, trace.ReplicaStarted):
+                        self._known.add(trail.committed)
+                    elif isinstance(row.entry, trace.QueueArranged) and event_of(row) in own:
+                        adopted.append((event_of(row), trail.server, trail.committed))
+                before = trail.committed
+        for event, server, number in adopted:
+            self._account.exercised.add("PHASES")
+            if number not in self._known:
+                text = f"{server} adopted primary {number}, which nobody committed to."
+                self._account.accuse("PHASES", (event,), text)
+
+
+def _lacking(entry: Later, told: Told, own: set[Primary]) -> list[str]:
+    """Who did not take the step before this one."""
+    primary = (entry.primary, entry.servers)
+    others = told.get(primary, set())
+    own_lacks = [] if primary in own else [entry.server]
+    return own_lacks + [server for server in entry.servers if server not in others]
