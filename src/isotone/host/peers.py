@@ -18,11 +18,15 @@ WITHIN_S = 5.0
 
 
 class Peers:
-    """Servers by name and address. For one thread without a loop; what one cannot tell another may."""
+    """Servers by name and address. For one thread without a loop; what one cannot tell another may.
+
+    A server that cannot be reached is not tried again.
+    """
 
     def __init__(self, addresses: Mapping[str, str], credential: bytes = b"") -> None:
         self.addresses, self._credential = dict(addresses), credential
         self.reasons: dict[str, str] = {}  # why one did not help
+        self._away: set[str] = set()
         self._known: dict[int, list[Message]] = {}
         self._primaries: list[Primary] | None = None
         self._forcings: list[tuple[int, Configuration]] | None = None
@@ -66,8 +70,12 @@ class Peers:
             log = RemoteLog(self.addresses[name], name="scrub", credential=self._credential)
             log.connect_within_s = WITHIN_S
             async with asyncio.timeout(2 * WITHIN_S), log:
+                self._away.discard(name)
                 return await question(log)
 
+        if name in self._away:
+            return None
+        self._away.add(name)
         try:
             return asyncio.run(asked())
         except (IsotoneError, TimeoutError) as error:
