@@ -1,18 +1,21 @@
-"""Causal order, where the survey cannot vouch for it: the run as one stream, through the fold of the plain checkers.
+"""Causal order, where the survey cannot vouch for it: by stamps again, the rest by the fold of the plain checkers.
 
 The causal past of a send is a vector over all senders, closed over chains of messages as long as the run, and the
-witness needs its heights; joins and windows reach it only round by round. The survey proves the property by stamps:
-they grow along causality, so nothing is wrong where no node delivers anything below a causal message, or below what the
-sender of one knew (`isotone.pipeline.conformance.survey.past`). The runs that are left are read in order of time. A
-task holds what the checkers hold, not the run.
+witness needs its heights; joins and windows reach it only round by round. But stamps grow along causality, and where
+they do in the rows that are there, windows tell whether anything can be broken at all
+(`isotone.pipeline.conformance.overtaking`). Of a run that lost rows nothing more is asked. Of others, whether there was
+a chance to break it: so where a process delivers a causal message behind an earlier one of its sender. The runs that
+are left are read in order of time. A task holds what the checkers hold, not the run.
 
-Implements: [Spread 2.12.2]. Deviations: a run that the survey cannot clear goes through one task, as a stream.
+Implements: [Spread 2.12.2]. Deviations: as a stream through one task goes a run whose stamps do not grow along
+causality, or in which a process delivers something that a causal message before may have known of; and one without
+losses whose causal messages are each the first of their senders at their receivers, for the chance to break it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -20,7 +23,9 @@ from pyspark.sql import functions as F
 from isotone.core.services import Service
 from isotone.pipeline.conformance.lives import CLIENT_KINDS, DAEMON_KINDS
 from isotone.pipeline.conformance.normal import Normal
-from isotone.pipeline.conformance.terms import CLIENTS, DAEMONS
+from isotone.pipeline.conformance.orders import along_senders, follows
+from isotone.pipeline.conformance.overtaking import doubted_runs
+from isotone.pipeline.conformance.terms import CAUSAL, CLIENTS, DAEMONS, SIDE, kept
 from isotone.pipeline.schema import WITNESS
 from isotone.spec.check import Checker, Report, State
 from isotone.spec.properties import BY_ID, Boundary
@@ -38,11 +43,48 @@ _COLUMNS = (
 _FOUND = f"run string, boundary int, witness {WITNESS}, is_unknown boolean"
 
 
+class Sorted(NamedTuple):
+    """Runs to read in order, and sides of others on which the order holds and could have been broken."""
+
+    streamed: DataFrame
+    exercised: DataFrame
+
+
 def causal_order(n: Normal) -> DataFrame:
     """2.12.2: after a causal message nothing that precedes it."""
+    return told_of(n.rows, sort_runs(n))
+
+
+def told_of(rows: DataFrame, runs: Sorted) -> DataFrame:
+    """What is found, given which runs are to be read in order."""
+    blank = {"witness": F.lit(None).cast(WITNESS), "is_unknown": F.lit(False)}
+    return runs.exercised.withColumns(blank).unionByName(_read_in_order(rows, runs.streamed))
+
+
+def sort_runs(n: Normal) -> Sorted:
+    """Which runs stamps clear, and which they do not."""
+    doubted = doubted_runs(n.rows)
+    whole = n.runs.where("NOT is_lossy").select("run")
+    clear = kept(whole.join(F.broadcast(doubted), on="run", how="left_anti"))
+    if clear.isEmpty():
+        return Sorted(doubted, n.rows.select("run", F.lit(CLIENTS).alias("boundary")).where(F.lit(False)))
+    chances = kept(_chances(n).join(F.broadcast(clear), on="run", how="left_semi"))
+    unsure = chances.where("NOT is_exercised").select("run").distinct()
+    exercised = chances.join(F.broadcast(unsure), on="run", how="left_anti").select(*SIDE)
+    return Sorted(kept(doubted.unionByName(unsure)), exercised)
+
+
+def _chances(n: Normal) -> DataFrame:
+    """Sides with causal messages; whether one of them came behind an earlier message of its sender."""
+    causal = along_senders(n).where(F.col("service") >= CAUSAL)
+    return causal.groupBy(*SIDE).agg(F.bool_or(follows()).alias("is_exercised"))
+
+
+def _read_in_order(rows: DataFrame, runs: DataFrame) -> DataFrame:
+    """Of these runs the verdicts of the plain checkers, a task for each run."""
     order = Window.partitionBy("run", "node").orderBy("incarnation", "index")
-    rows = n.rows.where(F.col("kind").isin(*_KINDS)).select(*_COLUMNS)
-    timed = rows.withColumn("at", F.max("at").over(order))
+    mine = rows.where(F.col("kind").isin(*_KINDS)).select(*_COLUMNS).join(F.broadcast(runs), on="run", how="left_semi")
+    timed = mine.withColumn("at", F.max("at").over(order))
     streams = timed.repartition("run").sortWithinPartitions("run", "at", "node", "incarnation", "index")
     return streams.mapInArrow(judge_streams, _FOUND)
 

@@ -5,7 +5,7 @@ Implements: [Spread 2.11.2], [Spread 2.13.2]. Deviations: none.
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from isotone.pipeline.conformance.normal import Normal
@@ -29,8 +29,8 @@ def _firsts(n: Normal) -> DataFrame:
     return n.deliveries.where((F.col("turn") == 1) & (F.col("service") >= RELIABLE))
 
 
-def fifo_order(n: Normal) -> DataFrame:
-    """2.11.2: after a FIFO message no earlier reliable one of its sender."""
+def along_senders(n: Normal) -> DataFrame:
+    """Reliable deliveries with what the process had of the same sender: the lowest, and the highest that is FIFO."""
     order = Window.partitionBy(*PROCESS, "sender", "is_over").orderBy("index", "first")
     before = order.rowsBetween(Window.unboundedPreceding, -1)
     mark = F.max(F.when(F.col("service") >= FIFO, F.struct("last", (-F.col("index")).alias("index")))).over(before)
@@ -38,10 +38,18 @@ def fifo_order(n: Normal) -> DataFrame:
     ends = n.processes.where("end IS NOT NULL").select(*PROCESS, "end")
     over = F.coalesce(F.col("end") < F.col("index"), F.lit(False))  # what an ended process does begins anew
     firsts = _firsts(n).where("sent IS NOT NULL").join(ends, on=list(PROCESS), how="left").withColumn("is_over", over)
-    judged = firsts.select(*PROCESS, "index", "first", "last", "service", mark.alias("mark"), low.alias("low"))
-    exercised = judged.where(
-        (F.col("service") >= FIFO) & ((F.col("low") < F.col("last")) | (F.col("first") < F.col("last")))
-    )
+    return firsts.select(*PROCESS, "index", "first", "last", "service", mark.alias("mark"), low.alias("low"))
+
+
+def follows() -> Column:
+    """Whether it could have come in a wrong order among those of its sender."""
+    return F.coalesce(F.col("low") < F.col("last"), F.lit(False)) | (F.col("first") < F.col("last"))
+
+
+def fifo_order(n: Normal) -> DataFrame:
+    """2.11.2: after a FIFO message no earlier reliable one of its sender."""
+    judged = along_senders(n)
+    exercised = judged.where((F.col("service") >= FIFO) & follows())
     broken = judged.where(F.col("first") < F.col("mark.last"))
     return findings(exercised, broken.select(*SIDE, witness(event(-F.col("mark.index")), event())))
 
