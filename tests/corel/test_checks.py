@@ -406,6 +406,46 @@ def test_the_entries_are_written_and_read() -> None:
         assert entry_of_plain(plain.pop("kind"), plain) == row.entry
 
 
+def restored(life: int = 2, log: str = "second", fence: int = 1) -> list[Row]:
+    """a and b order three messages; of a copy that has the first two, and the state at the first, both begin anew."""
+
+    def told(server: str) -> list[Entry]:
+        return [
+            started(server, log="first"),
+            *primary(server),
+            c.Yellowed(server, ("a.1:1", "a.1:2", "a.1:3")),
+            green(server, 1, "a.1:1"),
+            c.SnapshotKept(server, 1, 1, 5),
+            green(server, 2, "a.1:2", "a.1:3"),
+            started(server, life=life, green=2, yellow=2, servers=AB, log=log, fence=fence),
+            *primary(server, 2),
+            c.Yellowed(server, ("b.2:1",)),
+            green(server, 3, "b.2:1", primary=2),
+        ]
+
+    run = {each: told(each) for each in AB}
+    run["a"][4:4] = [sent("a", f"a.1:{counter}") for counter in (1, 2, 3)]
+    run["b"].insert(-2, sent("b", "b.2:1"))
+    run["x"] = [started("x", servers=AB), c.Fenced("x", 1, AB), c.StateInstalled("x", 1, 1, 5, AB)]
+    return rows(**run)
+
+
+def test_a_log_from_a_copy_is_another_one() -> None:
+    assert not check(restored()).violations
+
+
+@pytest.mark.parametrize(
+    ("run", "label"),
+    [
+        (restored(log="first"), "COR-DURABLE"),
+        (restored(fence=0), "COR-DURABLE"),
+        ([row for row in restored() if not isinstance(row.entry, c.SnapshotKept)], "COR-STATE"),
+    ],
+)
+def test_only_another_log_behind_a_fence_is(run: list[Row], label: str) -> None:
+    assert label in check(run).violations
+
+
 FORCED_END: list[Entry] = [Stabilised((("a", "b", "c", "x"),)), Ended(True)]
 
 

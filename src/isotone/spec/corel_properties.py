@@ -67,7 +67,8 @@ COREL_PROPERTIES: tuple[Property, ...] = (
     _p(
         "DURABLE",
         "Durable",
-        "Unless its disk was lost, a server comes back with its log and all of it; what it told green is not red.",
+        "Unless its disk was lost, or it begins from a copy, a server comes back with its log and all of it; what it "
+        "told green is not red.",
         "5.1",
     ),
     _p("WHITE", "White", "What a server calls white is green at every server of its green prefix.", "3.3 white"),

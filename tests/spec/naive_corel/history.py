@@ -73,6 +73,7 @@ class Log:
 
     server: str
     moments: list[Moment] = field(default_factory=list)
+    is_restored: bool = False  # from a copy, and the server had another log before
 
     def rows(self, *kinds: type[Entry]) -> Iterator[Moment]:
         """Where entries of these kinds stand."""
@@ -109,6 +110,11 @@ class History:
         """By the same servers, also before the fence."""
         return _all_of(kind, self.logs)
 
+    @property
+    def copied(self) -> int:
+        """The green line of the copies that logs began from here."""
+        return max((log.moments[0].green for log in self.logs if log.is_restored), default=0)
+
     def told_by_anybody(self, kind: type[Told]) -> list[tuple[Log, Moment, Told]]:
         """By any server, until it was behind another fence."""
         return _all_of(kind, self.everybody)
@@ -134,15 +140,25 @@ def sides_of(rows: Iterable[Row]) -> list[History]:
         if type(entry).__module__ != trace.__name__:
             others.append(entry)
             continue
-        if row.node not in logs or row.node in ended:
+        if row.node in logs and _is_from_a_copy(logs[row.node][-1], entry):
+            logs[row.node].append(Log(entry.server, is_restored=True))  # type: ignore[attr-defined]
+        elif row.node not in logs or row.node in ended:
             logs.setdefault(row.node, []).append(Log(entry.server))  # type: ignore[attr-defined]  # all have it
-            ended.discard(row.node)
+        ended.discard(row.node)
         log = logs[row.node][-1]
         before = log.moments[-1] if log.moments else None
         log.moments.append(_after(before, (row.node, row.incarnation, row.index), entry))
         if isinstance(entry, trace.DiskLost):
             ended.add(row.node)
     return list(_parted([log for each in logs.values() for log in each], others))
+
+
+def _is_from_a_copy(log: Log, entry: Entry) -> bool:
+    """It has another identity, and comes behind a fence of which the one before did not know."""
+    names = [each.entry.log for each in log.rows(trace.ReplicaStarted) if each.entry.log]  # type: ignore[attr-defined]
+    if not isinstance(entry, trace.ReplicaStarted) or not names:
+        return False
+    return entry.log != names[-1] and entry.fence > log.moments[-1].fence
 
 
 def _parted(logs: list[Log], others: list[Entry]) -> Iterator[History]:
@@ -156,7 +172,9 @@ def _parted(logs: list[Log], others: list[Entry]) -> Iterator[History]:
         return
     for fence in fences:
         everybody = [
-            Log(log.server, [replace(each, is_own=each.fence == fence) for each in log.moments if each.fence <= fence])
+            replace(
+                log, moments=[replace(each, is_own=each.fence == fence) for each in log.moments if each.fence <= fence]
+            )
             for log in logs
         ]
         here = [log for log in everybody if any(moment.is_own for moment in log.moments)]

@@ -113,6 +113,7 @@ def one_state(history: History) -> Cases:
 def _kept(history: History) -> list[trace.SnapshotKept | trace.StateInstalled]:
     return [
         *(it for _, _, it in history.ever_told(trace.SnapshotKept)),
+        *(it for _, _, it in history.told_by_anybody(trace.SnapshotKept) if it.place <= history.copied),
         *(it for _, moment, it in history.ever_told(trace.StateInstalled) if not moment.is_own),
     ]
 

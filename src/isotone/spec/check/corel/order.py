@@ -39,9 +39,12 @@ class GreenOrder:
             self._fill(earlier, trails)
 
     def _fill(self, earlier: GreenOrder, trails: Iterable[Trail]) -> None:
-        """What a server has green by a state, others told before they were left behind."""
-        states = (row.entry for trail in trails for row in trail.rows if isinstance(row.entry, trace.StateInstalled))
-        for place in range(1, max((state.place for state in states), default=0) + 1):
+        """What a server has green by a state or a copy, others told before they were left behind."""
+        lines = [trail.copied_green for trail in trails]
+        lines += [
+            row.entry.place for trail in trails for row in trail.rows if isinstance(row.entry, trace.StateInstalled)
+        ]
+        for place in range(1, max(lines, default=0) + 1):
             if place not in self.names and place in earlier.names:
                 self.names[place] = earlier.names[place]
                 self.places.setdefault(earlier.names[place], place)

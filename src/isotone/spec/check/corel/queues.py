@@ -185,11 +185,27 @@ class QueueJudge:
 
 
 def rows_of(rows: list[Row]) -> list[Trail]:
-    """The rows by server and log, each in their order: of a log that was lost with its disk nothing more is owed."""
+    """The rows by server and log, each in their order.
+
+    Of a log that was lost with its disk nothing more is owed; nor of one that an operator gave up for a copy: then the
+    server comes back with another log and a higher fence.
+    """
     trails: dict[str, list[Trail]] = {}
+    known: dict[str, tuple[str, int]] = {}  # by node, the identity of its log and the fence
     for row in sorted(rows, key=event_of):
         found = trails.setdefault(row.node, [])
-        if not found or found[-1].is_lost:
-            found.append(Trail(row.entry.server, [], bool(found)))  # type: ignore[attr-defined]
+        log, fence = known.get(row.node, ("", 0))
+        match row.entry:
+            case trace.ReplicaStarted(log=other, fence=higher) if log and other != log and higher > fence:
+                found.append(Trail(row.entry.server, is_restored=True))
+                log, fence = "", 0
+            case trace.DiskLost():
+                log, fence = "", 0
+        if not found or (found[-1].rows and found[-1].is_lost):
+            found.append(Trail(row.entry.server, began_empty=bool(found)))  # type: ignore[attr-defined]
+        if isinstance(row.entry, trace.ReplicaStarted | trace.Fenced):
+            log = row.entry.log or log if isinstance(row.entry, trace.ReplicaStarted) else log
+            fence = max(fence, row.entry.fence)
+        known[row.node] = (log, fence)
         found[-1].rows.append(row)
     return [trail for found in trails.values() for trail in found]

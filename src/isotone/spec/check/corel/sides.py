@@ -1,8 +1,10 @@
 """Runs in which an operator forced a primary: the servers before and behind each fence are judged as two groups.
 
 Whoever comes behind a fence brings along what it had; whoever does not may go on with others like it, and order
-otherwise what the survivors never saw. So each side has one green order, and its servers are held to all that they ever
-told; but what only those could witness who stayed behind is judged on the earlier side alone.
+otherwise what the survivors never saw. A log that was restored from a copy begins behind a fence too, and is another
+one: what its server told before is given up, but for what the copy has. So each side has one green order, and its logs
+are held to all that they ever told; but what only those could witness who stayed behind is judged on the earlier side
+alone.
 
 Implements: docs/protocols/corel-growth.md, recovery by force. Deviations: none.
 """
@@ -24,6 +26,7 @@ class Side:
 
     whole: list[Trail]  # of its servers, also what they did on earlier sides
     own: list[Trail]  # what they did on this one, one for each of the whole ones
+    copied: list[Row]  # states that others kept before, and that are in the copies from which logs were restored
     is_last: bool
 
 
@@ -36,12 +39,22 @@ def sides_of(trails: list[Trail], account: Account) -> list[Side]:
         here = [(trail, rows) for trail, rows in fenced if any(each == fence for each, _ in rows)]
         whole = [_part(trail, [row for each, row in rows if each <= fence]) for trail, rows in here]
         own = [_part(trail, [row for each, row in rows if each == fence]) for trail, rows in here]
-        found.append(Side(whole, own, fence == fences[-1]))
+        found.append(Side(whole, own, _copied(whole, fenced, fence), fence == fences[-1]))
     return found
 
 
 def _part(trail: Trail, rows: list[Row]) -> Trail:
-    return Trail(trail.server, rows, trail.began_empty)
+    return Trail(trail.server, rows, trail.began_empty, trail.is_restored)
+
+
+def _copied(whole: list[Trail], fenced: list[tuple[Trail, list[tuple[int, Row]]]], fence: int) -> list[Row]:
+    line = max((trail.copied_green for trail in whole), default=0)
+    return [
+        row
+        for _, rows in fenced
+        for each, row in rows
+        if each < fence and isinstance(row.entry, trace.SnapshotKept) and row.entry.place <= line
+    ]
 
 
 def _fenced(trail: Trail, account: Account) -> Iterator[tuple[int, Row]]:
@@ -60,7 +73,9 @@ def _fenced(trail: Trail, account: Account) -> Iterator[tuple[int, Row]]:
 def kept_by(side: Side) -> list[Row]:
     """Its rows about states: one that a server installed on an earlier side is one that it keeps on this one."""
     own = {event_of(row) for trail in side.own for row in trail.rows}
-    return [row if event_of(row) in own else _kept(row) for trail in side.whole for row in trail.rows]
+    told = [row if event_of(row) in own else _kept(row) for trail in side.whole for row in trail.rows]
+    there = {event_of(row) for row in told}
+    return [*told, *(row for row in side.copied if event_of(row) not in there)]
 
 
 def _kept(row: Row) -> Row:

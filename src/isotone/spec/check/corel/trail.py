@@ -33,6 +33,7 @@ class Trail:
     server: str
     rows: list[Row] = field(default_factory=list)
     began_empty: bool = False  # for an earlier log of this server was lost with its disk
+    is_restored: bool = False  # it began from a copy, and an earlier log of this server was given up
     green: int = 0
     yellow: int = 0
     told: int = 0  # green messages told in this life, as a place
@@ -47,6 +48,12 @@ class Trail:
     def is_lost(self) -> bool:
         """Whether it ended with its disk."""
         return isinstance(self.rows[-1].entry, trace.DiskLost)
+
+    @property
+    def copied_green(self) -> int:
+        """The green line of the copy that it began from, if it did."""
+        first = self.rows[0].entry
+        return first.green if self.is_restored and isinstance(first, trace.ReplicaStarted) else 0
 
     def walk(self) -> Iterator[Row]:
         """Each row, after it took effect on the model."""
