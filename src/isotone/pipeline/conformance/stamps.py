@@ -5,8 +5,6 @@ Implements: [Spread Definition 2.7]. Deviations: a bundle is the unit of orderin
 
 from __future__ import annotations
 
-import sys
-
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -89,9 +87,9 @@ def _above_the_past(n: Normal, sent: DataFrame) -> DataFrame:
 def _sends_in_order(sent: DataFrame) -> DataFrame:
     """Of two sends of one process the later has the higher stamp: the first pair that has not."""
     sender = (*SIDE, "sender")
-    order = Window.partitionBy(*sender).orderBy("bundle")
-    below = F.max("stamp").over(order.rangeBetween(Window.unboundedPreceding, -1))
-    above = F.min("stamp").over(order.rangeBetween(1, sys.maxsize))
+    upwards, downwards = (Window.partitionBy(*sender).orderBy(each) for each in (F.col("bundle"), -F.col("bundle")))
+    below = F.max("stamp").over(upwards.rangeBetween(Window.unboundedPreceding, -1))
+    above = F.min("stamp").over(downwards.rangeBetween(Window.unboundedPreceding, -1))  # a frame that only grows
     wrong = sent.withColumn("below", below).withColumn("above", above)
     wrong = wrong.where((F.col("stamp") <= F.col("below")) | (F.col("stamp") >= F.col("above")))
     wrong = few(wrong.select(*sender, "bundle", "stamp", "event"))
