@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -33,7 +32,7 @@ from isotone.spec.check.synthetic import Shape, Synthetic
 from isotone.spec.properties import Boundary
 from isotone.trace import events as trace
 from isotone.trace.events import Entry, Row
-from isotone.trace.parquet import require_pyarrow, write_parquet
+from tests.pipeline.files import write_together
 from tests.spec.corruptions import CORRUPTIONS, DELIVERIES, SENDS, corrupt, renumbered
 from tests.spec.mutation.as_daemons import as_daemons
 
@@ -197,21 +196,10 @@ def _state(row: Any, *, is_lossy: bool) -> Outcome:
     return (State.NOT_EXERCISED if row is None else State.HOLDS).value, ()
 
 
-def _write(place: Path) -> None:
-    """All runs in one file: many small ones would take most of the time."""
-    arrow = require_pyarrow()
-    tables = []
-    for run, rows in _runs().items():
-        write_parquet(place / "one", run, rows)
-        tables.append(arrow.parquet.read_table(place / "one").replace_schema_metadata(None))
-    arrow.parquet.write_table(arrow.concat_tables(tables), place / "all.parquet")
-    (place / "one").unlink()
-
-
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Judged:
     place = tmp_path_factory.mktemp("causal")
-    _write(place)
+    write_together(place, _runs())
     normal = Normal(silver(read_bronze(spark, [place]).rows.localCheckpoint(eager=True)))
     runs = sort_runs(normal)
     found = {(row["run"], row["boundary"]): row for row in told_of(normal.rows, runs).collect()}

@@ -1,5 +1,9 @@
 """The order in which each process delivers, and two processes two agreed messages.
 
+Two orders are not looked for pair by pair: a process that has two messages against one order of all of them is found by
+windows over what it delivered, and so are the messages that another has the other way round. Only those that share the
+first of their rows are paired. The work grows with what is against that order and the number of different records.
+
 Implements: [Spread 2.11.2], [Spread 2.13.2]. Deviations: none.
 """
 
@@ -21,6 +25,8 @@ from isotone.pipeline.conformance.terms import (
     event,
     few,
     findings,
+    kept,
+    no_findings,
     witness,
 )
 
@@ -75,28 +81,77 @@ def agreed_order(n: Normal) -> DataFrame:
 
 
 def _two_orders(n: Normal, suspects: DataFrame) -> DataFrame:
-    """Pairs of agreed messages, one of a bundle whose stamps are in doubt, in different orders at two processes."""
-    agreed = _firsts(n).where(F.col("service") >= AGREED).select(*PROCESS, *MESSAGE[2:], "bundle", "index")
-    message = F.struct(*MESSAGE[2:])
-    one = agreed.join(suspects, on=[*BUNDLE, "is_early"], how="left_semi")
-    one = one.select(*PROCESS, message.alias("one"), F.col("index").alias("one_at"))
-    other = agreed.select(*PROCESS, message.alias("other"), F.col("index").alias("other_at"))
-    pairs = one.join(other, on=list(PROCESS), how="inner").where("one != other AND one_at != other_at")
-    rows = F.struct(
-        "node",
-        "incarnation",
-        F.least("one_at", "other_at").alias("low"),
-        F.greatest("one_at", "other_at").alias("high"),
+    """The first witness of two agreed messages, one of a bundle whose stamps are in doubt, in two orders."""
+    lines = kept(_lines(n, suspects))
+    moved = few(_displaced(lines, PROCESS, "place"))
+    if moved.isEmpty():
+        return no_findings(lines)
+    return _first_crossing(few(_displaced(meetings(lines, moved), (*PROCESS, *_OTHER), "other_index")))
+
+
+def _lines(n: Normal, suspects: DataFrame) -> DataFrame:
+    """What processes delivered, one for all at its home that had the same, with the place of each message.
+
+    Places are an order of all messages: by the stamp that the middle of their deliveries has, then by the first of
+    these. If two processes have two messages in two orders, one of them has them against this order.
+    """
+    named = suspects.withColumn("is_doubtful", F.lit(True))
+    agreed = _firsts(n).where(F.col("service") >= AGREED).join(named, on=[*BUNDLE, "is_early"], how="left")
+    agreed = agreed.select(
+        *PROCESS, "index", F.struct(*MESSAGE[2:]).alias("message"), F.col("stamp.lamport").alias("lamport"),
+        F.coalesce("is_doubtful", F.lit(False)).alias("is_doubtful"),
+    )  # fmt: skip
+    sums = agreed.groupBy(*PROCESS).agg(
+        F.bit_xor(F.xxhash64("message", "index")).alias("sum"), F.count("*").alias("count")
     )
-    ahead = F.col("one_at") < F.col("other_at")
-    sides = pairs.groupBy(*SIDE, "one", "other").agg(
-        F.collect_set(F.when(ahead, rows)).alias("ahead"), F.collect_set(F.when(~ahead, rows)).alias("behind")
+    alike = sums.groupBy(*PROCESS[:4], "sum", "count").agg(F.min("process").alias("process"))
+    lines = agreed.join(alike, on=list(PROCESS), how="left_semi")
+    places = lines.groupBy(*SIDE, "message").agg(
+        F.percentile_approx("lamport", 0.5).alias("lamport"), F.min(event()).alias("event")
     )
-    both = sides.where((F.size("ahead") > 0) & (F.size("behind") > 0))
-    crossed = both.select(*SIDE, F.explode("ahead").alias("p"), "behind").select(
-        *SIDE, "p", F.explode("behind").alias("q")
+    places = places.select(*SIDE, "message", F.struct("lamport", "event", "message").alias("place"))
+    return lines.drop("lamport").join(places, on=[*SIDE, "message"], how="inner")
+
+
+def _displaced(lines: DataFrame, line: tuple[str, ...], value: str) -> DataFrame:
+    """Messages of a line behind one of a higher value, or before one of a lower, if one of the two is in doubt."""
+    frame = (Window.unboundedPreceding, -1)
+    before = Window.partitionBy(*line).orderBy("index").rangeBetween(*frame)
+    behind = Window.partitionBy(*line).orderBy(-F.col("index")).rangeBetween(*frame)
+    here, in_doubt = F.col(value), F.when(F.col("is_doubtful"), F.col(value))
+    marked = lines.withColumns(
+        {
+            "_high": F.when(F.col("is_doubtful"), F.max(here).over(before)).otherwise(F.max(in_doubt).over(before)),
+            "_low": F.when(F.col("is_doubtful"), F.min(here).over(behind)).otherwise(F.min(in_doubt).over(behind)),
+        }
     )
-    told = [
-        event(F.col(f"{who}.{which}"), f"{who}.node", f"{who}.incarnation") for who in "pq" for which in ("low", "high")
-    ]
-    return crossed.select(*SIDE, witness(*told))
+    return marked.where((F.col("_high") > here) | (F.col("_low") < here)).drop("_high", "_low")
+
+
+_OTHER = ("other_node", "other_incarnation", "other_process")
+
+
+def meetings(lines: DataFrame, moved: DataFrame) -> DataFrame:
+    """Displaced messages with every other line that has them."""
+    named = {name: f"other_{name}" for name in ("node", "incarnation", "process", "index")}
+    others = lines.select(*SIDE, "message", *named).withColumnsRenamed(named)
+    return moved.join(others, on=[*SIDE, "message"], how="inner").where(
+        "NOT (node = other_node AND incarnation = other_incarnation AND process = other_process)"
+    )
+
+
+def _first_crossing(crossed: DataFrame) -> DataFrame:
+    """The witnesses that begin with the first row of all: that one is in the first witness."""
+    told = crossed.select(
+        *PROCESS, *_OTHER, "index", "other_index", "is_doubtful", event().alias("own"),
+        event("other_index", "other_node", "other_incarnation").alias("other"),
+    )  # fmt: skip
+    first = told.groupBy(*SIDE).agg(F.least(F.min("own"), F.min("other")).alias("_first"))
+    ones = told.join(first, on=list(SIDE), how="inner").where("own = _first OR other = _first").drop("_first")
+    pair = (*PROCESS, *_OTHER)
+    renamed = {name: f"_{name}" for name in ones.columns if name not in pair}
+    pairs = told.join(F.broadcast(ones.withColumnsRenamed(renamed)), on=list(pair), how="inner").where(
+        "index != _index AND other_index != _other_index AND (index < _index) != (other_index < _other_index)"
+        " AND (is_doubtful OR _is_doubtful)"
+    )
+    return pairs.select(*SIDE, witness(F.col("own"), F.col("other"), F.col("_own"), F.col("_other")))
