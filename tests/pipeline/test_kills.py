@@ -17,11 +17,15 @@ from isotone.core.choice import Choice
 from isotone.pipeline import schema, stages, tables
 from isotone.pipeline.metrics.form import METRICS
 from isotone.pipeline.stages import refresh
+from isotone.pipeline.sweep_spec import Simulation
 from isotone.pipeline.tables import manifests, read_notes, write_runs
 from isotone.pipeline.timeline import TIMELINE
+from isotone.sim.plan import Size
+from isotone.sim.system import Setting
 from isotone.trace.events import Connected, Recovered, Row
 from isotone.trace.parquet import require_pyarrow, write_parquet
 from tests.pipeline.moments import moments
+from tests.pipeline.test_sweep import _row_of as result_of
 
 KILLS = int(os.environ.get("ISOTONE_KILLS", "2"))
 Runs = dict[str, tuple[object, ...]]
@@ -168,3 +172,20 @@ def test_a_refresh_that_is_killed_at_any_step(
         assert _content(moment.place) == new, moment.step
         for table in stages.TABLES:
             _assert_tidy(moment.place / table)
+
+
+def test_what_a_killed_sweep_kept_of_a_failure_is_gone_when_that_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed between a trace and the row that names it; then another version ran."""
+    simulation = Simulation(Setting(size=Size.SMALL), 7, shape=("sends=20",))
+
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("planted")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("isotone.pipeline.sweep_task.replay", broken)
+        result_of(tmp_path, simulation)
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".parquet"]
+    assert result_of(tmp_path, simulation)["state"] == "passed"
+    assert list(tmp_path.iterdir()) == []
