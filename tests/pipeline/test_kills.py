@@ -16,7 +16,8 @@ from pyspark.sql.types import StructType
 from isotone.core.choice import Choice
 from isotone.pipeline import schema, stages, tables
 from isotone.pipeline.metrics.form import METRICS
-from isotone.pipeline.stages import refresh
+from isotone.pipeline.report.page import build
+from isotone.pipeline.stages import refresh, unfinished
 from isotone.pipeline.sweep_spec import Simulation
 from isotone.pipeline.tables import manifests, read_notes, write_runs
 from isotone.pipeline.timeline import TIMELINE
@@ -24,6 +25,7 @@ from isotone.sim.plan import Size
 from isotone.sim.system import Setting
 from isotone.trace.events import Connected, Recovered, Row
 from isotone.trace.parquet import require_pyarrow, write_parquet
+from tests.pipeline import test_report as pages
 from tests.pipeline.moments import moments
 from tests.pipeline.test_sweep import _row_of as result_of
 
@@ -160,6 +162,7 @@ def test_a_refresh_that_is_killed_at_any_step(
     states = {}
     for moment in taken:
         found = _content(moment.place)
+        assert (unfinished(moment.place) == ()) == (found in (old, new)), moment.step
         for table in stages.TABLES:
             _assert_old_or_new(found[table], old[table], new[table], f"{moment.step}: {table}")
         states.setdefault(str(sorted(found.items())), moment)
@@ -189,3 +192,9 @@ def test_what_a_killed_sweep_kept_of_a_failure_is_gone_when_that_passes(
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".parquet"]
     assert result_of(tmp_path, simulation)["state"] == "passed"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_page_says_which_runs_a_kill_left_unfinished() -> None:
+    tables = (pages._tally(), pages._metrics(), pages._timeline(), None)
+    told = "2 runs have rows that are not judged and measured yet"
+    assert [told in build(*tables, runs) for runs in ((), ("a", "b"))] == [False, True]

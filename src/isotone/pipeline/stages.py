@@ -196,6 +196,12 @@ def _due(out: Path, table: str, version: str) -> dict[str, tuple[str, ...]]:
     return {run: inputs for run, inputs in rows.items() if run not in made or made[run].inputs != inputs}
 
 
+def unfinished(out: Path) -> tuple[str, ...]:
+    """The runs whose verdicts, views or metrics are not of all their rows, or not there: what a killed job left."""
+    due = {*_due(out, VERDICTS, JUDGES), *_due(out, TIMELINE, MEASURES), *_due(out, METRICS, MEASURES)}
+    return tuple(sorted(due))
+
+
 def _judge_new(spark: SparkSession, out: Path) -> tuple[str, ...]:
     due = _due(out, VERDICTS, JUDGES)
     if due:
