@@ -7,14 +7,17 @@ Each chunk of seeds is one process of one task (tools/soak_tasks.py); tasks take
 (violations); anything else is a broken chunk. Simulations are sweeps of the pipeline.
 
 State: soak/state.json. Report: soak/report.txt, renewed after each chunk; it counts the simulated events of each
-release. Results of simulations, and traces of those that failed: soak/sweeps/, by source.
+release. Results of simulations, and traces of those that failed: soak/sweeps/, by source. One soak at a time has the
+directory, and its chunks end with it.
 Exit codes: 0 no violation, 1 violations, 2 wrong usage or unreadable state, 3 the simulator cannot be run or the
-state cannot be written.
+state cannot be written, or another soak has the directory.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
+import fcntl
 import math
 import os
 import signal
@@ -39,6 +42,11 @@ CHUNK_SEEDS_MAX = 10_000
 BROKEN_IN_A_ROW_MAX = 3
 POLL_SECONDS = 0.2
 REASON_CHARACTERS_MAX = 500
+PR_SET_PDEATHSIG = 1  # of Linux
+
+
+class OtherSoakError(Exception):
+    """Another process has the directory."""
 
 
 class SwarmBrokenError(Exception):
@@ -65,7 +73,11 @@ def main() -> int:
     if not (math.isfinite(arguments.hours) and arguments.hours > 0) or arguments.processes < 1:
         parser.error("--hours and --processes must be positive numbers")  # exits with 2
     try:
-        return soak_into(arguments)
+        with alone_in(arguments.directory):
+            return soak_into(arguments)
+    except OtherSoakError:
+        print(f"soak: another one is at work in {arguments.directory}", file=sys.stderr)
+        return 3
     except OSError as error:
         print(f"soak: cannot keep state in {arguments.directory}: {error.strerror or error}", file=sys.stderr)
         return 3
@@ -111,6 +123,8 @@ class Soak:
         self._broken: list[tuple[Chunk, str]] = []  # in a row; the next chunk with a result confirms them
 
     def run(self) -> None:
+        spent = f"{self._spent_before / 3600:.2f} of {self._hours:g} hours"
+        print(f"soak of source {self.campaign.source}, {spent}; chunks of {', '.join(sorted(self._turns))}", flush=True)
         try:
             while self._time_left() or self._running:
                 while self._time_left() and len(self._running) < self._processes:
@@ -133,7 +147,11 @@ class Soak:
         return text
 
     def _time_left(self) -> bool:
-        return self._spent_before + time.monotonic() - self._started < self._hours * 3600
+        return self._hours_spent() < self._hours
+
+    def _hours_spent(self) -> float:
+        """By this campaign."""
+        return (self._spent_before + time.monotonic() - self._started) / 3600
 
     def _next_chunk(self) -> Chunk:
         if self._waiting:
@@ -155,6 +173,7 @@ class Soak:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=errors,
+            preexec_fn=end_with_parent,  # noqa: PLW1509  no other thread is there that could hold a lock
         )
         return Running(chunk, process, output, errors, time.monotonic())
 
@@ -191,8 +210,10 @@ class Soak:
         self.campaign.finish(chunk, verdicts, failures, events)
         wanted = int(chunk.count * TASKS[chunk.task].seconds / max(seconds, 0.001))
         self._chunk_seeds[chunk.task] = max(1, min(wanted, 4 * self._chunk_seeds[chunk.task], CHUNK_SEEDS_MAX))
+        simulated = f", {events:,} events" if events else ""
         failed = f", {len(failures)} FAILED" if failures else ""
-        print(f"{chunk.task} {chunk.first}..{chunk.first + chunk.count - 1}: {seconds:.0f} s{failed}", flush=True)
+        told = f"{chunk.task} {chunk.first}..{chunk.first + chunk.count - 1}: {seconds:.0f} s{simulated}{failed}"
+        print(f"{self._hours_spent():6.2f} of {self._hours:g} h  {told}", flush=True)
 
     def _confirm_broken(self) -> None:
         """The simulator can be run, so these chunks broke by themselves."""
@@ -204,6 +225,25 @@ def read_all(file: IO[str]) -> str:
     with file:
         file.seek(0)
         return file.read()
+
+
+@contextmanager
+def alone_in(directory: Path) -> Iterator[None]:
+    """Two soaks would overwrite each other's state; the lock of one that was killed is gone with it."""
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / ".lock").open("ab") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise OtherSoakError from None
+        yield
+
+
+def end_with_parent() -> None:
+    """Before a chunk begins: it ends when the soak is killed, or the next one would find its table taken."""
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is not None:
+        prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
 @contextmanager

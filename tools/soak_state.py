@@ -122,6 +122,7 @@ def report(campaign: Campaign, hours_wanted: float) -> str:
         f"  hours    {hours:.2f} of {hours_wanted:g}",
         *(f"  seeds    {count} of {task}" for task, count in sorted(campaign.seeds_finished.items())),
         *(f"  events   {count:,} simulated of release {release}" for release, count in sorted(campaign.events.items())),
+        f"  events   {sum(campaign.events.values()):,} simulated in all",
         f"  failures {campaign.failures_total}",
         *(f"  broken   {note}" for note in campaign.broken_chunks),
     ]

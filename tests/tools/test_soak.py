@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import select
+import subprocess
 import sys
 from itertools import count
 from pathlib import Path
@@ -19,6 +22,21 @@ from soak_state import Campaign, Chunk, Failure
 from soak_tasks import TASKS, Task, by_exit_code, events_of_sweep, read_sweep
 
 TICK_SECONDS = 5
+WITHIN_S = 60
+WAITING = """\
+import sys
+import soak
+from soak_tasks import Task, by_exit_code
+
+waits = "import signal, sys; signal.alarm(600); "
+waits += "told = open(sys.argv[1], 'w'); print('here', file=told, flush=True); signal.pause()"
+line, directory = sys.argv[1:]
+command = lambda chunk: [sys.executable, "-S", "-c", waits, line]
+soak.TASKS = {"stand-in": Task("stand-in", command, by_exit_code("EVEN", command))}
+soak.soak_state.source_digest = lambda root: "first"
+sys.argv[1:] = ["--processes", "1", "--directory", directory]
+soak.main()
+"""
 
 
 def command(chunk: Chunk) -> list[str]:
@@ -132,6 +150,7 @@ def test_simulated_events_are_counted_by_release_through_changes_of_the_source(t
     assert later.events == {"0.0.1": 5, __version__: 1234}
     report = soak_state.report(later, 1.0)
     assert f"1,234 simulated of release {__version__}" in report
+    assert "1,239 simulated in all" in report
 
 
 def test_a_task_that_keeps_results_is_told_where(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -162,3 +181,39 @@ def test_planted_faults_are_looked_for() -> None:
 def test_every_task_has_a_command_for_a_chunk() -> None:
     for name, task in TASKS.items():
         assert task.command(Chunk(name, 5, 3))[0] == sys.executable
+
+
+def heard(line: int) -> bytes:
+    """What somebody says, or nothing if nobody is there any more."""
+    assert select.select([line], [], [], WITHIN_S)[0]
+    return os.read(line, 80)
+
+
+def test_chunks_end_with_a_soak_that_is_killed_and_the_next_soak_runs_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    line, directory = tmp_path / "line", tmp_path / "soak"
+    os.mkfifo(line)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(soak.__file__).parent), *sys.path])}
+    killed = subprocess.Popen([sys.executable, "-c", WAITING, str(line), str(directory)], env=environment)
+    told = os.open(line, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert heard(told) == b"here\n"
+        killed.kill()
+        killed.wait()
+        assert heard(told) == b"", "the chunk is still there"
+    finally:
+        killed.kill()
+        os.close(told)
+    assert stored(directory)["handed_out"] == [{"task": "stand-in", "first": 1, "count": 8}]
+    assert run(monkeypatch, directory) == 0
+    assert stored(directory)["seeds_finished"]["stand-in"] >= 8
+
+
+def test_one_soak_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with soak.alone_in(tmp_path):
+        assert run(monkeypatch, tmp_path) == 3
+    assert "another one is at work" in capsys.readouterr().err
+    assert run(monkeypatch, tmp_path) == 0

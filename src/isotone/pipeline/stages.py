@@ -30,7 +30,7 @@ from isotone.pipeline.metrics.messages import traffic
 from isotone.pipeline.metrics.table import metrics_of
 from isotone.pipeline.retained import Retained, input_files, notes_of_runs, printed, retained, still
 from isotone.pipeline.silver import counted_silver
-from isotone.pipeline.tables import FORMAT, Manifest, manifests, read_table, write_runs, writing
+from isotone.pipeline.tables import FORMAT, Manifest, manifests, read_table, sweep, write_runs, writing
 from isotone.pipeline.timeline import TIMELINE as TIMELINE_FORM
 from isotone.pipeline.timeline import timeline
 
@@ -38,6 +38,7 @@ SILVER = "silver"
 VERDICTS = "verdicts"
 METRICS = "metrics"
 TIMELINE = "timeline"
+TABLES = (SILVER, VERDICTS, METRICS, TIMELINE)
 STEPS = 3
 """How often a refresh of everything says what it is at."""
 JUDGES = "judges 3"
@@ -83,6 +84,8 @@ def refresh(
     missing: list[Problem] = []
     found = printed(found_files(traces, missing))
     with writing(out):
+        for table in TABLES:
+            sweep(out / table)
         known = manifests(out / SILVER)
         read = {name for each in known.values() if each.format == FORMAT for name in each.inputs}
         fresh = {path: name for path, name in found.items() if name not in read}
@@ -191,6 +194,12 @@ def _due(out: Path, table: str, version: str) -> dict[str, tuple[str, ...]]:
     made = manifests(out / table)
     rows = {run: (each.directory, version) for run, each in manifests(out / SILVER).items()}
     return {run: inputs for run, inputs in rows.items() if run not in made or made[run].inputs != inputs}
+
+
+def unfinished(out: Path) -> tuple[str, ...]:
+    """The runs whose verdicts, views or metrics are not of all their rows, or not there: what a killed job left."""
+    due = {*_due(out, VERDICTS, JUDGES), *_due(out, TIMELINE, MEASURES), *_due(out, METRICS, MEASURES)}
+    return tuple(sorted(due))
 
 
 def _judge_new(spark: SparkSession, out: Path) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import signal
 import threading
 import traceback
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -28,6 +28,7 @@ from isotone.sim.run import RunResult, Violation
 from isotone.sim.swarm import replay_command
 from isotone.sim.system import RUN_ASSERT, Setting, draw_plan
 from isotone.trace.events import Row
+from isotone.trace.layout import PARQUET_SUFFIX
 from isotone.trace.parquet import require_pyarrow, write_parquet
 
 JOB = (
@@ -91,6 +92,8 @@ def _played(traces: Path, job: dict[str, Any]) -> dict[str, Any]:
     except Exception:
         # The simulator itself broke: a result like any other, or one bad seed would end the sweep.
         result = _broken(job["seed"], traceback.format_exc(limit=-4))
+    if not result.violations:
+        _drop(traces, job["key"])
     trace, problem = _kept(traces, job["key"], rows) if result.violations else ("", "")
     command = replay_command(setting, job["seed"])
     if result.violations and shape and plan is not None:  # what no option says, a file does
@@ -148,8 +151,19 @@ def _break_off(*_: object) -> None:
     raise OverTimeError
 
 
+def _place(traces: Path, key: str, suffix: str) -> Path:
+    return traces / f"{quote(key, safe='')}{suffix}"
+
+
+def _drop(traces: Path, key: str) -> None:
+    """What a sweep kept that was killed before it told of it, and that another version does not confirm."""
+    for suffix in (PARQUET_SUFFIX, ".json"):
+        with suppress(OSError):
+            _place(traces, key, suffix).unlink()
+
+
 def _planned(traces: Path, key: str, plan: Plan) -> tuple[str, str]:
-    path = traces / f"{quote(key, safe='')}.json"
+    path = _place(traces, key, ".json")
     try:
         write_plan(path, plan)
     except MachineError as error:
@@ -159,7 +173,7 @@ def _planned(traces: Path, key: str, plan: Plan) -> tuple[str, str]:
 
 def _kept(traces: Path, key: str, rows: list[Row]) -> tuple[str, str]:
     """The trace of a failure; that it could not be written is no reason to lose the result."""
-    path = traces / f"{quote(key, safe='')}.parquet"
+    path = _place(traces, key, PARQUET_SUFFIX)
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         write_parquet(aside, key, rows)

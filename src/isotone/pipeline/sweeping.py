@@ -25,7 +25,9 @@ from isotone.pipeline.failures import failures_named
 from isotone.pipeline.sweep_spec import Simulation
 from isotone.pipeline.sweep_task import FAILED, JOB, RESULT, job_of, play_batches
 from isotone.pipeline.tables import manifests, read_table, write_runs
+from isotone.pipeline.tables import sweep as sweep_table
 from isotone.sim.summary import count_verdicts
+from isotone.trace.layout import PARQUET_SUFFIX
 
 TABLE = "sweep"
 TRACES = "traces"
@@ -68,6 +70,7 @@ def sweep(
     """Run what is not in the table yet; the whole of what was asked for is told."""
     if not wanted:
         raise InputError("the sweep has no simulation")
+    _tidy(out)
     done, stale = _known(spark, out, wanted)
     if stale:
         _forget(spark, out, stale)
@@ -79,6 +82,13 @@ def sweep(
         count += len(batch)
         advance(f"{count} simulations run")
     return _told(spark, out, {each.key for each in wanted}, count)
+
+
+def _tidy(out: Path) -> None:
+    """Drop what a sweep that was killed left half written."""
+    sweep_table(out / TABLE)
+    for path in (out / TRACES).glob(f".*{PARQUET_SUFFIX}.*"):
+        path.unlink(missing_ok=True)
 
 
 def _known(spark: SparkSession, out: Path, wanted: Iterable[Simulation]) -> tuple[set[str], list[str]]:

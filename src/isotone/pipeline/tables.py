@@ -40,6 +40,8 @@ FORMAT = 3
 Tables of an earlier format are read, and made anew where their files are.
 """
 _ASIDE = ".aside-"
+_UNFINISHED = "."
+"""Before the name of a manifest until it is written; no other begins so."""
 _MANIFESTS = "manifests"
 _DATA = "data"
 _LOCK = ".lock"
@@ -131,10 +133,8 @@ def write_runs(
         rows = rows.where(F.col("run").isin(*inputs))
     aside = table / _DATA / f"{_ASIDE}{uuid.uuid4().hex}"
     try:
-        _write(rows, aside, made_from)
-        counts = rows.sparkSession.read.schema(rows.schema).parquet(str(aside)).groupBy("run").count().collect()
+        found = {**dict.fromkeys(made_from, 0), **_write(rows, aside, made_from)}
         form = rows.schema.json()
-        found = {**dict.fromkeys(made_from, 0), **{row["run"]: row["count"] for row in counts}}
         check(found)
         plans = [
             Manifest(run, _new_name(run), found[run], form, made_from.get(run, ()), FORMAT, problems.get(run, ()))
@@ -154,14 +154,16 @@ def write_runs(
     return plans
 
 
-def _write(rows: DataFrame, aside: Path, runs: Iterable[str]) -> None:
-    """By run; a single one needs no sorting by run first."""
+def _write(rows: DataFrame, aside: Path, runs: Iterable[str]) -> dict[str, int]:
+    """By run; a single one needs no sorting by run first. Says how many rows of each are there."""
     match list(runs):
         case [run] if run:  # no directory can have an empty name
             place = aside / f"_run={quote(run, safe='')}"
             rows.write.parquet(str(place))
         case _:
             rows.withColumn("_run", F.col("run")).write.partitionBy("_run").parquet(str(aside))
+    counts = rows.sparkSession.read.schema(rows.schema).parquet(str(aside)).groupBy("run").count().collect()
+    return {row["run"]: row["count"] for row in counts}
 
 
 def _new_name(run: str) -> str:
@@ -174,10 +176,19 @@ def _commit(table: Path, aside: Path, manifest: Manifest, notes: bytes | None) -
         written = next(path for path in aside.iterdir() if _is_partition_of(path, manifest.run))
         if notes is not None:
             (written / _NOTES).write_bytes(notes)
+        _sync_files(written)
         target = table / _DATA / manifest.directory
         os.rename(written, target)
         sync_directory(target.parent)
     _write_manifest(table / _MANIFESTS / f"{_file_name(manifest.run)}.json", manifest)
+
+
+def _sync_files(directory: Path) -> None:
+    """Make its files durable: what they replace is swept away, and may be all there is of traces that are gone."""
+    for path in directory.iterdir():
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+    sync_directory(directory)
 
 
 def _is_partition_of(path: Path, run: str) -> bool:
@@ -187,7 +198,7 @@ def _is_partition_of(path: Path, run: str) -> bool:
 
 def _write_manifest(path: Path, manifest: Manifest) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    temporary = path.with_name(f"{_UNFINISHED}{path.name}.{uuid.uuid4().hex}")
     with temporary.open("wb") as file:
         file.write(msgspec.json.encode(manifest))
         file.flush()
@@ -243,6 +254,8 @@ def sweep(table: Path) -> None:
     for path in (table / _DATA).iterdir() if (table / _DATA).is_dir() else ():
         if path.name not in named:
             shutil.rmtree(path, ignore_errors=True)
+    for path in (table / _MANIFESTS).glob(f"{_UNFINISHED}*"):
+        path.unlink(missing_ok=True)
 
 
 def _file_name(run: str) -> str:

@@ -22,7 +22,7 @@ from isotone.pipeline.report.measures import latency_section, other_section, thr
 from isotone.pipeline.report.tally import Tally, tallied
 from isotone.pipeline.report.verdicts import verdict_section
 from isotone.pipeline.report.views import DRAWN, OF_GROUPS, lanes, picture
-from isotone.pipeline.stages import TIMELINE
+from isotone.pipeline.stages import TIMELINE, unfinished
 from isotone.pipeline.tables import manifests, read_table, reading
 from isotone.spec.verdicts import State
 
@@ -58,8 +58,9 @@ def write_report(
         metrics = metric_rows(spark, tables, tally.drawn)
         timeline = timeline_rows(spark, tables, tally.drawn, where=_is_drawn(spark, tables, tally.drawn))
         advance(f"metrics and views of {len(tally.drawn)} runs read")
+        left = unfinished(tables)
     committed = results or (RESULTS if RESULTS.is_dir() else None)
-    _replace(target, build(tally, metrics, timeline, committed))
+    _replace(target, build(tally, metrics, timeline, committed, left))
     advance("page written")
 
 
@@ -84,10 +85,13 @@ def _replace(target: Path, told: str) -> None:
         raise MachineError(f"cannot write {target}: {error.strerror}") from None
 
 
-def build(tally: Tally, metrics: Rows, timeline: Rows, results: Path | None) -> str:
+def build(
+    tally: Tally, metrics: Rows, timeline: Rows, results: Path | None, unfinished_runs: Sequence[str] = ()
+) -> str:
     """The page as text."""
     runs, drawn = tally.runs, tally.drawn
     parts = [
+        _unfinished(unfinished_runs),
         _cards(tally, timeline),
         verdict_section(tally),
         _views(drawn, timeline, len(runs)),
@@ -100,6 +104,13 @@ def build(tally: Tally, metrics: Rows, timeline: Rows, results: Path | None) -> 
     names = ", ".join(runs[:4]) + (f" and {len(runs) - 4} more" if len(runs) > 4 else "")
     foot = f"isotone {text(__version__)}. Clocks are set side by side for display only; no verdict uses them."
     return page("Isotone: what happened, and whether it was right", f"Runs: {names}", LINKS, "".join(parts), foot)
+
+
+def _unfinished(runs: Sequence[str]) -> str:
+    if not runs:
+        return ""
+    told = f"{len(runs)} runs have rows that are not judged and measured yet: run isotone pipeline run again."
+    return f'<p class="note">{told}</p>'
 
 
 def _cards(tally: Tally, timeline: Rows) -> str:
