@@ -53,16 +53,17 @@ def test_a_silence_reaches_from_before_a_kill_or_to_the_end() -> None:
     assert longest_silence([], 10.0, 15.0) == 5.0
 
 
-def test_silences_are_told_for_clients_of_the_killed_server_and_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silences_are_told_for_clients_of_a_lost_server_and_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("isotone.bench.replica.SILENCE_S", 0.5)
     noted: list[str] = []
-    figures = asyncio.run(_silence(ReplicaEffort(losses=2), noted.append))
-    assert noted == ["loss 1 of 2", "loss 2 of 2"]
-    assert [figure.name.rpartition("for a client of ")[2] for figure in figures] == [
-        "the killed server",
-        "another server",
-    ]
-    assert all(figure.value > 0 and "the longest of 2 kills" in figure.over for figure in figures)
+    figures = asyncio.run(_silence(ReplicaEffort(losses=1), noted.append))
+    assert noted == ["loss 1 of 1: killed", "loss 1 of 1: stopped"]
+    assert {figure.name for figure in figures} == {
+        "isotone, a server killed: longest silence for a client of the killed server",
+        "isotone, a server killed: longest silence for a client of another server",
+        "isotone, a server stopped: longest silence for a client of another server",
+    }
+    assert all(figure.value > 0 and "the longest of 1 losses" in figure.over for figure in figures)
 
 
 def test_our_settings_are_good(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 Three servers of each are real processes; clients have a connection each and wait for an answer before the next record.
 The systems take turns, round by round, so that what else the machine does is shared. Also: the longest silence that its
-clients, and those of another server, hear when a server is killed, and the time that a new server takes until it votes.
+clients, and those of another server, hear when a server is killed or stopped, and the time that a new server takes
+until it votes.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from isotone.host.log_client import RemoteLog
 
 RECORD_BYTES = 256
 WARM_S = 0.3
-KILLED, SILENCE_S = "c", 5.0
+LOST, SILENCE_S = "c", 5.0
 FILL_BYTES, FILL_AT_ONCE = 32 * 1024, 64
 
 
@@ -115,57 +116,62 @@ def _figures(system: str, clients: int, taken: list[Sample], durability: str) ->
 
 
 async def _silence(effort: ReplicaEffort, note: Callable[[str], None]) -> list[Figure]:
-    """Of three servers one is killed: how long a client of it, and one of another server, hears nothing at most."""
-    longest = dict.fromkeys(("the killed server", "another server"), 0.0)
+    """Of three servers one is killed, or stopped: how long clients hear nothing at most.
+
+    The port of a killed process refuses packets, which the others notice; one that is stopped is only silent, as a
+    machine without power is. Its own client is not asked then: without a deadline it waits for that server.
+    """
+    longest: dict[tuple[str, str], float] = {}
     for number in range(effort.losses):
-        note(f"loss {number + 1} of {effort.losses}")
-        with TemporaryDirectory(prefix="isotone-bench-") as directory:
-            system = Isotone(Path(directory) / "servers")
-            system.start()
-            try:
-                await system.ready()
-                for server, silence in (await _silences(system)).items():
-                    kind = "the killed server" if server == KILLED else "another server"
-                    longest[kind] = max(longest[kind], silence)
-            finally:
-                system.end()
-    over = f"the longest of {effort.losses} kills, {SILENCE_S:g} s from each on"
+        for lost, take_away in (("killed", Isotone.kill), ("stopped", Isotone.stop)):
+            note(f"loss {number + 1} of {effort.losses}: {lost}")
+            with TemporaryDirectory(prefix="isotone-bench-") as directory:
+                system = Isotone(Path(directory) / "servers")
+                system.start()
+                try:
+                    await system.ready()
+                    for server, silence in (await _silences(system, take_away)).items():
+                        whose = (lost, f"the {lost} server" if server == LOST else "another server")
+                        longest[whose] = max(longest.get(whose, 0.0), silence)
+                finally:
+                    system.end()
+    over = f"the longest of {effort.losses} losses, {SILENCE_S:g} s from each on"
     return [
-        Figure(f"isotone: longest silence for a client of {kind}", silence, "s", over)
-        for kind, silence in longest.items()
+        Figure(f"isotone, a server {lost}: longest silence for a client of {whose}", silence, "s", over)
+        for (lost, whose), silence in longest.items()
+        if whose != "the stopped server"
     ]
 
 
-async def _silences(system: Isotone) -> dict[str, float]:
-    """A client of each server, which knows the others too; what each hears while one server is killed."""
+async def _silences(system: Isotone, take_away: Callable[[Isotone, str], None]) -> dict[str, float]:
+    """A client of each server, which knows the others too; what each hears while one server is taken away."""
     clients = {server: await _client_of(system, server) for server in SERVERS}
     answers: dict[str, list[float]] = {server: [] for server in SERVERS}
-    ends = asyncio.Event()
 
     async def one(server: str) -> None:
-        while not ends.is_set():
+        while True:
             try:
                 await clients[server].append(b"x" * RECORD_BYTES)
             except IsotoneError:
                 continue
             answers[server].append(time.monotonic())
 
-    async with asyncio.TaskGroup() as loads:
-        for server in SERVERS:
-            loads.create_task(one(server))
-        while not all(answers.values()):
-            await asyncio.sleep(LOOK_S)
-        await asyncio.sleep(WARM_S)
-        away = {server: log.server for server, log in clients.items() if log.server != server}
-        killed = time.monotonic()
-        await asyncio.to_thread(system.kill, KILLED)
-        await asyncio.sleep(killed + SILENCE_S - time.monotonic())
-        ends.set()
+    loads = [asyncio.create_task(one(server)) for server in SERVERS]
+    while not all(answers.values()):
+        await asyncio.sleep(LOOK_S)
+    await asyncio.sleep(WARM_S)
+    away = {server: log.server for server, log in clients.items() if log.server != server}
+    lost = time.monotonic()
+    await asyncio.to_thread(take_away, system, LOST)
+    await asyncio.sleep(lost + SILENCE_S - time.monotonic())
+    for load in loads:
+        load.cancel()
+    await asyncio.gather(*loads, return_exceptions=True)
     for log in clients.values():
         await log.close()
     if away:
-        raise MachineError(f"clients left their servers before one was killed: {away}")
-    return {server: longest_silence(answers[server], killed, killed + SILENCE_S) for server in SERVERS}
+        raise MachineError(f"clients left their servers before one was lost: {away}")
+    return {server: longest_silence(answers[server], lost, lost + SILENCE_S) for server in SERVERS}
 
 
 async def _client_of(system: Isotone, server: str) -> RemoteLog:

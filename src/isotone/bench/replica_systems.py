@@ -80,6 +80,10 @@ class System(ABC):
         self.processes[server].send_signal(signal.SIGKILL)
         self.processes[server].wait()
 
+    def stop(self, server: str) -> None:
+        """It is there, and does nothing any more."""
+        self.processes[server].send_signal(signal.SIGSTOP)
+
     def end(self) -> None:
         """All of them."""
         for process in self.processes.values():
