@@ -19,6 +19,7 @@ from isotone.pipeline.metrics.form import METRICS
 from isotone.pipeline.report.page import build
 from isotone.pipeline.stages import refresh, unfinished
 from isotone.pipeline.sweep_spec import Simulation
+from isotone.pipeline.sweeping import TABLE, TRACES, sweep
 from isotone.pipeline.tables import manifests, read_notes, write_runs
 from isotone.pipeline.timeline import TIMELINE
 from isotone.sim.plan import Size
@@ -195,6 +196,23 @@ def test_what_a_killed_sweep_kept_of_a_failure_is_gone_when_that_passes(
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".parquet"]
     assert result_of(tmp_path, simulation)["state"] == "passed"
     assert list(tmp_path.iterdir()) == []
+
+
+class _NoSpark:
+    @property
+    def sparkContext(self) -> None:
+        raise LookupError
+
+
+def test_what_a_killed_sweep_left_half_written_is_gone_with_the_next(tmp_path: Path) -> None:
+    left = [f"{TABLE}/data/.aside-1", f"{TABLE}/manifests/.b.json.1", f"{TRACES}/.7.parquet.12"]
+    for name in [*left, f"{TRACES}/7.parquet"]:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).mkdir() if "data" in name else (tmp_path / name).write_text("half")
+    with pytest.raises(LookupError):  # without Spark it comes no further
+        sweep(_NoSpark(), [Simulation(Setting(), 7)], tmp_path)  # type: ignore[arg-type]
+    assert [path.name for path in tmp_path.rglob("*7*")] == ["7.parquet"]
+    assert not any((tmp_path / name).exists() for name in left)
 
 
 def test_the_page_says_which_runs_a_kill_left_unfinished() -> None:

@@ -1,4 +1,7 @@
-"""The pipeline in processes of its own: on a cluster, killed in the middle, without a Java on the path."""
+"""The pipeline in processes of its own: on a cluster, killed in the middle, without a Java on the path.
+
+``ISOTONE_KILLS=50 pytest -s tests/pipeline/test_processes.py -k killed`` kills more often.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,9 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,10 +23,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from isotone.cli import main
+from isotone.core.choice import Choice
 from isotone.pipeline import stages
 from isotone.pipeline.java import java_home
 from isotone.pipeline.stages import refresh
-from isotone.pipeline.tables import manifests, read_table
+from isotone.pipeline.tables import manifests, read_table, writing
 from tests.pipeline.conftest import Piped
 
 PROGRAM = Path(main.__file__).with_name("__main__.py")
@@ -41,7 +47,8 @@ Tables = dict[str, list[str]]
 
 def _tables(spark: SparkSession, out: Path) -> Tables:
     """Every row of every table, but for the names of directories."""
-    found = {path.parent.name: read_table(spark, path.parent).collect() for path in out.glob("*/manifests")}
+    there = [path.parent for path in out.glob("*/manifests") if manifests(path.parent)]
+    found = {table.name: read_table(spark, table).collect() for table in there}
     return {name: sorted(map(str, rows)) for name, rows in found.items()}
 
 
@@ -177,13 +184,57 @@ def test_without_a_java_on_the_path_the_packaged_one_is_used(killed: Killed) -> 
     assert sum(each.rows for each in manifests(killed.out / stages.SILVER).values()) > 0  # Spark wrote them
 
 
-def test_what_a_killed_run_left_is_finished_by_the_next(
-    spark: SparkSession, piped: Piped, expected: Tables, killed: Killed, tmp_path: Path
+# --- kills from outside ----------------------------------------------------------------------------------------------
+
+
+KILLS = int(os.environ.get("ISOTONE_KILLS", "1"))
+MOMENTS = (
+    *(f"{table}/data/.aside-*/**/part-*" for table in stages.TABLES),  # Spark is writing rows, or just has
+    *(f"{table}/manifests/*.json" for table in stages.TABLES),
+    ".lock",
+    "report.html",
+)
+"""When one of these files appears, the process is killed."""
+LOOK_S = 0.001
+LATER_MAX = 200
+"""So many looks behind the moment at most."""
+
+
+def _kill_at(moment: str, traces: Path, out: Path, log: Path, *, choice: Choice) -> int:
+    """Run the pipeline, and kill it when a file appears: it alone, or Spark with it. Says how it ended."""
+    before, later, is_alone = set(out.glob(moment)), choice.between(1, LATER_MAX), choice.chance(0.5)
+    print(f"at {moment} and {later} looks, {'alone' if is_alone else 'with Spark'}")
+    command = [sys.executable, "-m", "isotone.cli", "pipeline", "run", str(traces), "--out", str(out)]
+    with log.open("wb") as file:
+        process = subprocess.Popen(command, stdout=file, stderr=file, start_new_session=True)
+    has_come, ends = False, time.monotonic() + WITHIN_S
+    while process.poll() is None and later > 0 and time.monotonic() < ends:
+        has_come = has_come or not before.issuperset(out.glob(moment))
+        later -= has_come
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(LOOK_S)
+    with suppress(ProcessLookupError):
+        (os.kill if is_alone else os.killpg)(process.pid, signal.SIGKILL)
+    ended = process.wait()
+    print("killed" if ended == -signal.SIGKILL else "it was quicker")
+    return ended
+
+
+@pytest.mark.parametrize("number", range(KILLS))
+def test_what_killed_runs_left_is_finished_by_the_next(
+    spark: SparkSession, piped: Piped, expected: Tables, killed: Killed, tmp_path: Path, *, number: int
 ) -> None:
-    out = tmp_path / "out"
-    shutil.copytree(killed.out, out)
-    assert len(manifests(out / stages.SILVER)) == 1  # of two
-    assert len(list((out / stages.SILVER / "data").iterdir())) > 1  # the other lies about
+    """Every other time the one that is killed goes on where another was. Where Spark lives on it may still write."""
+    out, choice = tmp_path / "out", Choice(f"kill the pipeline/{number}")
+    if number % 2 == 0:
+        shutil.copytree(killed.out, out)
+        assert len(manifests(out / stages.SILVER)) == 1  # of two
+        assert len(list((out / stages.SILVER / "data").iterdir())) > 1  # the other lies about
+    ended = _kill_at(MOMENTS[number % len(MOMENTS)], piped.traces, out, tmp_path / "log", choice=choice)
+    assert ended in (-signal.SIGKILL, 1), (tmp_path / "log").read_text()  # 1: it was quicker, and found what is broken
+    with writing(out):  # nobody else does
+        for table, rows in _tables(spark, out).items():
+            whole = tuple(f"Row(run={run!r}," for run in manifests(out / table))
+            assert rows == [row for row in expected[table] if row.startswith(whole)]
     refresh(spark, [piped.traces], out)
     assert _tables(spark, out) == expected
-    assert len(list((out / stages.SILVER / "data").iterdir())) == 2
