@@ -19,7 +19,7 @@ from isotone.core.choice import Choice
 from isotone.core.ids import DaemonId, DaemonViewId, GroupViewId
 from isotone.core.services import Service
 from isotone.pipeline.bronze import read_bronze
-from isotone.pipeline.conformance.causal import sort_runs, told_of
+from isotone.pipeline.conformance.causal import rows_of_stretches, sort_runs, told_of
 from isotone.pipeline.conformance.normal import Normal
 from isotone.pipeline.conformance.terms import CLIENTS, DAEMONS
 from isotone.pipeline.silver import silver
@@ -111,6 +111,20 @@ KEPT: dict[str, list[Told]] = {
 }  # fmt: skip
 
 
+ROUNDS, WRONG_ROUNDS = 300, (100, 200)
+
+
+def _rounds() -> list[Told]:
+    """Questions and answers, twice in the wrong order at a third."""
+    told = []
+    for number in range(1, ROUNDS + 1):
+        asked, answered = 2 * number - 1, 2 * number
+        told += [_sent(A, number, WEAK), _had(B, A, number, WEAK, asked), _sent(B, number, CAUSAL)]
+        both = [_had(C, A, number, WEAK, asked), _had(C, B, number, CAUSAL, answered)]
+        told += reversed(both) if number in WRONG_ROUNDS else both
+    return told
+
+
 # --- damaged runs ----------------------------------------------------------------------------------------------------
 
 
@@ -169,6 +183,7 @@ def _runs() -> dict[str, list[Row]]:
     found = {f"broken/{name}": _run(GAP, *told) for name, told in BROKEN.items()}
     found |= {f"whole/{name}": _run(*told) for name, told in BROKEN.items()}
     found |= {f"kept/{name}": _run(GAP, *told) for name, told in KEPT.items()}
+    found |= {"rounds": _run(*_rounds()), "rounds with a gap": _run(GAP, *_rounds())}
     found |= {f"damaged/{number}": _damaged(number) for number in range(DAMAGED)}
     for place, rows in enumerate(_good()):
         found[f"good/{place}"] = rows
@@ -183,7 +198,14 @@ class Judged(NamedTuple):
     """What Spark said of each run and boundary, and which runs it read in order."""
 
     outcomes: dict[tuple[str, int], Outcome]
-    streamed: set[str]
+    whole: set[str]
+    stretches: set[str]
+    rows: dict[str, Counter[int]]
+    """Of each stretch, how many are messages."""
+
+    @property
+    def streamed(self) -> set[str]:
+        return self.whole | self.stretches
 
 
 def _state(row: Any, *, is_lossy: bool) -> Outcome:
@@ -207,7 +229,12 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Jud
     outcomes = {
         (run, side): _state(found.get((run, side)), is_lossy=run in lossy) for run in _runs() for side in LABELS
     }
-    return Judged(outcomes, {row["run"] for row in runs.streamed.collect()})
+    assert runs.stretches is not None
+    whole, stretches = ({row["run"] for row in each.collect()} for each in (runs.whole, runs.stretches))
+    rows: dict[str, Counter[int]] = {}
+    for row in rows_of_stretches(normal.rows, runs.stretches).where("sender IS NOT NULL OR count > 0").collect():
+        rows.setdefault(row["run"], Counter())[row["stretch"]] += 1
+    return Judged(outcomes, whole, stretches, rows)
 
 
 @cache
@@ -223,7 +250,8 @@ def _expected() -> dict[tuple[str, int], Outcome]:
 
 def test_both_engines_agree(judged: Judged) -> None:
     states = Counter(state for state, _ in judged.outcomes.values())
-    print(f"{len(_runs())} runs, {len(judged.streamed)} read in order; verdicts: {dict(sorted(states.items()))}")
+    read = f"{len(judged.whole)} read as a whole, {len(judged.stretches)} in stretches"
+    print(f"{len(_runs())} runs, {read}; verdicts: {dict(sorted(states.items()))}")
     differing = {place: (told, judged.outcomes[place]) for place, told in _expected().items()}
     assert {place: both for place, both in differing.items() if both[0] != both[1]} == {}
     assert len(states) == len(State)
@@ -240,6 +268,13 @@ def test_what_is_broken_is_found_in_what_is_left_of_a_run(judged: Judged, kind: 
 @pytest.mark.parametrize("name", KEPT)
 def test_what_the_rows_do_not_show_is_not_looked_for(judged: Judged, name: str) -> None:
     assert f"kept/{name}" not in judged.streamed
+
+
+@pytest.mark.parametrize("run", ["rounds", "rounds with a gap"])
+def test_only_stretches_around_what_is_wrong_are_read(judged: Judged, run: str) -> None:
+    assert run not in judged.whole
+    assert sorted(judged.rows[run].values()) == [5] * len(WRONG_ROUNDS)
+    assert _expected()[(run, CLIENTS)][0] == State.VIOLATED.value
 
 
 def test_good_runs_are_not_read_in_order_whatever_was_lost(judged: Judged) -> None:
