@@ -191,10 +191,10 @@ KILLS = int(os.environ.get("ISOTONE_KILLS", "1"))
 MOMENTS = (
     *(f"{table}/data/.aside-*/**/part-*" for table in stages.TABLES),  # Spark is writing rows, or just has
     *(f"{table}/manifests/*.json" for table in stages.TABLES),
-    ".lock",
     "report.html",
+    ".lock",
 )
-"""When one of these files appears, the process is killed."""
+"""When one of these appears, the process is killed; the last has an odd place, for a run that was killed leaves it."""
 LOOK_S = 0.001
 LATER_MAX = 200
 """So many looks behind the moment at most."""
