@@ -16,7 +16,7 @@ from isotone.pipeline.conformance import asks, held, lives, messages, network_us
 from isotone.pipeline.conformance.terms import kept
 
 _APART = ("isotone.pipeline.conformance.network", "isotone.pipeline.conformance.causal")
-"""The modules whose checks need nothing of messages and views."""
+"""The modules whose checks need nothing of views, and of messages only where they find something to ask."""
 
 
 class Normal:
