@@ -37,9 +37,13 @@ def test_what_it_showed_is_exactly_what_is_lost_and_the_old_side_is_fenced(tmp_p
             await cluster.stop("c")
             await cluster.primary("a", "b")
             await write(cluster, "b", *lost)
-            done = isotone("replica", "recover", cluster.settings, "--survivor", "a", "--survivor", "b", "--yes")
-            assert done.code == 3 and "in use" in done.err, "not while they run"
+            done = isotone("replica", "recover", cluster.settings, "--survivor", "c", "--yes")
+            assert done.code == 3 and "the store of a is in use" in done.err, "not while they run"
+            shown = told("replica", "recover", cluster.settings, "--survivor", "c", "--dry-run")
+            assert shown["running"] == ["a", "b"], "as their ports say"
             await stop_all(cluster, "a", "b")
+            words = ("replica", "recover", cluster.settings, "--survivor", "a", "--survivor", "b", "--yes")
+            assert isotone(*words).code == 2, "a quorum needs no force"
             shutil.rmtree(tmp_path / "state" / "b.replica" / "logs")  # b's disk is gone, a's can still be read
 
             before = await orders(cluster, "a", "c")

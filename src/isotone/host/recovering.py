@@ -14,10 +14,12 @@ from pathlib import Path
 
 from isotone.core.contract import Append
 from isotone.core.errors import InputError, IsotoneError, MachineError
+from isotone.corel.growth import may_order
 from isotone.corel.journal import LOG
 from isotone.corel.ledger import Ledger
 from isotone.corel.message import Message
-from isotone.corel.recover import of_this_log
+from isotone.corel.quorum import merged
+from isotone.corel.recover import lacking, of_this_log
 from isotone.daemon.storage import StateInUse
 from isotone.host.inspect import check_store
 from isotone.host.store import Store, owner_of
@@ -48,6 +50,22 @@ def _red_names(ledger: Ledger) -> set[object]:
 def _green(ledger: Ledger) -> list[Message]:
     queue = ledger.queue
     return queue.between(queue.forgotten, queue.green)
+
+
+def are_quorum(ledgers: Mapping[str, Ledger], survivors: Sequence[str]) -> bool:
+    """Whether these would order if they were just started: then no quorum is lost, as far as their logs show.
+
+    Not if a recovery of them was broken off: it is to be finished.
+    """
+    kept, members = [ledgers[server] for server in survivors], frozenset(survivors)
+    if lacking(ledgers, tuple(survivors)) or any(each.set_back or not each.ready for each in kept):
+        return False
+    history = merged([each.history for each in kept])
+    configurations = [each.queue.configuration for each in kept]
+    begun = any(each.identities for each in configurations)
+    return (begun or all(members >= set(each.servers) for each in configurations)) and all(
+        may_order(each.queue, members, history) for each in kept
+    )
 
 
 @contextmanager
