@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -87,7 +88,7 @@ def told_lines(text: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_backup_and_restore_to_a_position(tmp_path: Path) -> None:
+def test_backup_and_restore_to_a_position_by_the_words_that_it_prints(tmp_path: Path) -> None:
     async def main() -> None:
         async with replica_cluster(tmp_path) as cluster:
             await write(cluster, "a", *(b"record %d" % number for number in range(9)))
@@ -98,20 +99,21 @@ def test_backup_and_restore_to_a_position(tmp_path: Path) -> None:
             await stop_all(cluster, *cluster.names)
             for name in cluster.names:
                 cluster.store(name).rename(tmp_path / f"old-{name}")
-            first = told("replica", "restore", tmp_path / "copy", cluster.settings, "--name", "a", "--position", "6")
-            assert first["missing"] == ["b", "c"] and first["position"] == 6
-            again = isotone("replica", "restore", tmp_path / "copy", cluster.settings, "--name", "a")
+            words = ("replica", "restore", tmp_path / "copy", cluster.settings, "--name")
+            first = isotone(*words, "a", "--position", "6")
+            assert first.code == 0, first.err
+            hint = re.search(r"restore b, c from the same copy with (--position 6 --fence \d+)\n", first.out)
+            assert hint is not None, first.out
+            again = isotone(*words, "a")
             assert again.code == 2 and "not empty" in again.err
-            words = ("--name", "b", "--position", "6", "--fence", str(first["fence"]))
-            told("replica", "restore", tmp_path / "copy", cluster.settings, *words)
+            told(*words, "b", *hint[1].split())
             (tmp_path / "old-c").rename(cluster.store("c"))
             cluster.start()
             await cluster.until_status("c", lambda status: status["standing"] == "fenced")
             await cluster.until_status("a", lambda status: "begins when all its servers have met" in status["reason"])
             await cluster.stop("c")
             cluster.store("c").rename(tmp_path / "old-c")
-            words = ("--name", "c", "--position", "6", "--fence", str(first["fence"]))
-            told("replica", "restore", tmp_path / "copy", cluster.settings, *words)
+            told(*words, "c", *hint[1].split())
             cluster.start("c")
             await cluster.primary(*cluster.names)
             assert await write(cluster, "b", b"another story") == 7

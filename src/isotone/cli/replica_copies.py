@@ -70,9 +70,9 @@ def restore_command(
 
     \b
     Examples:
-      isotone replica restore monday.backup isotone.toml --name a
-      isotone replica restore monday.backup isotone.toml --name b --fence 1731680000
-      isotone replica restore monday.backup isotone.toml --position 1200
+      isotone replica restore monday.backup isotone.toml --name a --position 1200
+      isotone replica restore monday.backup isotone.toml --name b --position 1200 --fence 1731680000
+      isotone replica restore monday.backup isotone.toml
 
     What the log ordered after that position is lost; `isotone replica log dump` shows it while the old files are there.
 
@@ -100,7 +100,7 @@ def restore_command(
         return 0
     print_text(f"{', '.join(stores)}: a new log that goes on behind position {reached}, fence {fence}")
     if missing:
-        print_text(f"restore {', '.join(missing)} from the same copy with --fence {fence}")
+        print_text(f"restore {', '.join(missing)} from the same copy with --position {reached} --fence {fence}")
         print_text("until then they are fenced as soon as they meet this log: what only they have ordered is lost")
     return 0
 
