@@ -104,3 +104,16 @@ def test_what_was_broken_off_is_finished_and_no_quorum(tmp_path: Path) -> None:
     done = isotone(*words)
     assert done.exit_code == 0, done.output
     assert {ledger_at(tmp_path / f"{name}.replica").fence for name in "ab"} == {1}
+
+
+def test_a_survivor_that_is_named_twice_counts_once(settings: Path) -> None:
+    words = ("replica", "recover", str(settings), "--survivor", "b", "--survivor", "a", "--survivor", "b", "--yes")
+    assert told(*words)["survivors"] == ["a", "b"]
+    assert {ledger_at(settings.parent / f"{name}.replica").queue.configuration.servers for name in "ab"} == {("a", "b")}
+
+
+def test_a_store_of_nobody_is_refused(settings: Path) -> None:
+    words = ("replica", "recover", str(settings), "--survivor", "a", "--store", f"z={settings.parent}", "--yes")
+    done = isotone(*words)
+    assert done.exit_code == 2 and "there is no server z; these are: a, b, c" in done.output
+    assert ledger_at(settings.parent / "a.replica").fence == 0

@@ -57,10 +57,9 @@ def recover_command(
     from isotone.host.running import kept_still
 
     settings, paths = _paths(file, stores)
-    chosen = tuple(sorted(survivors))
-    missing = [server for server in chosen if server not in paths]
-    if missing:
-        raise InputError(f"there is no server {missing[0]}; these are: {', '.join(paths)}")
+    chosen = tuple(sorted(set(survivors)))
+    for server in chosen:
+        _check_known(server, paths)
     with ExitStack() as stack:
         runs, opened = _answering(settings), {}
         if not dry_run:
@@ -157,8 +156,14 @@ def _paths(file: Path, stores: tuple[str, ...]) -> tuple[DaemonSettings, dict[st
         server, separator, directory = text.partition("=")
         if not separator or not server or not directory:
             raise InputError(f"write --store SERVER=DIRECTORY, not {text!r}")
+        _check_known(server, paths)
         paths[server] = Path(directory)
     return settings, paths
+
+
+def _check_known(server: str, paths: dict[str, Path]) -> None:
+    if server not in paths:
+        raise InputError(f"there is no server {server}; these are: {', '.join(paths)}")
 
 
 def _confirmed(as_json: bool) -> bool:

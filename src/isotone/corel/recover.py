@@ -134,6 +134,8 @@ def _gone(ledgers: Iterable[Ledger], servers: tuple[str, ...]) -> tuple[str, ...
 
 def forced_record(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...], rule: Rule | None = None) -> bytes:
     """One record, for the log of every survivor, or of those who lack it: see `lacking`."""
+    if len(set(survivors)) < len(survivors):
+        raise LocalProtocolError(f"a survivor is named twice: {', '.join(survivors)}")
     ledgers = _checked(ledgers, survivors)
     if lacking(ledgers, survivors):
         first = max((ledgers[server] for server in survivors), key=lambda ledger: ledger.fence)
