@@ -13,6 +13,7 @@ from isotone.corel import records as r
 from isotone.corel.journal import LOG
 from isotone.corel.message import Message, Origin
 from isotone.host.scrub import create
+from isotone.host.store import LOGS
 
 MESSAGE = Message(Origin("a", 1), 1, 1, (b"x",))
 GREEN = (r.Received((MESSAGE,), True), r.Greened(1))
@@ -40,3 +41,11 @@ def listener() -> Iterator[int]:
     """A port at which somebody answers."""
     with socket.create_server((LOOPBACK, 0)) as opened:
         yield int(opened.getsockname()[1])
+
+
+def unreadable_segment(store: Path) -> Path:
+    """Where the only file of its log was, there is something that nobody can read."""
+    (segment,) = (store / LOGS / LOG).glob("*.segment")
+    segment.unlink()
+    segment.mkdir()
+    return segment

@@ -11,7 +11,7 @@ from isotone.cli import replica_recover
 from isotone.core.errors import MachineError
 from isotone.host.dumping import ledger_at
 from isotone.host.store import Store
-from tests.cli.replica_stores import listener, three_servers
+from tests.cli.replica_stores import listener, three_servers, unreadable_segment
 from tests.cli.running import isotone, told
 
 
@@ -117,3 +117,13 @@ def test_a_store_of_nobody_is_refused(settings: Path) -> None:
     done = isotone(*words)
     assert done.exit_code == 2 and "there is no server z; these are: a, b, c" in done.output
     assert ledger_at(settings.parent / "a.replica").fence == 0
+
+
+def test_a_store_that_cannot_be_read_is_named_and_not_counted(settings: Path) -> None:
+    segment = unreadable_segment(settings.parent / "b.replica")
+    words = ("replica", "recover", str(settings), "--survivor", "a")
+    done = isotone(*words, "--yes")
+    assert done.exit_code == 0 and f"b is not counted: cannot read {segment}: Is a directory" in done.output
+    assert "the disks of b cannot be read" in done.output
+    done = isotone("replica", "recover", str(settings), "--survivor", "b", "--yes")
+    assert done.exit_code == 2 and "the store of b must be sound and readable here: cannot" in done.output

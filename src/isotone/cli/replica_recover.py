@@ -66,8 +66,9 @@ def recover_command(
             others = {server: path for server, path in paths.items() if server not in chosen}
             _check_stopped(runs | stack.enter_context(kept_still(others)))
             opened = stack.enter_context(held({server: paths[server] for server in chosen}))
-        ledgers = _ledgers(settings, paths, chosen)
-        told = _shown(ledgers, chosen, runs, as_json)
+        ledgers, unreadable = _ledgers(settings, paths, chosen)
+        told = _shown(ledgers, chosen, [*unreadable, *(f"{line}: stop it first" for line in runs.values())], as_json)
+        told["running"] = list(runs)
         if dry_run:
             return _end(told, as_json, done=False)
         if told["are_quorum"] and not although_quorum:
@@ -92,7 +93,7 @@ def _check_stopped(runs: dict[str, str]) -> None:
 
 
 def _shown(
-    ledgers: dict[str, Ledger], survivors: tuple[str, ...], runs: dict[str, str], as_json: bool
+    ledgers: dict[str, Ledger], survivors: tuple[str, ...], notes: list[str], as_json: bool
 ) -> dict[str, object]:
     """What it costs."""
     from isotone.corel.recover import assess, forced_rule
@@ -108,10 +109,10 @@ def _shown(
             print_text(f"{message} was green elsewhere, and may get another place")
         if needless:
             print_text(f"{', '.join(survivors)} {QUORUM}")
-        for line in runs.values():
-            print_text(f"{line}: stop it first")
+        for note in notes:
+            print_text(note)
     told |= {"unread": losses.unread, "set_back": losses.set_back, "rule": rule}
-    return {**told, "are_quorum": needless, "running": list(runs)}
+    return {**told, "are_quorum": needless, "notes": notes}
 
 
 def _force(ledgers: dict[str, Ledger], survivors: tuple[str, ...], opened: dict[str, Store]) -> None:
@@ -131,19 +132,22 @@ def _end(told: dict[str, object], as_json: bool, *, done: bool) -> int:
     return 0
 
 
-def _ledgers(settings: DaemonSettings, paths: dict[str, Path], survivors: tuple[str, ...]) -> dict[str, Ledger]:
-    """Of all stores that can be read; those of survivors must be."""
+def _ledgers(
+    settings: DaemonSettings, paths: dict[str, Path], survivors: tuple[str, ...]
+) -> tuple[dict[str, Ledger], list[str]]:
+    """Of all stores that can be read, and why the others cannot; those of survivors must be."""
     from isotone.daemon.settings.replication import founders, quorum_of
     from isotone.host.dumping import ledger_at
 
-    found = {}
+    found, unreadable = {}, []
     for server, path in paths.items():
         try:
             found[server] = ledger_at(path, founders(settings), quorum_of(settings))
         except IsotoneError as error:
             if server in survivors:
                 raise InputError(f"the store of {server} must be sound and readable here: {error}") from error
-    return found
+            unreadable.append(f"the store of {server} is not counted: {error}")
+    return found, unreadable
 
 
 def _paths(file: Path, stores: tuple[str, ...]) -> tuple[DaemonSettings, dict[str, Path]]:
