@@ -45,6 +45,10 @@ GREEN = (r.Received((ONE, TWO), True), r.Greened(2))
 )
 def test_what_is_green_elsewhere_and_only_red_here_may_move(survivor: tuple[r.Record, ...], names: list[str]) -> None:
     assert moved({"a": ledger(*GREEN), "c": ledger(*survivor)}, ["c"]) == names
+    yellow = ledger(r.Received((ONE, TWO), True))
+    assert moved({"a": yellow, "c": ledger(*survivor)}, ["c"]) == names, "it may have become green"
+    red = ledger(r.Received((ONE, TWO), False))
+    assert not moved({"a": red, "c": ledger(*survivor)}, ["c"])
 
 
 def test_the_record_reaches_all_survivors_or_none(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def _shown(
         print_text(f"{', '.join(survivors)} go on alone; their quorum: {rule}")
         print_text(losses.text())
         for message in places:
-            print_text(f"{message} was green elsewhere, and may get another place")
+            print_text(f"{message} was green or yellow elsewhere, and may get another place")
         if needless:
             print_text(f"{', '.join(survivors)} {QUORUM}")
         for note in notes:

@@ -47,7 +47,8 @@ class Losses(msgspec.Struct, frozen=True):
 
     def text(self) -> str:
         """For an operator to read before he agrees."""
-        lines = [f"{len(self.of(colour))} {colour} messages would be lost" for colour in (GREEN, YELLOW, RED)]
+        told = {GREEN: "", YELLOW: " (may have been acknowledged to clients)", RED: ""}  # green is written down late
+        lines = [f"{len(self.of(colour))} {colour} messages{more} would be lost" for colour, more in told.items()]
         lines += [
             f"  {each.colour} {each.name} at place {each.place}, {each.records} records" for each in self.messages
         ]

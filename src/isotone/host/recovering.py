@@ -1,7 +1,7 @@
 """After the loss of a quorum for good: writing down that survivors go on alone; `corel.recover` says what that costs.
 
 Beside what is lost there is what may *move*: a message that was green elsewhere and is only red at the survivors is
-ordered anew among them.
+ordered anew among them. That a message became green is written down late: one that is yellow on a disk may have been.
 
 Implements: docs/protocols/host.md, "Going on without a quorum".
 """
@@ -26,12 +26,12 @@ from isotone.host.store import Store, owner_of
 
 
 def moved(ledgers: Mapping[str, Ledger], survivors: Sequence[str]) -> list[str]:
-    """The names of messages that some store has green, and every survivor that has them only red."""
+    """The names of messages that some store has green or yellow, and every survivor that has them only red."""
     ledgers = of_this_log(ledgers, survivors)
     kept = [_red_names(ledgers[server]) for server in survivors]
     found: dict[str, None] = {}
     for server in sorted(set(ledgers) - set(survivors)):
-        for message in _green(ledgers[server]):
+        for message in _perhaps_green(ledgers[server]):
             having = [red for red, server in zip(kept, survivors, strict=True) if _has(ledgers[server], message)]
             if having and all(message.name in red for red in having):
                 found[str(message)] = None
@@ -47,9 +47,9 @@ def _red_names(ledger: Ledger) -> set[object]:
     return {message.name for message in queue.between(queue.yellow, queue.end)}
 
 
-def _green(ledger: Ledger) -> list[Message]:
+def _perhaps_green(ledger: Ledger) -> list[Message]:
     queue = ledger.queue
-    return queue.between(queue.forgotten, queue.green)
+    return queue.between(queue.forgotten, queue.yellow)
 
 
 def are_quorum(ledgers: Mapping[str, Ledger], survivors: Sequence[str]) -> bool:
