@@ -1,4 +1,4 @@
-"""Commands on a server's log on disk: files that the system does not let them read."""
+"""Commands on a server's log on disk: what cannot be read, what is torn, and who runs."""
 
 from __future__ import annotations
 
@@ -59,3 +59,20 @@ def test_a_disk_that_cannot_read_is_damage(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(Path, "read_bytes", read_bytes)
     done = isotone("replica", "log", "verify", str(settings), "--name", "a")
     assert done.exit_code == 1 and f"cannot read {segment}: Input/output error" in done.output
+
+
+@pytest.mark.parametrize(
+    ("sync", "words"),
+    [("every-commit", "that nobody was promised, unless"), ("left-to-the-system", "that may have been acknowledged")],
+)
+def test_a_torn_end_is_told_by_how_it_was_synced(tmp_path: Path, sync: str, words: str) -> None:
+    settings = three_servers(tmp_path)
+    with settings.open("a") as file:
+        file.write(f'\n[replica]\nsync = "{sync}"\n')
+    (segment,) = tmp_path.glob("a.replica/logs/log/*.segment")
+    with segment.open("ab") as file:
+        file.write(b"torn")
+    done = isotone("replica", "log", "verify", str(settings), "--name", "a")
+    assert done.exit_code == 0 and f"a torn end of 4 bytes {words}" in done.output
+    done = isotone("replica", "log", "verify", "--directory", str(tmp_path / "a.replica"))
+    assert "that nobody was promised, unless its sync was left to the system" in done.output
