@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from isotone.host.store import Store
 from tests.cli.replica_stores import three_servers, unreadable_segment
 from tests.cli.running import isotone
 
@@ -76,3 +77,15 @@ def test_a_torn_end_is_told_by_how_it_was_synced(tmp_path: Path, sync: str, word
     assert done.exit_code == 0 and f"a torn end of 4 bytes {words}" in done.output
     done = isotone("replica", "log", "verify", "--directory", str(tmp_path / "a.replica"))
     assert "that nobody was promised, unless its sync was left to the system" in done.output
+
+
+def test_the_log_of_a_server_that_runs_is_not_scrubbed(tmp_path: Path) -> None:
+    """Though it be sound."""
+    words = ("replica", "scrub", str(three_servers(tmp_path)), "--name", "a")
+    running = Store(tmp_path / "a.replica")
+    running.open("a")
+    done = isotone(*words)
+    assert done.exit_code == 3 and "the store of a is in use: stop the server first" in done.output
+    running.close()
+    done = isotone(*words)
+    assert done.exit_code == 0 and "sound" in done.output
