@@ -183,6 +183,11 @@ def test_a_server_that_lost_a_sector_over_heads_of_records_is_replaced(tmp_path:
             assert done.code == 1 and "not even the checksum is left" in done.out
             assert "isotone replica remove, isotone replica add" in done.out and "still damaged" in done.out
 
+            told("replica", "backup", cluster.settings, tmp_path / "copy", "--name", "a")
+            shutil.move(cluster.store("c"), tmp_path / "damaged")
+            done = isotone("replica", "restore", tmp_path / "copy", cluster.settings, "--name", "c")
+            assert done.code == 3 and "a restore is for the whole log" in done.err, "a and b are a quorum, and order"
+
             assert isotone("replica", "remove", "c", cluster.settings).code == 0
             cluster.joins("d")
             cluster.start("d")
