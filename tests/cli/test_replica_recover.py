@@ -94,6 +94,16 @@ def test_a_quorum_needs_no_force(tmp_path: Path) -> None:
     assert not alone["are_quorum"] and alone["done"], "they had not met since"
 
 
+def test_a_quorum_whose_logs_can_be_read_here_is_named(tmp_path: Path) -> None:
+    words = ("replica", "recover", str(three_servers(tmp_path, begun=True)), "--survivor", "c", "--dry-run")
+    (note,) = told(*words)["notes"]
+    assert note.startswith("a, b, c have sound logs here and are a quorum by their own rule: nothing is lost")
+    shutil.rmtree(tmp_path / "a.replica" / "logs")
+    assert "b, c have sound logs here and are a quorum" in isotone(*words).output
+    shutil.rmtree(tmp_path / "b.replica" / "logs")
+    assert "quorum by" not in isotone(*words).output
+
+
 def test_what_was_broken_off_is_finished_and_no_quorum(tmp_path: Path) -> None:
     settings = three_servers(tmp_path, begun=True)
     shutil.copytree(tmp_path / "b.replica", tmp_path / "before")

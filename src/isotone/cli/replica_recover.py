@@ -96,11 +96,14 @@ def _shown(
     ledgers: dict[str, Ledger], survivors: tuple[str, ...], notes: list[str], as_json: bool
 ) -> dict[str, object]:
     """What it costs."""
-    from isotone.corel.recover import assess, forced_rule
+    from isotone.corel.recover import assess, forced_rule, of_this_log
     from isotone.host.recovering import are_quorum, moved
 
     losses, places = assess(ledgers, survivors), moved(ledgers, survivors)
     rule, needless = forced_rule(ledgers, survivors).describe(), are_quorum(ledgers, survivors)
+    readable = sorted(of_this_log(ledgers, survivors))
+    if not needless and are_quorum(ledgers, readable):
+        notes.append(f"{', '.join(readable)} have sound logs here and {QUORUM} instead")
     told: dict[str, object] = {"survivors": survivors, "lost": losses.messages, "moved": places}
     if not as_json:
         print_text(f"{', '.join(survivors)} go on alone; their quorum: {rule}")

@@ -18,7 +18,7 @@ from isotone.corel.growth import may_order
 from isotone.corel.journal import LOG
 from isotone.corel.ledger import Ledger
 from isotone.corel.message import Message
-from isotone.corel.quorum import merged
+from isotone.corel.quorum import doubled, merged
 from isotone.corel.recover import lacking, of_this_log
 from isotone.daemon.storage import StateInUse
 from isotone.host.inspect import check_store
@@ -60,6 +60,8 @@ def are_quorum(ledgers: Mapping[str, Ledger], survivors: Sequence[str]) -> bool:
     kept, members = [ledgers[server] for server in survivors], frozenset(survivors)
     if lacking(ledgers, tuple(survivors)) or any(each.set_back or not each.ready for each in kept):
         return False
+    if doubled(each.history for each in kept):
+        return False  # two orders: they stand still
     history = merged([each.history for each in kept])
     configurations = [each.queue.configuration for each in kept]
     begun = any(each.identities for each in configurations)
