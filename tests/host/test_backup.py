@@ -32,6 +32,7 @@ def test_all_begin_anew_at_a_position_and_who_was_not_restored_is_fenced(tmp_pat
             await write_some(group)
             made = back_up(group.path("b"), "b", tmp_path / "copy")  # while it runs
             assert made.position == 20
+            assert (tmp_path / "copy").stat().st_mode & 0o777 == 0o600, "as the log itself"
             await write_some(group, 5)
             await group.stop()
             old = group.directory

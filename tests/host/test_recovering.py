@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from isotone.core.contract import Storage, StoredLog
-from isotone.core.errors import InputError, MachineError
+from isotone.core.errors import InputError, LocalProtocolError, MachineError
 from isotone.corel import records as r
 from isotone.corel.journal import LOG
 from isotone.corel.ledger import Ledger
@@ -45,6 +45,10 @@ GREEN = (r.Received((ONE, TWO), True), r.Greened(2))
 )
 def test_what_is_green_elsewhere_and_only_red_here_may_move(survivor: tuple[r.Record, ...], names: list[str]) -> None:
     assert moved({"a": ledger(*GREEN), "c": ledger(*survivor)}, ["c"]) == names
+    yellow = ledger(r.Received((ONE, TWO), True))
+    assert moved({"a": yellow, "c": ledger(*survivor)}, ["c"]) == names, "it may have become green"
+    red = ledger(r.Received((ONE, TWO), False))
+    assert not moved({"a": red, "c": ledger(*survivor)}, ["c"])
 
 
 def test_the_record_reaches_all_survivors_or_none(tmp_path: Path) -> None:
@@ -53,6 +57,8 @@ def test_the_record_reaches_all_survivors_or_none(tmp_path: Path) -> None:
         steps = (r.Lived(1, server.encode()), *GREEN)
         create(path, server, Storage(logs={LOG: StoredLog(1, [r.encode_record(step) for step in steps])}))
     ledgers = {server: ledger_at(path, SERVERS) for server, path in stores.items()}
+    with pytest.raises(LocalProtocolError, match="named twice: b, c, c"):
+        forced_record(ledgers, ("b", "c", "c"))
     record = forced_record(ledgers, ("b", "c"))
     running = Store(stores["c"])
     running.open("c")

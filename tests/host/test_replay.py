@@ -197,7 +197,9 @@ def test_damage_is_told_and_repaired_with_the_right_bytes(tmp_path: Path) -> Non
     store.close()
     report = verify(tmp_path)
     assert not report.is_sound and report.logs[0].damaged == (one, two)
-    assert any("repair them from a peer" in problem for problem in report.problems)
+    (advice,) = (problem for problem in report.problems if "must not vote" in problem)
+    assert "isotone replica scrub; or remove this server, and add one under a new name" in advice
+    assert "backup" not in advice and "restore" not in advice, "that would fence the others"
     assert dict(dump(tmp_path, LOG, one - 1, one)) == {one - 1: records[one - 1], one: None}
     with pytest.raises(LocalProtocolError, match="not the bytes"):
         repair(tmp_path, LOG, {one: records[two]})

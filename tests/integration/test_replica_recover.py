@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -37,9 +38,13 @@ def test_what_it_showed_is_exactly_what_is_lost_and_the_old_side_is_fenced(tmp_p
             await cluster.stop("c")
             await cluster.primary("a", "b")
             await write(cluster, "b", *lost)
-            done = isotone("replica", "recover", cluster.settings, "--survivor", "a", "--survivor", "b", "--yes")
-            assert done.code == 3 and "in use" in done.err, "not while they run"
+            done = isotone("replica", "recover", cluster.settings, "--survivor", "c", "--yes")
+            assert done.code == 3 and "the store of a is in use" in done.err, "not while they run"
+            shown = told("replica", "recover", cluster.settings, "--survivor", "c", "--dry-run")
+            assert shown["running"] == ["a", "b"], "as their ports say"
             await stop_all(cluster, "a", "b")
+            words = ("replica", "recover", cluster.settings, "--survivor", "a", "--survivor", "b", "--yes")
+            assert isotone(*words).code == 2, "a quorum needs no force"
             shutil.rmtree(tmp_path / "state" / "b.replica" / "logs")  # b's disk is gone, a's can still be read
 
             before = await orders(cluster, "a", "c")
@@ -83,7 +88,7 @@ def told_lines(text: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_backup_and_restore_to_a_position(tmp_path: Path) -> None:
+def test_backup_and_restore_to_a_position_by_the_words_that_it_prints(tmp_path: Path) -> None:
     async def main() -> None:
         async with replica_cluster(tmp_path) as cluster:
             await write(cluster, "a", *(b"record %d" % number for number in range(9)))
@@ -94,20 +99,21 @@ def test_backup_and_restore_to_a_position(tmp_path: Path) -> None:
             await stop_all(cluster, *cluster.names)
             for name in cluster.names:
                 cluster.store(name).rename(tmp_path / f"old-{name}")
-            first = told("replica", "restore", tmp_path / "copy", cluster.settings, "--name", "a", "--position", "6")
-            assert first["missing"] == ["b", "c"] and first["position"] == 6
-            again = isotone("replica", "restore", tmp_path / "copy", cluster.settings, "--name", "a")
+            words = ("replica", "restore", tmp_path / "copy", cluster.settings, "--name")
+            first = isotone(*words, "a", "--position", "6")
+            assert first.code == 0, first.err
+            hint = re.search(r"restore b, c from the same copy with (--position 6 --fence \d+)\n", first.out)
+            assert hint is not None, first.out
+            again = isotone(*words, "a")
             assert again.code == 2 and "not empty" in again.err
-            words = ("--name", "b", "--position", "6", "--fence", str(first["fence"]))
-            told("replica", "restore", tmp_path / "copy", cluster.settings, *words)
+            told(*words, "b", *hint[1].split())
             (tmp_path / "old-c").rename(cluster.store("c"))
             cluster.start()
             await cluster.until_status("c", lambda status: status["standing"] == "fenced")
             await cluster.until_status("a", lambda status: "begins when all its servers have met" in status["reason"])
             await cluster.stop("c")
             cluster.store("c").rename(tmp_path / "old-c")
-            words = ("--name", "c", "--position", "6", "--fence", str(first["fence"]))
-            told("replica", "restore", tmp_path / "copy", cluster.settings, *words)
+            told(*words, "c", *hint[1].split())
             cluster.start("c")
             await cluster.primary(*cluster.names)
             assert await write(cluster, "b", b"another story") == 7
@@ -176,6 +182,11 @@ def test_a_server_that_lost_a_sector_over_heads_of_records_is_replaced(tmp_path:
             done = isotone("replica", "scrub", cluster.settings, "--name", "c")
             assert done.code == 1 and "not even the checksum is left" in done.out
             assert "isotone replica remove, isotone replica add" in done.out and "still damaged" in done.out
+
+            told("replica", "backup", cluster.settings, tmp_path / "copy", "--name", "a")
+            shutil.move(cluster.store("c"), tmp_path / "damaged")
+            done = isotone("replica", "restore", tmp_path / "copy", cluster.settings, "--name", "c")
+            assert done.code == 3 and "a restore is for the whole log" in done.err, "a and b are a quorum, and order"
 
             assert isotone("replica", "remove", "c", cluster.settings).code == 0
             cluster.joins("d")

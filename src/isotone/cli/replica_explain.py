@@ -25,7 +25,7 @@ def primary_command(
       isotone explain primary isotone.toml
       isotone explain primary --address 127.0.0.1:4816
 
-    Exit codes: 0 there is one, 1 there is none, 3 nobody answers.
+    Exit codes: 0 there is one, 1 there is none, 2 wrong usage, 3 nobody answers.
     """
     return _explain(places(file, name, addresses), credential_file, "", as_json)
 
@@ -51,8 +51,11 @@ def green_command(
     Examples:
       isotone explain green a.1:17 isotone.toml
 
-    Exit codes: 0 it is green everywhere, 1 it is not, 3 nobody answers.
+    Exit codes: 0 it is green everywhere, 1 it is not, 2 wrong usage, 3 nobody answers.
     """
+    from isotone.host.naming import named_message
+
+    named_message(message)  # or it says what is wrong with it
     return _explain(places(file, name, addresses), credential_file, message, as_json)
 
 
@@ -61,7 +64,7 @@ def _explain(asked: dict[str, str], credential_file: Path | None, message: str, 
     why = {each: answer for each, answer in told.items() if isinstance(answer, str)}
     silent = {each: str(answer) for each, answer in told.items() if isinstance(answer, IsotoneError)}
     if not why:
-        raise MachineError("; ".join(silent.values()))
+        raise MachineError("; ".join(dict.fromkeys(silent.values())))
     if as_json:
         print_json({"why": why, "silent": silent})
     else:

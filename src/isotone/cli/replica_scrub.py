@@ -9,6 +9,7 @@ import click
 from isotone.cli.admin_client import read_credential
 from isotone.cli.command_group import EXIT_VIOLATION
 from isotone.cli.output import json_option, print_json, print_text
+from isotone.core.errors import MachineError
 
 
 @click.command("scrub")
@@ -37,9 +38,13 @@ def scrub_command(*, file: Path, name: str, credential_file: Path | None, as_jso
     from isotone.daemon.settings.replication import chosen_server, founders, log_directory, quorum_of, server_address
     from isotone.host.peers import Peers
     from isotone.host.repairing import scrub
+    from isotone.host.running import kept_still
 
     settings = load(file)
     server = chosen_server(settings, name)
+    with kept_still({server.name: log_directory(settings, server)}) as used:
+        if used:
+            raise MachineError(f"{used[server.name]}: stop the server first; isotone replica log verify only looks")
     others = [each for each in settings.replica.server if each.name != server.name]
     addresses = {each.name: server_address(settings, each) for each in others}
     peers = Peers(addresses, read_credential(credential_file).encode())

@@ -39,13 +39,13 @@ def status_command(
       isotone replica status isotone.toml
       isotone replica status --address 127.0.0.1:4816 --json
 
-    Exit codes: 0 there is a primary component and all answer, 1 not so, 3 nobody answers.
+    Exit codes: 0 there is a primary component and all answer, 1 not so, 2 wrong usage, 3 nobody answers.
     """
     told = ask_all(places(file, name, addresses), credential_file, lambda log: log.status())
     found = {each: answer for each, answer in told.items() if not isinstance(answer, IsotoneError)}
     silent = {each: str(answer) for each, answer in told.items() if isinstance(answer, IsotoneError)}
     if not found:
-        raise MachineError("; ".join(silent.values()))
+        raise MachineError("; ".join(dict.fromkeys(silent.values())))
     if as_json:
         print_json({"servers": list(found.values()), "silent": silent})
     else:

@@ -76,12 +76,21 @@ def verify_command(*, file: Path | None, name: str, directory: Path | None, as_j
         print_json(report)
         return 0 if report.is_sound else EXIT_VIOLATION
     for log in report.logs:
-        torn = f", a torn end of {log.torn_bytes} bytes that nobody was promised" if log.torn_bytes else ""
+        torn = f", a torn end of {log.torn_bytes} bytes {_promised(file)}" if log.torn_bytes else ""
         print_text(f"{log.log}: records {log.first} to {log.next - 1} in {log.segments} files, {log.bytes} bytes{torn}")
     for problem in report.problems:
         print_text(problem)
     print_text("sound" if report.is_sound else "damaged: isotone replica scrub repairs what it can from others")
     return 0 if report.is_sound else EXIT_VIOLATION
+
+
+def _promised(file: Path | None) -> str:
+    """What a torn end means, as far as the settings tell; a directory does not say how it was written."""
+    from isotone.daemon.settings import load
+
+    if file is not None and load(file).replica.sync != "every-commit":
+        return "that may have been acknowledged: its sync is left to the system"
+    return "that nobody was promised, unless its sync was left to the system"
 
 
 @log_commands.command("dump")

@@ -47,7 +47,8 @@ class Losses(msgspec.Struct, frozen=True):
 
     def text(self) -> str:
         """For an operator to read before he agrees."""
-        lines = [f"{len(self.of(colour))} {colour} messages would be lost" for colour in (GREEN, YELLOW, RED)]
+        told = {GREEN: "", YELLOW: " (may have been acknowledged to clients)", RED: ""}  # green is written down late
+        lines = [f"{len(self.of(colour))} {colour} messages{more} would be lost" for colour, more in told.items()]
         lines += [
             f"  {each.colour} {each.name} at place {each.place}, {each.records} records" for each in self.messages
         ]
@@ -134,6 +135,8 @@ def _gone(ledgers: Iterable[Ledger], servers: tuple[str, ...]) -> tuple[str, ...
 
 def forced_record(ledgers: Mapping[str, Ledger], survivors: tuple[str, ...], rule: Rule | None = None) -> bytes:
     """One record, for the log of every survivor, or of those who lack it: see `lacking`."""
+    if len(set(survivors)) < len(survivors):
+        raise LocalProtocolError(f"a survivor is named twice: {', '.join(survivors)}")
     ledgers = _checked(ledgers, survivors)
     if lacking(ledgers, survivors):
         first = max((ledgers[server] for server in survivors), key=lambda ledger: ledger.fence)

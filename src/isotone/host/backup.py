@@ -105,7 +105,7 @@ def back_up(store: Path, server: str, target: Path, position: int | None = None)
     backup = Backup(server, ledger.queue.green_records, ledger.fence, records)
     body = msgspec.msgpack.encode(backup)
     try:
-        with target.open("xb") as file:
+        with open(target, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
             file.write(MAGIC + crc32(body).to_bytes(CHECKSUM_BYTES, "little") + body)
             file.flush()
             os.fsync(file.fileno())

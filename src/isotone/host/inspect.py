@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
 
 from isotone.core.contract import Storage, StoredLog
-from isotone.core.errors import InputError, IsotoneError
+from isotone.core.errors import InputError, IsotoneError, MachineError
 from isotone.daemon.storage import CELLS, TEMPORARY, read_cell
 from isotone.host.replay import read_log
 from isotone.host.segments import Found, escape, unescape
@@ -17,6 +18,20 @@ from isotone.host.store import LOGS, log_directories
 
 ATTEMPTS = 5
 """Files of a store that is in use may go while it is read."""
+
+
+class Unreadable(InputError):
+    """The system does not let us read a file of a store; what is in it may be sound."""
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """What cannot be read is named, with the reason: `Unreadable`, or `MachineError` if the disk failed."""
+    try:
+        yield
+    except OSError as error:
+        told = f"cannot read {error.filename or path}: {error.strerror or error}"
+        raise (MachineError if error.errno == errno.EIO else Unreadable)(told) from error
 
 
 class LogReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,18 +65,24 @@ def verify(path: Path) -> StoreReport:
     """Read everything and compare all checksums."""
     check_store(path)
     logs, problems = [], []
-    for directory in log_directories(path):
+    with readable(path):
+        directories, cell_paths = log_directories(path), _cell_paths(path)
+    for directory in directories:
         try:
-            found = _read(directory, keep=False)
+            found = read_one(directory, keep=False)
+        except Unreadable:
+            raise
         except IsotoneError as error:
             problems.append(str(error))
             continue
         logs.append(_report(found))
         problems += found.problems
     cells = {}
-    for cell in _cell_paths(path):
+    for cell in cell_paths:
         try:
-            cells[unescape(cell.name)] = len(read_cell(cell))
+            cells[unescape(cell.name)] = len(_read_cell(cell))
+        except Unreadable:
+            raise
         except IsotoneError as error:
             problems.append(str(error))
     return StoreReport(path=str(path), logs=tuple(logs), cells=cells, problems=tuple(problems))
@@ -84,9 +105,10 @@ def dump(path: Path, log: str, first: int = 1, last: int | None = None) -> Itera
     """The records ``first`` … ``last`` with their numbers, as far as they are kept; None for one that is damaged."""
     check_store(path)
     directory = path / LOGS / escape(log)
-    if not directory.is_dir():
-        raise InputError(f"{path} has no log {log!r}")
-    found = _read(directory)
+    with readable(directory):
+        if not directory.is_dir():
+            raise InputError(f"{path} has no log {log!r}")
+    found = read_one(directory)
     end = found.next if last is None else min(found.next, last + 1)
     for number in range(max(first, found.first), end):
         yield number, found.records.get(number)
@@ -95,19 +117,28 @@ def dump(path: Path, log: str, first: int = 1, last: int | None = None) -> Itera
 def read_storage(path: Path) -> Storage:
     """All that an automaton would find, for a backup."""
     check_store(path)
-    cells = {unescape(cell.name): read_cell(cell) for cell in _cell_paths(path)}
+    with readable(path):
+        directories, cell_paths = log_directories(path), _cell_paths(path)
+    cells = {unescape(cell.name): _read_cell(cell) for cell in cell_paths}
     logs = {}
-    for found in map(_read, log_directories(path)):
+    for found in map(read_one, directories):
         records = tuple(found.records.get(number, b"") for number in range(found.first, found.next))
         logs[found.log] = StoredLog(found.first, records, found.damaged)
     return Storage(cells, logs)
 
 
-def _read(directory: Path, *, keep: bool = True) -> Found:
-    for _ in range(ATTEMPTS - 1):
-        with suppress(FileNotFoundError):
-            return read_log(directory, keep=keep)
-    return read_log(directory, keep=keep)
+def read_one(directory: Path, *, keep: bool = True) -> Found:
+    """One log of a store, as `read_log` finds it."""
+    with readable(directory):
+        for _ in range(ATTEMPTS - 1):
+            with suppress(FileNotFoundError):
+                return read_log(directory, keep=keep)
+        return read_log(directory, keep=keep)
+
+
+def _read_cell(path: Path) -> bytes:
+    with readable(path):
+        return read_cell(path)
 
 
 def _cell_paths(path: Path) -> list[Path]:
@@ -117,5 +148,6 @@ def _cell_paths(path: Path) -> list[Path]:
 
 def check_store(path: Path) -> None:
     """Raise `InputError` where there is none."""
-    if not (path / LOGS).is_dir():
-        raise InputError(f"{path} is no store: it has no directory {LOGS!r}")
+    with readable(path):
+        if not (path / LOGS).is_dir():
+            raise InputError(f"{path} is no store: it has no directory {LOGS!r}")

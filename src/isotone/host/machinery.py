@@ -22,6 +22,11 @@ from isotone.trace.events import Entry
 
 log = logging.getLogger("isotone.host")
 
+TORN = {
+    Sync.EVERY_COMMIT: "nobody was promised it, unless its sync was left to the system before",
+    Sync.LEFT_TO_THE_SYSTEM: "it may have been acknowledged, for its sync is left to the system",
+}
+
 
 class Machinery:
     """Opened before the automaton is built, begun after it, closed last. Without a directory nothing is kept."""
@@ -44,6 +49,7 @@ class Machinery:
         path = Path(self._temporary.name) if self._temporary is not None else directory
         assert path is not None
         self.store = Store(path, sync=sync, segment_bytes=segment_bytes, files=files)
+        self._torn = TORN[sync]
         self.recording: Recording | None = None
         self._flush_handle: asyncio.TimerHandle | None = None
         self._incarnation = 0
@@ -54,7 +60,7 @@ class Machinery:
         opened = await asyncio.to_thread(self.store.open, self._name)
         self._incarnation = opened.incarnation
         if opened.cut_bytes:
-            log.warning("host %s: a torn tail of %d bytes is cut; nobody was promised it", self._name, opened.cut_bytes)
+            log.warning("host %s: a torn tail of %d bytes is cut; %s", self._name, opened.cut_bytes, self._torn)
         for problem in opened.problems:
             log.error("host %s: %s", self._name, problem)
         return opened

@@ -31,7 +31,7 @@ from isotone.corel.message import Message
 from isotone.corel.quorum import Majority, Primary, Rule
 from isotone.corel.repair import Others, candidates_for, rarer_candidates
 from isotone.host.correction import corrections
-from isotone.host.replay import read_log
+from isotone.host.inspect import read_one, readable
 from isotone.host.scrub import repair
 from isotone.host.segments import Found, Place, escape, segment_path
 from isotone.host.store import LOGS, identity_of, owner_of
@@ -73,9 +73,10 @@ def scrub(path: Path, source: Source, servers: tuple[str, ...] = (), rule: Rule 
     ``servers`` are the founders, and ``rule`` is theirs.
     """
     directory = path / LOGS / escape(LOG)
-    if not directory.is_dir():
-        raise InputError(f"{path} is no store of a replica")
-    found = read_log(directory)
+    with readable(directory):
+        if not directory.is_dir():
+            raise InputError(f"{path} is no store of a replica")
+    found = read_one(directory)
     outcome = Outcome()
     ledger = Ledger.founded(servers, rule or Majority(servers))
     ledger.ready = not servers or owner_of(path) in servers
@@ -136,7 +137,8 @@ def _later(found: Found, number: int) -> list[r.Record]:
 
 
 def _damaged(found: Found, place: Place) -> bytes:
-    with segment_path(found.directory, place.segment).open("rb") as file:
+    path = segment_path(found.directory, place.segment)
+    with readable(path), path.open("rb") as file:
         file.seek(place.offset)
         return file.read(place.length)
 

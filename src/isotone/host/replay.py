@@ -32,7 +32,8 @@ from isotone.host.frames import (
 from isotone.host.segments import Found, Place, Segment, segment_paths, unescape
 
 WHAT_TO_DO = (
-    "this server must not vote with them; repair them from a peer that has them, or restore the store from a backup"
+    "this server must not vote with them; repair them from the other servers: isotone replica scrub; "
+    "or remove this server, and add one under a new name: isotone replica remove, isotone replica add"
 )
 
 

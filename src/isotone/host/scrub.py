@@ -8,6 +8,7 @@ from zlib import crc32
 
 from isotone.core.contract import Append, Put, Storage
 from isotone.core.errors import InputError, LocalProtocolError
+from isotone.host.inspect import readable
 from isotone.host.replay import read_log
 from isotone.host.segments import Found, escape
 from isotone.host.store import LOGS, Store, owner_of
@@ -51,8 +52,9 @@ def create(path: Path, name: str, storage: Storage) -> None:
             raise InputError(
                 f"records of the log {log!r} are damaged, the first {stored.damaged[0]}: nothing is restored"
             )
-    if path.exists() and any(path.iterdir()):
-        raise InputError(f"{path} is not empty: a store is restored to a new directory")
+    with readable(path):
+        if path.exists() and any(path.iterdir()):
+            raise InputError(f"{path} is not empty: a store is restored to a new directory")
     store = Store(path)
     store.open(name)
     try:
