@@ -24,7 +24,7 @@ GREEN = (r.Received((Message(Origin("a", 1), 1, 1, (b"x",)),), True), r.Greened(
 def settings(tmp_path: Path) -> Path:
     """A log of three servers whose stores are at the usual place."""
     file = tmp_path / "isotone.toml"
-    lines = ["[security]", 'mode = "open"', "[cluster]", f'state_directory = "{tmp_path}"']
+    lines = ["[security]", 'mode = "open"', "[cluster]", f'state_directory = "{tmp_path}"', "[replica]", 'listen = ""']
     for number, name in enumerate("abc", 1):
         lines += ["[[daemon]]", f'name = "{name}"', f'address = "10.0.0.{number}"']
         lines += ["[[replica.server]]", f'name = "{name}"']
