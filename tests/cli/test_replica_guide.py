@@ -15,7 +15,8 @@ from isotone.daemon.settings.addresses import is_loopback
 from isotone.daemon.settings.replication import server_host
 from tests.cli.running import isotone
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "guide" / "replica.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "guide" / "replica.md").read_text(encoding="utf-8")
 BLOCKS: list[tuple[str, str]] = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 FILES = [text for kind, text in BLOCKS if kind == "toml"]
 
@@ -52,6 +53,13 @@ def test_every_command_exists_with_its_options() -> None:
             command = found
         options = {name for parameter in command.params for name in parameter.opts}
         assert {word for word in rest if word.startswith("--")} <= options, line
+
+
+def test_the_program_is_the_example_that_runs() -> None:
+    example = (ROOT / "examples" / "replicated_log.py").read_text(encoding="utf-8")
+    assert [text for kind, text in BLOCKS if kind == "python" and "ReplicaLog" in text] == [
+        example[example.index("import asyncio") :]
+    ]
 
 
 def test_who_lacks_a_credential_hears_of_the_option_and_of_the_page() -> None:
