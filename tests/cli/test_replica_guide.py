@@ -37,6 +37,7 @@ def test_every_file_is_good_and_its_servers_are_where_it_says(text: str, tmp_pat
     file.write_text(text, encoding="utf-8")
     told = isotone("replica", "quorum", str(file))
     assert (told.exit_code, "a quorum: " in told.output) == (0, True)
+    assert told.output.endswith("as the log began; `isotone replica status` has what counts now\n")
 
 
 def test_every_command_exists_with_its_options() -> None:

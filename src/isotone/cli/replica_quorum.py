@@ -14,8 +14,9 @@ from isotone.cli.output import json_option, print_json, results
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @json_option
 def quorum_command(*, file: Path, as_json: bool) -> int:
-    """Which losses of servers stop the log that FILE describes, and which do not.
+    """Which losses of servers stop the log that FILE describes, as it began, and which do not.
 
+    FILE does not know what `isotone replica add`, `remove` and `rule` changed since: `isotone replica status` does.
     Settings with two quorums that have no server in common are refused, with the two.
 
     \b
@@ -72,3 +73,4 @@ def _show(rule: object, servers: tuple[str, ...], stopping: list[tuple[str, ...]
         console.print(f"  {' and '.join(lost)}", markup=False)
     if dynamic:
         console.print("that is from the start, with all servers; later it counts from the last primary component")
+    console.print("as the log began; `isotone replica status` has what counts now", markup=False)

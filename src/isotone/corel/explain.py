@@ -89,21 +89,25 @@ def _sentence(text: str) -> str:
 
 
 def whom_it_waits_for(replica: Replica) -> list[tuple[str, ...]]:
-    """The smallest sets of servers that, with those who are here, would be a quorum; smallest first.
+    """The smallest sets of servers that, with those who are here and count, would be a quorum; smallest first.
 
-    A log that has not begun waits for all its servers; and nobody waits for one that is here and does not count.
+    A log that has not begun waits for all its servers; nobody waits for one that is here and does not count, and that
+    one waits for nobody. By what is known here: under dynamic voting who comes may know of a later primary.
     """
     queue, history, round = replica.ledger.queue, replica.ledger.history, replica.views.round
-    here = frozenset(replica.session.servers)
-    if not queue.configuration.identities:
-        missing = tuple(sorted(set(queue.configuration.servers) - here))
-        return [missing] if missing else []
-    servers = {server for each in (queue.configuration, *queue.coming()) for server in each.servers}
     left_out = {*round.strangers, *round.set_back, *round.apart} if round else set()
-    known = sorted(servers - here - left_out)
+    if replica.settings.server in left_out:
+        return []
+    present = frozenset(replica.session.servers)
+    if not queue.configuration.identities:
+        missing = tuple(sorted(set(queue.configuration.servers) - present))
+        return [missing] if missing else []
+    here = present - left_out
+    servers = {server for each in (queue.configuration, *queue.coming()) for server in each.servers}
+    known = sorted(servers - present - left_out)
     found: list[tuple[str, ...]] = []
     for size in range(1, len(known) + 1):
-        if len(found) >= WAITS_MAX:
+        if len(found) > WAITS_MAX:
             break  # enough to say
         for more in combinations(known, size):
             if not any(set(less) <= set(more) for less in found) and may_order(queue, here | set(more), history):
@@ -121,8 +125,17 @@ def _why_no_quorum(replica: Replica, here: str) -> str:
         text = (
             f"{text} A reconfiguration to {', '.join(coming[-1].servers)} is known and asks for a quorum of those too."
         )
-    waits = [" and ".join(more) for more in whom_it_waits_for(replica)[:WAITS_MAX]]
-    return f"{text} It waits for {', or '.join(waits)}." if waits else text
+    return f"{text}{_waiting_for(replica)}"
+
+
+def _waiting_for(replica: Replica) -> str:
+    found = whom_it_waits_for(replica)
+    if not found:
+        return ""
+    named = ", or ".join(" and ".join(more) for more in found[:WAITS_MAX])
+    others = ", or for others" if len(found) > WAITS_MAX else ""
+    dynamic = is_dynamic(decode_rule(replica.ledger.queue.configuration.rule))
+    return f" It waits for {named}{others}{', unless they know of a later primary' if dynamic else ''}."
 
 
 def _why_capped(replica: Replica) -> str:

@@ -165,7 +165,7 @@ class Monarch(msgspec.Struct, frozen=True, tag=True):
 
 
 class DynamicVoting(msgspec.Struct, frozen=True, tag=True):
-    """More than half of the last primary and of every pending one, and at least so many servers [COReL 7.2.2]."""
+    """A sub-quorum of the last primary and of every pending one, and at least so many servers [COReL 7.2.2]."""
 
     minimum: int = 1
 
@@ -175,7 +175,9 @@ class DynamicVoting(msgspec.Struct, frozen=True, tag=True):
         return all(is_sub_quorum(each.servers, members) for each in (history.last, *history.pending))
 
     def describe(self) -> str:
-        return f"more than half of the last primary, and at least {self.minimum}"
+        least = f", and at least {self.minimum} servers" if self.minimum > 1 else ""
+        parts = "more than half, or half with its first server, of the last primary and of each one pending since"
+        return f"{parts}{least}"
 
 
 class AllOf(msgspec.Struct, frozen=True, tag=True):
