@@ -22,7 +22,7 @@ def test_no_quorum_names_who_is_away() -> None:
     cluster.view("b")
     cluster.run()
     assert why_no_primary(cluster["b"].replica) == (
-        "No quorum: b are here, a, c are not; needed: more than half of 3 servers. It waits for a, or c."
+        "No quorum: b is here, a, c are not; needed: more than half of 3 servers. It waits for a, or c."
     )
 
 
@@ -132,6 +132,13 @@ def test_who_has_many_to_wait_for_names_some() -> None:
     assert why_no_primary(cluster["a"].replica).endswith("It waits for e, or f, or g, or h, or i."), "these are all"
 
 
+def test_one_server_is_and_several_are() -> None:
+    cluster = joined("a", "b", "c", quorum=Monarch("a"))
+    cluster.view("b", "c")
+    cluster.run("b", "c")
+    assert why_no_primary(cluster["c"].replica).startswith("No quorum: b, c are here, a is not; needed: a must be")
+
+
 def test_a_log_that_has_not_begun_waits_for_all_its_servers() -> None:
     cluster = Cluster(*FIVE, met=False)
     cluster.view("a", "b", "c")
@@ -178,7 +185,7 @@ def test_a_learner_that_caught_up_knows_that_the_log_has_begun() -> None:
     cluster.restart("x")
     cluster.view("x")
     cluster.run("x")
-    assert why_no_primary(cluster["x"].replica).startswith("No quorum: x are here, a, b, c are not")
+    assert why_no_primary(cluster["x"].replica).startswith("No quorum: x is here, a, b, c are not")
     cluster.view("a", "b", "c", "x")
     cluster.settle()
     assert cluster["x"].replica.flow.is_primary and not cluster.report().violations

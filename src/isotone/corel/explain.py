@@ -5,6 +5,7 @@ Implements: [DESIGN 3], "shown, with its reason". Deviations: none.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import combinations
 
@@ -41,9 +42,8 @@ def _who_does_not_count(replica: Replica) -> str:
 
 
 def _left_out(names: list[str], how: str, why: str) -> str:
-    if not names:
-        return ""
-    return f" {', '.join(names)} {how} and does not count: {why}. Remove it, and add a server with a new name."
+    remedy = "Remove it, and add a server with a new name."
+    return "".join(f" {name} {how} and does not count: {why}. {remedy}" for name in names)
 
 
 def _who_speaks_otherwise(replica: Replica) -> str:
@@ -72,7 +72,7 @@ def _why_waiting(replica: Replica) -> str:
         case Standing.WAITING:
             return "The view is in transition; the next one begins a new exchange of states."
         case Standing.REGULAR:
-            return _why_no_quorum(replica, here)
+            return _why_no_quorum(replica)
         case Standing.LEARNING:
             return _why_learning(replica)
         case Standing.FENCED:
@@ -88,24 +88,28 @@ def _sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
+def _all_left_out(replica: Replica) -> set[str]:
+    """Who is in the view and does not count."""
+    round = replica.views.round
+    return {*round.strangers, *round.set_back, *round.apart} if round else set()
+
+
 def whom_it_waits_for(replica: Replica) -> list[tuple[str, ...]]:
-    """The smallest sets of servers that, with those who are here and count, would be a quorum; smallest first.
+    """The smallest sets of servers that, with those who are here, would be a quorum; smallest first.
 
     A log that has not begun waits for all its servers; nobody waits for one that is here and does not count, and that
     one waits for nobody. By what is known here: under dynamic voting who comes may know of a later primary.
     """
-    queue, history, round = replica.ledger.queue, replica.ledger.history, replica.views.round
-    left_out = {*round.strangers, *round.set_back, *round.apart} if round else set()
+    queue, history, left_out = replica.ledger.queue, replica.ledger.history, _all_left_out(replica)
     if replica.settings.server in left_out:
         return []
-    present = frozenset(replica.session.servers)
+    here = frozenset(replica.session.servers)
     if not queue.configuration.identities:
-        missing = tuple(sorted(set(queue.configuration.servers) - present))
+        missing = tuple(sorted(set(queue.configuration.servers) - here))
         return [missing] if missing else []
-    here = present - left_out
     coming = tuple(queue.coming())
     servers = {server for each in (queue.configuration, *coming) for server in each.servers}
-    return list(_smallest(queue.configuration, coming, history, here, tuple(sorted(servers - present - left_out))))
+    return list(_smallest(queue.configuration, coming, history, here, tuple(sorted(servers - here - left_out))))
 
 
 @lru_cache(maxsize=8)
@@ -134,10 +138,11 @@ def _smallest(
     return tuple(found)
 
 
-def _why_no_quorum(replica: Replica, here: str) -> str:
+def _why_no_quorum(replica: Replica) -> str:
     configuration = replica.ledger.queue.configuration
-    away = ", ".join(sorted(set(configuration.servers) - set(replica.session.servers)))
-    text = f"No quorum: {here} are here, {away or 'none'} are not; needed: {_needed(replica)}."
+    away = sorted(set(configuration.servers) - set(replica.session.servers) - _all_left_out(replica))
+    missing = f"{_are(away)} not" if away else "nobody is away"
+    text = f"No quorum: {_are(replica.session.servers)} here, {missing}; needed: {_needed(replica)}."
     members, history = frozenset(replica.session.servers), replica.ledger.history
     coming = [each for each in replica.ledger.queue.coming() if not each.would_hold(members, history)]
     if coming and configuration.holds(members, history):
@@ -145,6 +150,10 @@ def _why_no_quorum(replica: Replica, here: str) -> str:
             f"{text} A reconfiguration to {', '.join(coming[-1].servers)} is known and asks for a quorum of those too."
         )
     return f"{text}{_waiting_for(replica)}"
+
+
+def _are(names: Sequence[str]) -> str:
+    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'}"
 
 
 def _waiting_for(replica: Replica) -> str:
