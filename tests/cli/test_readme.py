@@ -58,7 +58,7 @@ def test_an_example_runs(path: Path) -> None:
 
 
 def test_the_examples_that_we_promise_are_there() -> None:
-    assert {"chat", "work_queue", "spread_client"} <= {path.stem for path in EXAMPLES}
+    assert {"chat", "work_queue", "spread_client", "replicated_log"} <= {path.stem for path in EXAMPLES}
     assert (ROOT / "examples" / "replicated_counter").is_dir()
 
 

@@ -22,7 +22,7 @@ def test_no_quorum_names_who_is_away() -> None:
     cluster.view("b")
     cluster.run()
     assert why_no_primary(cluster["b"].replica) == (
-        "No quorum: b are here, a, c are not; needed: more than half of 3 servers. It waits for a, or c."
+        "No quorum: b is here, a, c are not; needed: more than half of 3 servers. It waits for a, or c."
     )
 
 
@@ -30,7 +30,15 @@ def test_dynamic_voting_names_what_is_counted_against() -> None:
     cluster = joined("a", "b", "c", quorum=DynamicVoting(1))
     cluster.view("c")
     cluster.run("c")
-    assert "counted against primary 1 (a, b, c)" in why_no_primary(cluster["c"].replica)
+    text = why_no_primary(cluster["c"].replica)
+    assert "counted against primary 1 (a, b, c). It waits for a, or b, unless they know of a later primary." in text
+    cluster.view("a", "b")
+    cluster.run("a", "b")
+    cluster.view("b", "c")
+    cluster.run("b", "c")
+    text = why_no_primary(cluster["b"].replica)
+    assert "half with its first server" in text and "counted against primary 2 (a, b)" in text
+    assert "It waits for a, unless" in text, "b is half of it, and not its first"
 
 
 def test_an_exchange_names_whom_it_waits_for() -> None:
@@ -104,6 +112,33 @@ def test_nobody_waits_for_a_stranger() -> None:
     assert "It waits for a. b is here without its log" in why_no_primary(cluster["c"].replica)
 
 
+def test_a_stranger_that_is_here_does_not_count_for_whom_the_others_wait() -> None:
+    cluster = joined(*FIVE)
+    cluster.lose_disk("b")
+    cluster.view("b", "c")
+    cluster.run("b", "c")
+    assert whom_it_waits_for(cluster["c"].replica) == [("a", "d"), ("a", "e"), ("d", "e")], "c and two more of a, d, e"
+    assert whom_it_waits_for(cluster["b"].replica) == [], "nobody who comes makes it count"
+
+
+def test_who_has_many_to_wait_for_names_some() -> None:
+    cluster = joined(*"abcdefghi")
+    cluster.view("a", "b", "c")
+    cluster.run("a", "b", "c")
+    text = why_no_primary(cluster["a"].replica)
+    assert "It waits for d and e, or d and f, " in text and text.endswith("e and g, or e and h, or for others.")
+    cluster.view("a", "b", "c", "d")
+    cluster.run("a", "b", "c", "d")
+    assert why_no_primary(cluster["a"].replica).endswith("It waits for e, or f, or g, or h, or i."), "these are all"
+
+
+def test_one_server_is_and_several_are() -> None:
+    cluster = joined("a", "b", "c", quorum=Monarch("a"))
+    cluster.view("b", "c")
+    cluster.run("b", "c")
+    assert why_no_primary(cluster["c"].replica).startswith("No quorum: b, c are here, a is not; needed: a must be")
+
+
 def test_a_log_that_has_not_begun_waits_for_all_its_servers() -> None:
     cluster = Cluster(*FIVE, met=False)
     cluster.view("a", "b", "c")
@@ -150,7 +185,7 @@ def test_a_learner_that_caught_up_knows_that_the_log_has_begun() -> None:
     cluster.restart("x")
     cluster.view("x")
     cluster.run("x")
-    assert why_no_primary(cluster["x"].replica).startswith("No quorum: x are here, a, b, c are not")
+    assert why_no_primary(cluster["x"].replica).startswith("No quorum: x is here, a, b, c are not")
     cluster.view("a", "b", "c", "x")
     cluster.settle()
     assert cluster["x"].replica.flow.is_primary and not cluster.report().violations

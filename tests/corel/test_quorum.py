@@ -93,3 +93,14 @@ def test_a_rule_with_disjoint_quorums_or_none_is_refused(rule: Quorum, words: st
 def test_sound_rules_pass(rule: Quorum) -> None:
     check_quorum(rule, FOUR)
     assert rule.describe()
+
+
+def test_what_dynamic_voting_says_is_what_it_asks() -> None:
+    """Half with the first server is enough, of the last primary and of each one pending."""
+    rule = DynamicVoting(2)
+    said = "more than half, or half with its first server, of the last primary and of each one pending since"
+    assert rule.describe() == f"{said}, and at least 2 servers" and DynamicVoting(1).describe() == said
+    history = History(Primary(3, FOUR), (Primary(4, ("c", "d")),))
+    assert rule.holds(frozenset("ac"), history), "half with a of the last, half with c of the pending one"
+    assert not rule.holds(frozenset("ad"), history) and not rule.holds(frozenset("bc"), history)
+    assert not rule.holds(frozenset("c"), History(Primary(4, ("c", "d")))), "one server is less than two"

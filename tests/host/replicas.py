@@ -20,7 +20,7 @@ from isotone.host.service import Service
 from isotone.host.session import SessionService
 
 DEADLINE_S = 60.0
-GROUP = "replica"
+GROUP = "$log/replica"
 
 
 def run(main: Callable[[], Awaitable[None]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,15 @@ from isotone.core.errors import LocalProtocolError
 from isotone.core.ordered_log import OrderedLog
 from isotone.corel import explain
 from isotone.corel.events import AppendWanted, Standing
+from isotone.corel.quorum import Majority
 from isotone.corel.replica import Replica
+from isotone.corel.settings import ReplicaSettings
 from isotone.host import replica_log
 from isotone.host.answers import Maybe, NotYet
 from isotone.host.log_client import RemoteLog
 from isotone.host.log_port import LogPort
 from isotone.host.replica_log import ReplicaLog
+from isotone.host.session import SessionService
 from tests.host.replicas import red_name, replicas, run
 
 
@@ -212,3 +216,10 @@ def test_appends_of_one_turn_travel_in_one_message_and_one_write(tmp_path: Path)
             assert log.host.machinery.disk.commits == commits + 1
 
     run(main)
+
+
+@pytest.mark.parametrize("group", ["orders", "$log", "log/orders"])
+def test_its_group_is_one_that_daemons_let_only_servers_into(group: str) -> None:
+    settings = ReplicaSettings(server="a", servers=("a",), group=group, quorum=Majority(("a",)))
+    with pytest.raises(LocalProtocolError, match=rf"\$log/orders, not {re.escape(group)}: .*security.md"):
+        ReplicaLog(settings, service=SessionService("127.0.0.1:1"), directory=None)

@@ -14,6 +14,9 @@ from isotone.core.errors import InputError, IsotoneError, MachineError
 
 ANSWER_WITHIN_S = 10.0
 DEFAULT_ADDRESS = "127.0.0.1:4816"
+HOW_TO_CREDENTIAL = (
+    '--credential-file names a file with one; docs/guide/replica.md, "Who may change it", has how to make it'
+)
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -39,6 +42,11 @@ def server_options(command: Command) -> Command:
     ):
         command = option(command)
     return command
+
+
+def with_remedy(reason: str) -> str:
+    """Why a server refused, and the option that helps where a credential is missing or wrong."""
+    return f"{reason}; {HOW_TO_CREDENTIAL}" if "credential" in reason else reason
 
 
 def places(file: Path | None, name: str, addresses: Sequence[str]) -> dict[str, str]:

@@ -8,7 +8,7 @@ import click
 
 from isotone.cli.command_group import EXIT_VIOLATION
 from isotone.cli.output import json_option, print_json, print_text
-from isotone.cli.replica_ask import ask_all, places, server_options
+from isotone.cli.replica_ask import ask_all, places, server_options, with_remedy
 from isotone.core.errors import IsotoneError, MachineError
 
 
@@ -64,7 +64,7 @@ def _explain(asked: dict[str, str], credential_file: Path | None, message: str, 
     why = {each: answer for each, answer in told.items() if isinstance(answer, str)}
     silent = {each: str(answer) for each, answer in told.items() if isinstance(answer, IsotoneError)}
     if not why:
-        raise MachineError("; ".join(dict.fromkeys(silent.values())))
+        raise MachineError(with_remedy("; ".join(dict.fromkeys(silent.values()))))
     if as_json:
         print_json({"why": why, "silent": silent})
     else:

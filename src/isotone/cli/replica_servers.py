@@ -9,7 +9,7 @@ import click
 
 from isotone.cli.command_group import EXIT_VIOLATION
 from isotone.cli.output import json_option, print_json, print_text
-from isotone.cli.replica_ask import ask_all, places, server_options
+from isotone.cli.replica_ask import ask_all, places, server_options, with_remedy
 from isotone.core.errors import IsotoneError, MachineError
 
 WITHIN_S = 8.0
@@ -77,11 +77,11 @@ def ask_for_change(
         if isinstance(answer, MachineError):
             silent.append(str(answer))
         else:
-            refused = str(answer)
+            refused = with_remedy(str(answer))
             if "no primary" not in refused:
                 break
     if not refused:
-        raise MachineError("; ".join(silent) or "there is nobody to ask")
+        raise MachineError(with_remedy("; ".join(silent)) or "there is nobody to ask")
     return _told(as_json, told, done, refused)
 
 

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from isotone.cli.command_group import EXIT_VIOLATION
 from isotone.cli.output import json_option, print_json, results
-from isotone.cli.replica_ask import ask_all, places, server_options
+from isotone.cli.replica_ask import ask_all, places, server_options, with_remedy
 from isotone.core.errors import IsotoneError, MachineError
 
 COLUMNS = {
@@ -45,7 +45,7 @@ def status_command(
     found = {each: answer for each, answer in told.items() if not isinstance(answer, IsotoneError)}
     silent = {each: str(answer) for each, answer in told.items() if isinstance(answer, IsotoneError)}
     if not found:
-        raise MachineError("; ".join(dict.fromkeys(silent.values())))
+        raise MachineError(with_remedy("; ".join(dict.fromkeys(silent.values()))))
     if as_json:
         print_json({"servers": list(found.values()), "silent": silent})
     else:

@@ -5,14 +5,15 @@ Implements: [DESIGN 3], "shown, with its reason". Deviations: none.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache
 from itertools import combinations
 
-from isotone.corel.configuration import decode_rule
+from isotone.corel.configuration import Configuration, decode_rule
 from isotone.corel.events import Standing
-from isotone.corel.growth import may_order
 from isotone.corel.message import Origin
 from isotone.corel.queue import MessageQueue
-from isotone.corel.quorum import is_dynamic
+from isotone.corel.quorum import History, is_dynamic
 from isotone.corel.replica import Replica
 from isotone.corel.views import NOT_BEGUN, SET_BACK, STRANGER
 
@@ -41,9 +42,8 @@ def _who_does_not_count(replica: Replica) -> str:
 
 
 def _left_out(names: list[str], how: str, why: str) -> str:
-    if not names:
-        return ""
-    return f" {', '.join(names)} {how} and does not count: {why}. Remove it, and add a server with a new name."
+    remedy = "Remove it, and add a server with a new name."
+    return "".join(f" {name} {how} and does not count: {why}. {remedy}" for name in names)
 
 
 def _who_speaks_otherwise(replica: Replica) -> str:
@@ -72,7 +72,7 @@ def _why_waiting(replica: Replica) -> str:
         case Standing.WAITING:
             return "The view is in transition; the next one begins a new exchange of states."
         case Standing.REGULAR:
-            return _why_no_quorum(replica, here)
+            return _why_no_quorum(replica)
         case Standing.LEARNING:
             return _why_learning(replica)
         case Standing.FENCED:
@@ -88,41 +88,82 @@ def _sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
+def _all_left_out(replica: Replica) -> set[str]:
+    """Who is in the view and does not count."""
+    round = replica.views.round
+    return {*round.strangers, *round.set_back, *round.apart} if round else set()
+
+
 def whom_it_waits_for(replica: Replica) -> list[tuple[str, ...]]:
     """The smallest sets of servers that, with those who are here, would be a quorum; smallest first.
 
-    A log that has not begun waits for all its servers; and nobody waits for one that is here and does not count.
+    A log that has not begun waits for all its servers; nobody waits for one that is here and does not count, and that
+    one waits for nobody. By what is known here: under dynamic voting who comes may know of a later primary.
     """
-    queue, history, round = replica.ledger.queue, replica.ledger.history, replica.views.round
+    queue, history, left_out = replica.ledger.queue, replica.ledger.history, _all_left_out(replica)
+    if replica.settings.server in left_out:
+        return []
     here = frozenset(replica.session.servers)
     if not queue.configuration.identities:
         missing = tuple(sorted(set(queue.configuration.servers) - here))
         return [missing] if missing else []
-    servers = {server for each in (queue.configuration, *queue.coming()) for server in each.servers}
-    left_out = {*round.strangers, *round.set_back, *round.apart} if round else set()
-    known = sorted(servers - here - left_out)
+    coming = tuple(queue.coming())
+    servers = {server for each in (queue.configuration, *coming) for server in each.servers}
+    return list(_smallest(queue.configuration, coming, history, here, tuple(sorted(servers - here - left_out))))
+
+
+@lru_cache(maxsize=8)
+def _smallest(
+    configuration: Configuration,
+    coming: tuple[Configuration, ...],
+    history: History,
+    here: frozenset[str],
+    others: tuple[str, ...],
+) -> tuple[tuple[str, ...], ...]:
+    """As `may_order` judges; one more than are told, so that it can be said whether these are all.
+
+    Kept, since one status asks more than once, and it takes some ten thousand steps where there are 14 servers.
+    """
     found: list[tuple[str, ...]] = []
-    for size in range(1, len(known) + 1):
-        if len(found) >= WAITS_MAX:
-            break  # enough to say
-        for more in combinations(known, size):
-            if not any(set(less) <= set(more) for less in found) and may_order(queue, here | set(more), history):
+    for size in range(1, len(others) + 1):
+        smaller = list(map(set, found))
+        for more in combinations(others, size):
+            if any(less.issubset(more) for less in smaller):
+                continue
+            members = here.union(more)
+            if configuration.holds(members, history) and all(each.would_hold(members, history) for each in coming):
                 found.append(more)
-    return found
+                if len(found) > WAITS_MAX:
+                    return tuple(found)
+    return tuple(found)
 
 
-def _why_no_quorum(replica: Replica, here: str) -> str:
+def _why_no_quorum(replica: Replica) -> str:
     configuration = replica.ledger.queue.configuration
-    away = ", ".join(sorted(set(configuration.servers) - set(replica.session.servers)))
-    text = f"No quorum: {here} are here, {away or 'none'} are not; needed: {_needed(replica)}."
+    away = sorted(set(configuration.servers) - set(replica.session.servers) - _all_left_out(replica))
+    missing = f"{_are(away)} not" if away else "nobody is away"
+    text = f"No quorum: {_are(replica.session.servers)} here, {missing}; needed: {_needed(replica)}."
     members, history = frozenset(replica.session.servers), replica.ledger.history
     coming = [each for each in replica.ledger.queue.coming() if not each.would_hold(members, history)]
     if coming and configuration.holds(members, history):
         text = (
             f"{text} A reconfiguration to {', '.join(coming[-1].servers)} is known and asks for a quorum of those too."
         )
-    waits = [" and ".join(more) for more in whom_it_waits_for(replica)[:WAITS_MAX]]
-    return f"{text} It waits for {', or '.join(waits)}." if waits else text
+    return f"{text}{_waiting_for(replica)}"
+
+
+def _are(names: Sequence[str]) -> str:
+    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'}"
+
+
+def _waiting_for(replica: Replica) -> str:
+    found = whom_it_waits_for(replica)
+    if not found:
+        return ""
+    named = ", or ".join(" and ".join(more) for more in found[:WAITS_MAX])
+    others = ", or for others" if len(found) > WAITS_MAX else ""
+    dynamic = is_dynamic(decode_rule(replica.ledger.queue.configuration.rule))
+    return f" It waits for {named}{others}{', unless they know of a later primary' if dynamic else ''}."
 
 
 def _why_capped(replica: Replica) -> str:

@@ -11,7 +11,7 @@ static quorum meets one that a history allows cannot be checked beforehand.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import combinations
 from typing import Protocol
 
@@ -165,7 +165,7 @@ class Monarch(msgspec.Struct, frozen=True, tag=True):
 
 
 class DynamicVoting(msgspec.Struct, frozen=True, tag=True):
-    """More than half of the last primary and of every pending one, and at least so many servers [COReL 7.2.2]."""
+    """A sub-quorum of the last primary and of every pending one, and at least so many servers [COReL 7.2.2]."""
 
     minimum: int = 1
 
@@ -175,7 +175,9 @@ class DynamicVoting(msgspec.Struct, frozen=True, tag=True):
         return all(is_sub_quorum(each.servers, members) for each in (history.last, *history.pending))
 
     def describe(self) -> str:
-        return f"more than half of the last primary, and at least {self.minimum}"
+        least = f", and at least {self.minimum} servers" if self.minimum > 1 else ""
+        parts = "more than half, or half with its first server, of the last primary and of each one pending since"
+        return f"{parts}{least}"
 
 
 class AllOf(msgspec.Struct, frozen=True, tag=True):
@@ -238,13 +240,49 @@ def check_quorum(rule: Quorum, servers: tuple[str, ...]) -> None:
 
 def stopping_failures(rule: Quorum, servers: tuple[str, ...], history: History) -> list[tuple[str, ...]]:
     """The smallest sets of servers whose loss leaves no quorum among the rest, smallest first."""
+    names, every = sorted(servers), frozenset(servers)
+    has_one = bytearray(1 << len(names))  # by the bits of a set: one that was found is in it
     found: list[tuple[str, ...]] = []
-    for size in range(1, len(servers) + 1):
-        for lost in combinations(sorted(servers), size):
-            rest = frozenset(servers) - set(lost)
-            if not any(set(known) <= set(lost) for known in found) and not rule.holds(rest, history):
+    for bits in range(1, len(has_one)):  # all parts of a set come before it
+        has_one[bits] = any(has_one[less] for less in _flipped(bits, bits))
+        if not has_one[bits]:
+            lost = _named(bits, names)
+            if not rule.holds(every.difference(lost), history):
+                has_one[bits] = True
                 found.append(lost)
-    return found
+    return sorted(found, key=lambda lost: (len(lost), lost))
+
+
+def survived_failures(servers: tuple[str, ...], stopping: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The largest sets of servers, not all, that may be lost while the rest still orders, largest first; from those
+    that stop it.
+    """
+    names = sorted(servers)
+    stops = bytearray(1 << len(names))
+    for lost in stopping:
+        stops[sum(1 << names.index(name) for name in lost)] = True
+    for bits in range(len(stops)):
+        stops[bits] = stops[bits] or any(stops[less] for less in _flipped(bits, bits))
+    every = len(stops) - 1
+    found = [
+        _named(bits, names)
+        for bits in range(1, every)
+        if not stops[bits] and all(more == every or stops[more] for more in _flipped(bits, every ^ bits))
+    ]
+    return sorted(found, key=lambda lost: (-len(lost), lost))
+
+
+def _flipped(bits: int, places: int) -> Iterator[int]:
+    """This set, with each of these bits turned over in turn."""
+    while places:
+        lowest = places & -places
+        yield bits ^ lowest
+        places ^= lowest
+
+
+def _named(bits: int, names: list[str]) -> tuple[str, ...]:
+    """The members of a set whose bits are given."""
+    return tuple(name for place, name in enumerate(names) if bits >> place & 1)
 
 
 def _check_parts(rule: Quorum) -> None:

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import re
 
-from isotone.core.errors import InputError
+from isotone.core.errors import InputError, LocalProtocolError
+from isotone.core.names import LOG_GROUP_PREFIX, is_log_group
 from isotone.corel.message import Origin
 
 _NAME = re.compile(r"^(.+)\.([0-9]{1,18}):([0-9]{1,18})$")
+
+
+def check_log_group(group: str) -> None:
+    """Refuse a group of another name: daemons would let everybody who may join and send speak there as a server."""
+    if not is_log_group(group):
+        raise LocalProtocolError(
+            f"the group of a replicated log is {LOG_GROUP_PREFIX}NAME, as in {LOG_GROUP_PREFIX}orders, not {group}: "
+            "by that daemons know whom to let in (docs/guide/security.md, replicated logs)"
+        )
 
 
 def named_message(text: str) -> tuple[Origin, int]:

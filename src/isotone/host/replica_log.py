@@ -33,7 +33,7 @@ from isotone.host.entries import Entries
 from isotone.host.files import Files
 from isotone.host.host import Host
 from isotone.host.levels import Levels
-from isotone.host.naming import named_message
+from isotone.host.naming import check_log_group, named_message
 from isotone.host.outside import Outside
 from isotone.host.service import Around, Service
 from isotone.host.store import SEGMENT_BYTES, Sync
@@ -68,6 +68,7 @@ class ReplicaLog(Levels):
         maybe_after_ms: int = MAYBE_AFTER_MS,
     ) -> None:
         super().__init__()
+        check_log_group(settings.group)
         self.settings = settings = msgspec.structs.replace(settings, snapshots=True)
         self.standing = corel.StandingChanged(corel.Standing.DETACHED, False, (), "not started")
         self.disk_is_low = False

@@ -23,7 +23,7 @@ OPEN = '[security]\nmode = "open"\n'
 
 
 def settings_of(replica: str = "", servers: str = SERVERS) -> DaemonSettings:
-    return read(f"{OPEN}{DAEMONS}[replica]\n{replica}{servers}").settings
+    return read(f'{OPEN}{DAEMONS}[replica]\nlisten = ""\n{replica}{servers}').settings
 
 
 def rules(*kinds: str) -> str:
@@ -87,3 +87,15 @@ def test_where_a_server_is() -> None:
 def test_what_is_wrong_is_told(replica: str, servers: str, said: str) -> None:
     with pytest.raises(SettingsError, match=said):
         settings_of(replica, servers)
+
+
+def test_a_port_that_is_not_where_clients_look_for_it_is_said() -> None:
+    text = f"{OPEN}{DAEMONS}[replica]\nport = 4816\n{SERVERS}"
+    with pytest.raises(SettingsError, match=r"server a at 10.0.0.1:4816, .* loopback alone; write \[replica\] listen"):
+        read(text)
+    wanted = read(text.replace("port = 4816", 'listen = "127.0.0.1"'))
+    assert "replica.listen" in [warning.key for warning in wanted.warnings], "who wrote it may know why"
+    for fine in ('listen = ""', 'listen = "0.0.0.0"'):
+        assert "replica.listen" not in [warning.key for warning in read(text.replace("port = 4816", fine)).warnings]
+    near = "".join(f'[[replica.server]]\nname = "{name}"\naddress = "localhost"\n' for name in "a")
+    assert read(f"{OPEN}{DAEMONS}{near}").settings.replica.listen == "127.0.0.1"

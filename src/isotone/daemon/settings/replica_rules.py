@@ -7,17 +7,25 @@ from collections.abc import Iterator
 from isotone.core.errors import LocalProtocolError
 from isotone.core.names import check_client_name, check_log_name
 from isotone.corel.quorum import check_quorum
-from isotone.daemon.settings.addresses import PORT_MAX
+from isotone.daemon.settings.addresses import PORT_MAX, is_loopback
 from isotone.daemon.settings.places import Path
 from isotone.daemon.settings.problems import Finding, did_you_mean
-from isotone.daemon.settings.replication import SERVERS_MAX, daemon_of, founders, quorum_of, server_address
+from isotone.daemon.settings.replication import (
+    SERVERS_MAX,
+    daemon_of,
+    founders,
+    quorum_of,
+    server_address,
+    server_host,
+)
 from isotone.daemon.settings.tables import DaemonSettings, ReplicaRule
 
 NEEDS_SERVER = ("tie-breaker", "monarch")
+OUT_OF_REACH = "clients look for server {} at {}, and its port listens on loopback alone"
 
 
-def findings(settings: DaemonSettings) -> Iterator[Finding]:
-    """All that is wrong with the replicated log."""
+def findings(settings: DaemonSettings, written: frozenset[Path]) -> Iterator[Finding]:
+    """All that is wrong with the replicated log; ``written`` are the keys that stand in the file."""
     replica = settings.replica
     try:
         check_log_name(replica.group)
@@ -29,6 +37,27 @@ def findings(settings: DaemonSettings) -> Iterator[Finding]:
     yield from rules
     if not servers and not rules and replica.server:
         yield from _quorum(settings)
+    if not servers and ("replica", "listen") not in written and (server := _out_of_reach(settings)):
+        remedy = (
+            'write [replica] listen = "" to listen there, in clear text, if the network is trusted; '
+            'or "127.0.0.1" for programs of its machine alone (docs/guide/replica.md)'
+        )
+        yield Finding(("replica", "listen"), OUT_OF_REACH.format(*server), remedy)
+
+
+def warnings(settings: DaemonSettings) -> Iterator[Finding]:
+    """Ports that nobody finds where the file says that they are."""
+    if server := _out_of_reach(settings):
+        remedy = 'write "" to listen there, if the network is trusted'
+        yield Finding(("replica", "listen"), OUT_OF_REACH.format(*server), remedy)
+
+
+def _out_of_reach(settings: DaemonSettings) -> tuple[str, str] | None:
+    """The first server whose address is on a network while its port is not, and this address."""
+    if not is_loopback(settings.replica.listen):
+        return None
+    far = [each for each in settings.replica.server if not is_loopback(server_host(settings, each))]
+    return (far[0].name, server_address(settings, far[0])) if far else None
 
 
 def _servers(settings: DaemonSettings) -> Iterator[Finding]:

@@ -39,9 +39,14 @@ def daemon_of(settings: DaemonSettings, server: ReplicaServer) -> Daemon | None:
 
 def server_address(settings: DaemonSettings, server: ReplicaServer) -> str:
     """Where clients of the log reach this server."""
+    port = settings.replica.port if server.port is None else server.port
+    return join_address(server_host(settings, server), port)
+
+
+def server_host(settings: DaemonSettings, server: ReplicaServer) -> str:
+    """The same without its port."""
     daemon = daemon_of(settings, server)
-    host = server.address or (daemon.address if daemon is not None else "127.0.0.1")
-    return join_address(host, settings.replica.port if server.port is None else server.port)
+    return server.address or (daemon.address if daemon is not None else "127.0.0.1")
 
 
 def log_directory(settings: DaemonSettings, server: ReplicaServer) -> Path:

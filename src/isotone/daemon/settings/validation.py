@@ -14,10 +14,10 @@ def findings(settings: DaemonSettings, written: frozenset[Path]) -> list[Finding
         *place_rules.findings(settings),
         *number_rules.findings(settings),
         *security_rules.findings(settings, written),
-        *replica_rules.findings(settings),
+        *replica_rules.findings(settings, written),
     ]
 
 
 def warnings(settings: DaemonSettings) -> list[Finding]:
     """What is allowed but doubtful."""
-    return [*number_rules.warnings(settings), *security_rules.warnings(settings)]
+    return [*number_rules.warnings(settings), *security_rules.warnings(settings), *replica_rules.warnings(settings)]
