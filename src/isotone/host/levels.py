@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from isotone.core.ordered_log import LogEntry
 from isotone.corel.message import Message
 from isotone.host.answers import FellBehind, NotYet
+from isotone.host.arguments import checked_number, checked_position, checked_range, checked_within
 from isotone.host.entries import Entries
 
 FOLLOW_BATCH_MAX = 1024
@@ -79,10 +80,11 @@ class Levels(ABC):
 
     async def read(self, first: int, last: int) -> list[LogEntry]:
         """The entries ``first`` … ``last`` as far as they are green here."""
-        return self.entries.read(first, last)
+        return self.entries.read(*checked_range(first, last))
 
     async def follow(self, first: int) -> AsyncIterator[LogEntry]:
         """All green entries from ``first`` on, until the server ends."""
+        first = checked_position(first)
         while entries := await self.batch(first):
             for entry in entries:
                 yield entry
@@ -125,6 +127,7 @@ class Levels(ABC):
 
     async def wait_for(self, position: int, *, within_s: float | None = None) -> None:
         """Until this position is green here; `NotYet` when it is not in time."""
+        position, within_s = checked_number(position, "a position"), checked_within(within_s)
         try:
             async with asyncio.timeout(within_s):
                 while self.entries.end < position:

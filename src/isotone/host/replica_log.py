@@ -27,6 +27,15 @@ from isotone.corel.settings import ReplicaSettings
 from isotone.daemon.node_settings import TraceSettings
 from isotone.host.answers import Maybe, Refused
 from isotone.host.appends import Answered, Appends
+from isotone.host.arguments import (
+    checked_bytes,
+    checked_call,
+    checked_rule,
+    checked_snapshot,
+    checked_text,
+    checked_votes,
+    checked_within,
+)
 from isotone.host.changes import Changes
 from isotone.host.deadline import Deadline, within
 from isotone.host.entries import Entries
@@ -170,6 +179,7 @@ class ReplicaLog(Levels):
         long, and not before; without, when this server stands outside of a primary component for ``maybe_after_ms``
         without a break: to an append that comes later, as soon as it is sent.
         """
+        record, within_s = checked_bytes(record, "a record"), checked_within(within_s)
         deadline = Deadline(within_s)
         try:
             await within(within_s, self.host.room())
@@ -190,6 +200,8 @@ class ReplicaLog(Levels):
 
     def submit(self, record: bytes, answered: Answered, *, within_s: float | None = None) -> None:
         """The same without waiting: ``answered`` is called once. All records of one turn of the loop go together."""
+        record, within_s = checked_bytes(record, "a record"), checked_within(within_s)
+        checked_call(answered, "who is answered")
         self.host.check()
         deadline = None if within_s is None else self.host.now() + int(within_s * MICROSECONDS)
         request = self._appends.begin(answered, deadline)
@@ -244,6 +256,7 @@ class ReplicaLog(Levels):
 
         One that is not newer than the last changes nothing; `LocalProtocolError` says why another one is not kept.
         """
+        snapshot = checked_snapshot(snapshot)
         if not 1 <= snapshot.position <= self.entries.end:
             raise LocalProtocolError(f"a snapshot at {snapshot.position}; the log ends at {self.entries.end}")
         kept = self.replica.ledger.snapshot
@@ -269,7 +282,8 @@ class ReplicaLog(Levels):
         """Add a server that has caught up, or remove one, or change the quorum rule or the votes; returns when that is
         green here. `Refused`, with the reason; `Maybe` when it is not green in time; without a time, as for `append`.
         """
-        given = tuple(sorted((votes or {}).items()))
+        add, remove = checked_text(add, "the name of a server"), checked_text(remove, "the name of a server")
+        rule, given, within_s = checked_rule(rule), checked_votes(votes), checked_within(within_s)
         request, done = self._changes.begin(add=add, remove=remove, is_patient=within_s is None)
         try:
             self.host.tell(corel.ReconfigurationWanted(self.host.now(), request, add, remove, rule, given))
@@ -307,7 +321,7 @@ class ReplicaLog(Levels):
 
         ``no_primary``: what `why_no_primary` says, if that is known already.
         """
-        if not message:
+        if not checked_text(message, "the name of a message"):
             return f"it was not sent yet. {no_primary or self.why_no_primary()}".rstrip()
         name = named_message(message)
         if any(each.name == name for each in self.replica.outbox.pending):
