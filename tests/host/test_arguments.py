@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -12,10 +13,12 @@ from typing import Any
 import pytest
 
 from isotone.core.errors import IsotoneError, LocalProtocolError
-from isotone.core.ordered_log import Snapshot
+from isotone.core.ordered_log import OrderedLog, Snapshot
 from isotone.corel.quorum import AllOf, Majority, Weighted
 from isotone.host import arguments
 from isotone.host.answers import NotYet, Refused
+from isotone.host.log_client import RemoteLog
+from isotone.host.log_port import LogPort
 from isotone.host.replica_log import ReplicaLog
 from tests.host.replicas import replicas, run
 
@@ -72,6 +75,16 @@ WRONG: dict[str, tuple[Call, tuple[Any, ...]]] = {
 }
 
 
+@asynccontextmanager
+async def remote(directory: Path) -> AsyncIterator[tuple[RemoteLog, LogPort]]:
+    async with replicas(directory, "a") as group:
+        port = LogPort(group.logs["a"])
+        await port.start("127.0.0.1", 0)
+        async with RemoteLog(port.address) as log:
+            yield log, port
+        await port.stop()
+
+
 @pytest.mark.parametrize("method", WRONG)
 def test_a_server_goes_on_whatever_it_is_asked(tmp_path: Path, method: str) -> None:
     call, values = WRONG[method]
@@ -88,28 +101,82 @@ def test_a_server_goes_on_whatever_it_is_asked(tmp_path: Path, method: str) -> N
     run(main)
 
 
-def test_what_is_like_bytes_is_taken_as_it_is_now(tmp_path: Path) -> None:
+ONLY_REMOTE: dict[str, tuple[Call, tuple[Any, ...]]] = {
+    "messages": (lambda log, value: log.messages(value, 1), (*NOT_NUMBERS, -1, 2**63)),
+    "so many messages": (lambda log, value: log.messages(0, value), (*NOT_NUMBERS, -1, 2**63)),
+    "explain": (lambda log, value: log.explain(value), NOT_TEXTS),
+}
+
+
+@pytest.mark.parametrize("method", [*WRONG, *ONLY_REMOTE])
+def test_a_connection_goes_on_whatever_is_asked_over_it(tmp_path: Path, method: str) -> None:
+    """What others have in flight over it is answered with a position, not with *maybe*."""
+    call, values = {**WRONG, **ONLY_REMOTE}[method]
+
+    async def main() -> None:
+        async with remote(tmp_path) as (log, _):
+            stream = log._stream
+            assert await log.append(b"before") == 1
+            for position, value in enumerate(values, 2):
+                other = asyncio.create_task(log.append(b"after"))
+                with pytest.raises(LocalProtocolError):
+                    await call(log, value)
+                assert await other == position
+            assert log._stream is stream
+
+    run(main)
+
+
+@pytest.mark.parametrize("value", [5, None, [5], b"127.0.0.1:1", ["\ud800:1"]], ids=repr)
+def test_a_client_of_no_address(value: Any) -> None:
+    with pytest.raises(LocalProtocolError, match="address"):
+        RemoteLog(value)
+
+
+@pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:", ":1", "127.0.0.1:65536", f"{'a' * 70}:1", "a..b:1"])
+def test_an_address_that_is_none_is_not_tried_again(address: str) -> None:
+    async def main() -> None:
+        with pytest.raises(LocalProtocolError, match="not an address"):
+            await RemoteLog(address).end()
+
+    run(main)
+
+
+def test_a_client_says_who_it_is_in_texts_and_bytes() -> None:
+    for wrong in NOT_TEXTS:
+        with pytest.raises(LocalProtocolError, match="a client's name"):
+            RemoteLog("127.0.0.1:1", name=wrong)
+    for wrong in NOT_BYTES:
+        with pytest.raises(LocalProtocolError, match="a credential"):
+            RemoteLog("127.0.0.1:1", credential=wrong)
+
+
+@pytest.mark.parametrize("kind", ["embedded", "remote"])
+def test_what_is_like_bytes_is_taken_as_it_is_now(tmp_path: Path, kind: str) -> None:
     class Named(bytes):
         pass
 
     async def main() -> None:
-        async with replicas(tmp_path, "a") as group:
-            log, changing = group.logs["a"], bytearray(b"abcd")
+        async with remote(tmp_path) as (client, port):
+            log: OrderedLog = port.replica if kind == "embedded" else client
+            changing = bytearray(b"abcd")
             appended = asyncio.gather(*map(log.append, (changing, memoryview(changing)[::2], Named(b"x"))))
             await asyncio.sleep(0)
             changing[:] = b"----"
-            assert await appended == [1, 2, 3] and group.records("a") == [b"abcd", b"ac", b"x"]
-            assert all(type(record) is bytes for record in group.records("a"))
+            assert await appended == [1, 2, 3]
+            records = [entry.record for entry in await log.read(1, 3)]
+            assert records == [b"abcd", b"ac", b"x"] and {type(record) for record in records} == {bytes}
             await log.offer_snapshot(Snapshot(2, bytearray(b"state")))
             assert await log.snapshot() == Snapshot(2, b"state")
 
     run(main)
 
 
-def test_ranges_and_times_at_their_ends(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["embedded", "remote"])
+def test_ranges_and_times_at_their_ends(tmp_path: Path, kind: str) -> None:
     async def main() -> None:
-        async with replicas(tmp_path, "a") as group:
-            log = group.logs["a"]
+        async with remote(tmp_path) as (client, port):
+            log: Any = port.replica if kind == "embedded" else client
             assert await log.append(b"x", within_s=Fraction(3600)) == 1
             assert await log.append(b"x", within_s=arguments.WITHIN_MAX_S) == 2
             assert len(await log.read(1, 10**30)) == 2 and not await log.read(1, -(10**30))

@@ -17,7 +17,7 @@ from isotone.host import log_feeds
 from isotone.host import log_wire as wire
 from isotone.host.answers import Refused
 from isotone.host.log_client import RemoteLog
-from isotone.host.log_port import LogPort
+from isotone.host.log_port import TASKS_MAX, LogPort
 from tests.host.replicas import replicas, run
 
 RECORDS = 100
@@ -234,6 +234,47 @@ def test_who_may_use_the_log_may_not_therefore_change_its_servers(tmp_path: Path
                     await user.reconfigure(remove="a")
                 with pytest.raises(Refused, match="the last server cannot be removed"):
                     await operator.reconfigure(remove="a")
+            await port.stop()
+
+    run(main)
+
+
+def test_numbers_at_the_end_of_what_a_frame_holds_end_nobody(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with replicas(tmp_path, "a") as group:
+            port = LogPort(group.logs["a"])
+            await port.start("127.0.0.1", 0)
+            hello = wire.framed(wire.Hello(wire.VERSION, "x"))
+            _, dropped = await said_to(port, hello + wire.framed(wire.AppendMany(2**64 - 1, 0, (b"one", b"two"))))
+            assert isinstance(dropped, wire.Failed) and "not a frame" in dropped.reason
+            host, _, number = port.address.rpartition(":")
+            reader, writer = await asyncio.open_connection(host, int(number))
+            writer.write(hello + wire.framed(wire.AppendMany(2**63 - 1, 2**63 - 1, (b"one", b"two"))))
+            writer.write(wire.framed(wire.WaitFor(1, 2, 2**63 - 1)))
+            frames: wire.Frames[wire.ServerFrame] = wire.Frames(wire.SERVER_FRAMES)
+            heard: list[wire.ServerFrame] = []
+            while len(heard) < 3:
+                heard += frames.feed(await reader.read(1024))
+            assert wire.Ordered((2**63 - 1, 2**63), (1, 2)) in heard and wire.Told(1, 2) in heard
+            writer.close()
+            await port.stop()
+
+    run(main)
+
+
+def test_too_many_requests_are_refused_and_the_others_go_on(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with replicas(tmp_path, "a") as group:
+            port = LogPort(group.logs["a"])
+            await port.start("127.0.0.1", 0)
+            async with RemoteLog(port.address) as log:
+                waiting = [asyncio.create_task(log.wait_for(1)) for _ in range(TASKS_MAX)]
+                await asyncio.sleep(0)
+                with pytest.raises(Refused, match="256 requests are open already"):
+                    await log.end()
+                assert await log.append(b"x") == 1
+                await asyncio.gather(*waiting)
+                assert await log.end() == 1
             await port.stop()
 
     run(main)

@@ -19,6 +19,7 @@ from isotone.core.ordered_log import Snapshot
 from isotone.corel.configuration import decode_rule
 from isotone.host import log_wire as wire
 from isotone.host.answers import Maybe, Refused
+from isotone.host.arguments import WITHIN_MAX_S
 from isotone.host.liveness import notice_loss
 from isotone.host.log_feeds import FOLLOW_BATCH, Credit, feed, fitting
 from isotone.host.log_questions import answer
@@ -221,7 +222,7 @@ class Connection(asyncio.Protocol):
             self._deadline.cancel()
 
     def _append(self, frame: wire.AppendMany) -> None:
-        within_s = frame.within_ms / MS if frame.within_ms else None
+        within_s = _within_s(frame.within_ms)
         for request, record in enumerate(frame.records, frame.request):
             self._open += 1
             self._open_bytes += len(record)
@@ -299,9 +300,12 @@ class Connection(asyncio.Protocol):
     # --- what takes time -------------------------------------------------------------------------------------------
 
     def _begin(self, request: int, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
-        if request in self._tasks or len(self._tasks) >= TASKS_MAX:
+        if request in self._tasks:
             work.close()
-            raise RemoteProtocolError(f"request {request} is open already, or {TASKS_MAX} are")
+            raise RemoteProtocolError(f"request {request} is open already")
+        if len(self._tasks) >= TASKS_MAX:
+            work.close()
+            work = _refuse(f"{TASKS_MAX} requests are open already: this one is too many")
         task = self._loop.create_task(self._answer(request, work))
         self._tasks[request] = task
         task.add_done_callback(partial(self._ended, request))
@@ -329,7 +333,7 @@ class Connection(asyncio.Protocol):
             case wire.Follow() | wire.FollowRed() | wire.FollowWhite():
                 await self._follow(frame)
             case wire.WaitFor(position=position, within_ms=within_ms):
-                await replica.wait_for(position, within_s=within_ms / MS if within_ms else None)
+                await replica.wait_for(position, within_s=_within_s(within_ms))
                 self._send(wire.Told(request, position))
             case wire.Reconfigure():
                 await self._change(frame)
@@ -348,7 +352,7 @@ class Connection(asyncio.Protocol):
             remove=wanted.remove,
             rule=decode_rule(wanted.rule) if wanted.rule else None,
             votes=dict(wanted.votes),
-            within_s=wanted.within_ms / MS if wanted.within_ms else None,
+            within_s=_within_s(wanted.within_ms),
         )
 
     def _read(self, request: int, first: int, last: int) -> None:
@@ -367,6 +371,15 @@ class Connection(asyncio.Protocol):
                 await self._room()
                 credit.take(frame.size)
                 self._send(frame)
+
+
+async def _refuse(reason: str) -> None:
+    raise Refused(reason)
+
+
+def _within_s(within_ms: int) -> float | None:
+    """As a client says it: 0 is no deadline."""
+    return min(within_ms / MS, WITHIN_MAX_S) if within_ms else None
 
 
 class _Offer:

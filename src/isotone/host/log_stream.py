@@ -45,6 +45,7 @@ class Stream(asyncio.Protocol):
         self.welcome: asyncio.Future[str] = self._loop.create_future()
         self.lost: asyncio.Future[None] = self._loop.create_future()
         self.reason = "the stream broke"
+        self.refusal: IsotoneError | None = None  # the server answers, and says that it ends this for a fault of ours
         self.heard_at = self._loop.time()  # when something came last
         self._last = 0
         self._answers: dict[int, asyncio.Future[Any]] = {}
@@ -61,7 +62,7 @@ class Stream(asyncio.Protocol):
         notice_loss(self._transport.get_extra_info("socket"))
 
     def connection_lost(self, error: Exception | None) -> None:
-        if error is not None:
+        if error is not None and self.refusal is None:
             self.reason = str(error)
         self._writable.set()
         self._waiting.clear()
@@ -115,8 +116,10 @@ class Stream(asyncio.Protocol):
                     self._settle(request, frame)
             case wire.Told(request=request, answer=answer):
                 self._settle(request, answer)
-            case wire.Failed(request=0, reason=reason):
+            case wire.Failed(request=0, kind=kind, reason=reason):
                 self.reason = reason
+                if kind == "RemoteProtocolError":
+                    self.refusal = LocalProtocolError(f"the server ended the connection: {reason}")
             case wire.Failed(request=request, kind=kind, reason=reason):
                 error = _KINDS.get(kind, MachineError)(reason)
                 if request in self._followers:
@@ -149,6 +152,11 @@ class Stream(asyncio.Protocol):
     def _number(self) -> int:
         self._last += 1
         return self._last
+
+    def check_refusal(self) -> None:
+        """Raise why the server ended it, if that is a fault of ours: to ask again would be the same fault."""
+        if self.refusal is not None:
+            raise self.refusal
 
     async def room(self) -> None:
         """Wait until the server takes more; `ConnectionResetError` when it is gone."""
