@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
 from functools import partial
 from typing import cast
@@ -365,12 +365,20 @@ class Connection(asyncio.Protocol):
         async with aclosing(feed(self._log, wanted)) as frames:
             while True:
                 await credit.any()
-                frame = await anext(frames, None)
+                frame = await self._next(frames)
                 if frame is None:
                     return
                 await self._room()
                 credit.take(frame.size)
                 self._send(frame)
+
+    async def _next(self, frames: AsyncGenerator[wire.Fed, None]) -> wire.Fed | None:
+        try:
+            return await anext(frames, None)
+        except MachineError:
+            if self._log.has_ended:
+                return None
+            raise
 
 
 async def _refuse(reason: str) -> None:

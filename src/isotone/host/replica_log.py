@@ -118,6 +118,7 @@ class ReplicaLog(Levels):
         self._asked: list[tuple[int, bytes]] = []  # in this turn of the loop
         self._timer: asyncio.TimerHandle | None = None
         self._watch: asyncio.Task[None] | None = None
+        self._stop_asked = False  # before it ended by itself
 
     def _build(self, around: Around) -> Replica:
         self.replica = Replica(self.settings, around.daemon, log_identity(around.identity, around.incarnation))
@@ -137,7 +138,8 @@ class ReplicaLog(Levels):
         self._watch = asyncio.get_running_loop().create_task(self._watch_host())
 
     async def stop(self) -> None:
-        """A clean stop; appends that are open are answered *maybe*."""
+        """A clean stop; appends that are open are answered *maybe*, and who follows comes to its end."""
+        self._stop_asked = not self.host.end_reason
         await self.host.stop()
         if self._watch is not None:
             await self._watch
@@ -162,7 +164,7 @@ class ReplicaLog(Levels):
         self._outside.end()
         self._appends.end(reason or "the server was stopped")
         self._changes.end(reason or "the server was stopped")
-        self.has_ended = True
+        self.has_ended, self.end_reason = True, "" if self._stop_asked else reason
         self.tell()
 
     @property
