@@ -60,6 +60,10 @@ class Pauses:
         self.next_s = min(2 * self.next_s, AGAIN_MAX_S)
 
 
+class Unwelcome(MachineError):
+    """The server answers, and does not take this client: its credential, its permission, its version."""
+
+
 class RemoteLog:
     """The log of the servers at these addresses (``host:port``), on the running loop."""
 
@@ -113,12 +117,14 @@ class RemoteLog:
                     self._stream = await self._find(Deadline(within_s), reasons)
                 return self._stream
         except TimeoutError:
-            told = "; ".join(f"{address}: {reason}" for address, reason in reasons.items()) or "no answer"
-            raise MachineError(f"no server of the log answers: {told}") from None
+            raise MachineError(f"no server of the log answers: {_listed(reasons) or 'no answer'}") from None
 
     async def _find(self, deadline: Deadline, reasons: dict[str, str]) -> Stream:
-        """The first that answers. One that says nothing has its share of the time, so that the next has one too."""
-        pauses = Pauses()
+        """The first that answers. One that says nothing has its share of the time, so that the next has one too.
+
+        What one refuses it refuses again: then the others are tried once, and no more.
+        """
+        pauses, is_refused = Pauses(), False
         while True:
             for tried in range(len(self.addresses)):
                 address = self.addresses[self._next % len(self.addresses)]
@@ -128,7 +134,10 @@ class RemoteLog:
                         return await self._open(address)
                 except (OSError, MachineError) as error:  # TimeoutError is an OSError
                     reasons[address] = getattr(error, "strerror", None) or str(error) or "it does not answer"
+                    is_refused = is_refused or isinstance(error, Unwelcome)
                     self._next += 1
+            if is_refused:
+                raise MachineError(f"no server of the log takes this client: {_listed(reasons)}")
             await pauses.wait()
 
     async def _open(self, address: str) -> Stream:
@@ -143,8 +152,10 @@ class RemoteLog:
         stream.write(self._hello)
         try:
             self.server = await stream.welcome
-        except BaseException:
+        except BaseException as error:
             stream.close()
+            if isinstance(error, MachineError) and stream.refusal is not None:
+                raise Unwelcome(str(error)) from None
             raise
         return stream
 
@@ -353,3 +364,7 @@ class RemoteLog:
         """Why there is no primary component, or why this message is not green; empty when all is well."""
         name = checked_text(message, "the name of a message")
         return str(await self._ask(lambda request: wire.Question(request, "explain", name)))
+
+
+def _listed(reasons: dict[str, str]) -> str:
+    return "; ".join(f"{address}: {reason}" for address, reason in reasons.items())

@@ -149,7 +149,7 @@ class Connection(asyncio.Protocol):
             for frame in self._frames.feed(data):
                 self._on_frame(frame)
         except IsotoneError as error:
-            self._give_up(str(error))
+            self._give_up(str(error), type(error))
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -174,9 +174,10 @@ class Connection(asyncio.Protocol):
         else:
             self._transport.pause_reading()
 
-    def _give_up(self, reason: str) -> None:
+    def _give_up(self, reason: str, kind: type[IsotoneError] = MachineError) -> None:
+        """``kind`` tells the client whether to come again makes sense."""
         log.warning("replica %s: a client is dropped: %s", self._log.settings.server, reason)
-        self._send(wire.Failed(0, "RemoteProtocolError", reason))
+        self._send(wire.Failed(0, kind.__name__, reason))
         self._transport.close()
 
     def _send(self, frame: wire.Said) -> None:
@@ -207,7 +208,7 @@ class Connection(asyncio.Protocol):
         if hello.version != wire.VERSION:
             raise RemoteProtocolError(f"version {hello.version} is not spoken here, but {wire.VERSION}")
         if reason := self._port.judge(hello.name, hello.credential, self._peer()):
-            raise RemoteProtocolError(f"refused: {reason}")
+            raise Refused(f"refused: {reason}")
         self._hello = hello
         self._frames.bytes_max = wire.FRAME_BYTES_MAX
         self._cancel_deadline()

@@ -45,7 +45,7 @@ class Stream(asyncio.Protocol):
         self.welcome: asyncio.Future[str] = self._loop.create_future()
         self.lost: asyncio.Future[None] = self._loop.create_future()
         self.reason = "the stream broke"
-        self.refusal: IsotoneError | None = None  # the server answers, and says that it ends this for a fault of ours
+        self.refusal: IsotoneError | None = None  # the two do not fit, or one broke a rule: to ask again is no use
         self.heard_at = self._loop.time()  # when something came last
         self._last = 0
         self._answers: dict[int, asyncio.Future[Any]] = {}
@@ -101,6 +101,9 @@ class Stream(asyncio.Protocol):
         except RemoteProtocolError as error:
             self.reason = str(error)
             self._transport.close()
+        except Refused as error:
+            self.reason, self.refusal = str(error), MachineError(str(error))
+            self._transport.close()
 
     def _on_frame(self, frame: wire.ServerFrame) -> None:
         match frame:
@@ -120,6 +123,8 @@ class Stream(asyncio.Protocol):
                 self.reason = reason
                 if kind == "RemoteProtocolError":
                     self.refusal = LocalProtocolError(f"the server ended the connection: {reason}")
+                elif kind == "Refused":
+                    self.refusal = MachineError(reason)
             case wire.Failed(request=request, kind=kind, reason=reason):
                 error = _KINDS.get(kind, MachineError)(reason)
                 if request in self._followers:
@@ -127,9 +132,7 @@ class Stream(asyncio.Protocol):
                 self._settle(request, error)
             case wire.Welcome(version=version, server=server):
                 if version != wire.VERSION:
-                    raise RemoteProtocolError(
-                        f"{server} speaks version {version} of the log's port, this client {wire.VERSION}"
-                    )
+                    raise Refused(f"{server} speaks version {version} of the log's port, this client {wire.VERSION}")
                 if not self.welcome.done():
                     self.welcome.set_result(server)
 
@@ -154,7 +157,7 @@ class Stream(asyncio.Protocol):
         return self._last
 
     def check_refusal(self) -> None:
-        """Raise why the server ended it, if that is a fault of ours: to ask again would be the same fault."""
+        """Raise why it ended, if that would be the same again."""
         if self.refusal is not None:
             raise self.refusal
 
