@@ -44,7 +44,7 @@ from isotone.host.host import Host
 from isotone.host.levels import Levels
 from isotone.host.naming import named_message
 from isotone.host.outside import Outside
-from isotone.host.service import Around, Service
+from isotone.host.service import Around, Service, absence_of
 from isotone.host.store import SEGMENT_BYTES, Sync
 
 log = logging.getLogger("isotone.replica")
@@ -53,6 +53,7 @@ DISK_WITHIN_MS = 5_000
 """A server whose disk answers nothing for so long leaves its group until it does."""
 MAYBE_AFTER_MS = 2_000
 """Who stands outside of a primary component for so long answers *maybe* to appends without a deadline."""
+NO_SESSION = "{} orders nothing: it has no session with a daemon: {}."
 PASSED = "it is in the order; its position stands before a snapshot that this server learned from"
 MICROSECONDS = 1_000_000
 MILLISECONDS = 1_000
@@ -311,12 +312,10 @@ class ReplicaLog(Levels):
         """In a sentence; empty in a primary component."""
         if self.has_ended:
             return f"The server ended: {self.host.end_reason}."
+        absence = absence_of(self.host.service) if self.replica.standing is corel.Standing.DETACHED else ""
+        why = NO_SESSION.format(self.settings.server, absence) if absence else why_no_primary(self.replica)
         hanging = self.host.disk_watch.hanging
-        return (
-            f"{why_no_primary(self.replica)} {hanging.capitalize()}.".strip()
-            if hanging
-            else why_no_primary(self.replica)
-        )
+        return f"{why} {hanging.capitalize()}.".strip() if hanging else why
 
     def why_not_green(self, message: str, *, no_primary: str = "") -> str:
         """In a sentence, for the message of this name; for one that was not sent yet, why not.
@@ -328,6 +327,8 @@ class ReplicaLog(Levels):
         name = named_message(message)
         if any(each.name == name for each in self.replica.outbox.pending):
             return f"{message} was sent and did not come back yet. {no_primary or self.why_no_primary()}".rstrip()
+        if not (no_primary or self.is_primary):
+            no_primary = self.why_no_primary()
         return why_not_green(self.replica, name, no_primary=no_primary)
 
     # --- what the replica tells --------------------------------------------------------------------------------------
