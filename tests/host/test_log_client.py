@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from isotone.core.errors import MachineError
+from isotone.core.errors import LocalProtocolError, MachineError
 from isotone.host import log_wire as wire
 from isotone.host.answers import Maybe, NotYet, Refused
-from isotone.host.deadline import NO_DEADLINE
+from isotone.host.deadline import NO_DEADLINE, Deadline
 from isotone.host.host import ROOM_BYTES
-from isotone.host.log_client import RemoteLog
+from isotone.host.log_client import AGAIN_MAX_S, Pauses, RemoteLog
 from isotone.host.log_port import LogPort
 from isotone.host.log_stream import RECORD_BYTES_MAX, TURN_BYTES_MAX, Stream
 from tests.host.replicas import replicas, run
@@ -206,5 +206,57 @@ def test_appends_of_one_turn_fit_into_frames_that_the_server_takes() -> None:
         for each in (*appends, large, largest):
             each.cancel()
         written.get_extra_info("socket").close()
+
+    run(main)
+
+
+@pytest.mark.parametrize("way", ["ask", "follow"])
+def test_who_breaks_a_rule_hears_so_once_and_does_not_ask_again(
+    tmp_path: Path, way: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with replicas(tmp_path, "a") as group:
+            port = LogPort(group.logs["a"])
+            await port.start("127.0.0.1", 0)
+            async with RemoteLog(port.address) as log:
+                asked = log._ask(lambda request: wire.ReadRange(request, -1, 1))
+                followed = log._followed(lambda request: wire.Follow(request, -5, 1))
+                with pytest.raises(LocalProtocolError, match="the server ended the connection: not a frame: Expected"):
+                    await (asked if way == "ask" else anext(followed))
+                asked.close()
+                assert caplog.text.count("a client is dropped") == 1
+                assert await log.append(b"x") == 1
+            await port.stop()
+
+    run(main)
+
+
+@pytest.mark.parametrize("way", ["ask", "follow"])
+def test_a_server_that_hangs_up_is_asked_again_after_a_pause_that_grows(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes the connection, and ends it at the first question."""
+    pauses: list[float] = []
+
+    async def wait(self: Pauses, deadline: Deadline = NO_DEADLINE) -> None:
+        pauses.append(self.next_s)
+        self.next_s = min(2 * self.next_s, AGAIN_MAX_S)
+        if len(pauses) == 7:
+            raise LocalProtocolError("enough")
+
+    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(wire.framed(wire.Welcome(wire.VERSION, "a")))
+        hello = wire.framed(wire.Hello(wire.VERSION, "client"))
+        await reader.readexactly(len(hello) + 1)
+        writer.close()
+
+    async def main() -> None:
+        monkeypatch.setattr(Pauses, "wait", wait)
+        server = await asyncio.start_server(greet, "127.0.0.1", 0)
+        log = RemoteLog(f"127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        with pytest.raises(LocalProtocolError, match="enough"):
+            await (log.end() if way == "ask" else anext(log.follow(1)))
+        assert pauses == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
+        server.close()
 
     run(main)

@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from isotone.cli.replica_ask import ask_all
 from isotone.core.contract import PersistFailed
 from isotone.core.errors import MachineError, RemoteProtocolError
 from isotone.host import log_feeds
 from isotone.host import log_wire as wire
 from isotone.host.answers import Refused
 from isotone.host.log_client import RemoteLog
-from isotone.host.log_port import LogPort
+from isotone.host.log_port import TASKS_MAX, LogPort
 from tests.host.replicas import replicas, run
 
 RECORDS = 100
@@ -61,7 +62,7 @@ def test_who_misbehaves_is_dropped_and_nobody_else_notices(tmp_path: Path) -> No
             port = LogPort(group.logs["a"], judge=judge)
             await port.start("127.0.0.1", 0)
             stranger = RemoteLog(port.address)
-            stranger.connect_within_s = 0.2
+            stranger.connect_within_s = 3600.0
             with pytest.raises(MachineError, match=r"client at 127\.0\.0\.1 is not known"):
                 await stranger.append(b"x")
             async with RemoteLog(port.address, credential=b"sesame") as good:
@@ -186,10 +187,37 @@ def test_a_server_of_another_version_is_refused_by_its_number() -> None:
         server = await asyncio.start_server(greet, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         log = RemoteLog(f"127.0.0.1:{port}")
-        log.connect_within_s = 0.2
+        log.connect_within_s = 3600.0
         with pytest.raises(MachineError, match="a speaks version 3 of the log's port, this client 2"):
             await log.append(b"x")
         server.close()
+
+    run(main)
+
+
+def test_who_is_refused_comes_no_second_time_and_tries_the_others_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with replicas(tmp_path, "a") as group:
+            closed, opened = LogPort(group.logs["a"], judge=judge), LogPort(group.logs["a"])
+            for port in (closed, opened):
+                await port.start("127.0.0.1", 0)
+            async with RemoteLog([closed.address, opened.address]) as log:
+                assert await log.append(b"x") == 1
+            assert caplog.text.count("a client is dropped") == 1
+            await opened.stop()
+            stranger = RemoteLog([opened.address, closed.address])
+            stranger.connect_within_s = 3600.0
+            for call in (stranger.append(b"x"), stranger.end(), anext(stranger.follow(1))):
+                with pytest.raises(MachineError, match=r"no server of the log takes this client: .* is not known"):
+                    await call
+            assert caplog.text.count("a client is dropped") == 1 + 3
+            asked = await asyncio.to_thread(ask_all, {"a": closed.address}, None, lambda log: log.end())
+            told = asked["a"]
+            assert isinstance(told, MachineError) and "isotone at 127.0.0.1 is not known" in str(told)
+            assert caplog.text.count("a client is dropped") == 1 + 3 + 1
+            await closed.stop()
 
     run(main)
 
@@ -234,6 +262,47 @@ def test_who_may_use_the_log_may_not_therefore_change_its_servers(tmp_path: Path
                     await user.reconfigure(remove="a")
                 with pytest.raises(Refused, match="the last server cannot be removed"):
                     await operator.reconfigure(remove="a")
+            await port.stop()
+
+    run(main)
+
+
+def test_numbers_at_the_end_of_what_a_frame_holds_end_nobody(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with replicas(tmp_path, "a") as group:
+            port = LogPort(group.logs["a"])
+            await port.start("127.0.0.1", 0)
+            hello = wire.framed(wire.Hello(wire.VERSION, "x"))
+            _, dropped = await said_to(port, hello + wire.framed(wire.AppendMany(2**64 - 1, 0, (b"one", b"two"))))
+            assert isinstance(dropped, wire.Failed) and "not a frame" in dropped.reason
+            host, _, number = port.address.rpartition(":")
+            reader, writer = await asyncio.open_connection(host, int(number))
+            writer.write(hello + wire.framed(wire.AppendMany(2**63 - 1, 2**63 - 1, (b"one", b"two"))))
+            writer.write(wire.framed(wire.WaitFor(1, 2, 2**63 - 1)))
+            frames: wire.Frames[wire.ServerFrame] = wire.Frames(wire.SERVER_FRAMES)
+            heard: list[wire.ServerFrame] = []
+            while len(heard) < 3:
+                heard += frames.feed(await reader.read(1024))
+            assert wire.Ordered((2**63 - 1, 2**63), (1, 2)) in heard and wire.Told(1, 2) in heard
+            writer.close()
+            await port.stop()
+
+    run(main)
+
+
+def test_too_many_requests_are_refused_and_the_others_go_on(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with replicas(tmp_path, "a") as group:
+            port = LogPort(group.logs["a"])
+            await port.start("127.0.0.1", 0)
+            async with RemoteLog(port.address) as log:
+                waiting = [asyncio.create_task(log.wait_for(1)) for _ in range(TASKS_MAX)]
+                await asyncio.sleep(0)
+                with pytest.raises(Refused, match="256 requests are open already"):
+                    await log.end()
+                assert await log.append(b"x") == 1
+                await asyncio.gather(*waiting)
+                assert await log.end() == 1
             await port.stop()
 
     run(main)

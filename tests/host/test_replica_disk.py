@@ -6,7 +6,9 @@ import asyncio
 import errno
 import os
 import shutil
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,6 +70,41 @@ async def restart_with_failing_files(group: Replicas, name: str) -> FailingFiles
     await group.start_log(name)
     await group.primary()
     return files
+
+
+async def all_of(followed: AsyncIterator[Any]) -> list[Any]:
+    return [each async for each in followed]
+
+
+def test_who_follows_a_server_whose_disk_fails_hears_it_and_one_that_is_stopped_ends_well(tmp_path: Path) -> None:
+    """An end without a word would say that this was all."""
+
+    async def main() -> None:
+        async with replicas(tmp_path) as group:
+            files = await restart_with_failing_files(group, "c")
+            log, stopped = group.logs["c"], group.logs["b"]
+            assert await group.logs["a"].append(b"one") == 1
+            readers = [
+                asyncio.create_task(all_of(level))
+                for at in (log, stopped)
+                for level in (at.follow(1), at.red(), at.white())
+            ]
+            await asyncio.sleep(0)
+            files.failing["sync"] = errno.EIO
+            assert await group.logs["a"].append(b"two", within_s=3600) == 2
+            reason = await log.closed()
+            assert "the disk failed" in reason
+            told = await asyncio.gather(*readers[:3], return_exceptions=True)
+            assert [(type(each), str(each)) for each in told] == [(MachineError, reason)] * 3
+            late = await asyncio.gather(all_of(log.follow(1)), return_exceptions=True)
+            assert str(late[0]) == reason, "and who comes later hears it too"
+            await stopped.wait_for(2)
+            await group.stop_log("b")
+            green, red, _ = await asyncio.gather(*readers[3:])
+            assert [entry.record for entry in green] == [b"one", b"two"]
+            assert [record for message in red for record in message.records][-1] == b"two"
+
+    run(main)
 
 
 def test_a_torn_tail_is_cut(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -114,8 +114,15 @@ def test_settings_with_two_disjoint_quorums_are_refused(tmp_path: Path) -> None:
 def test_a_server_as_a_client_of_its_daemon(tmp_path: Path) -> None:
     async def main() -> None:
         async with replica_cluster(tmp_path, "ab", replica='attach = "client"', start=False) as cluster:
+            cluster.start("a")
+            log = cluster.client("a")
+            log.connect_within_s = 60.0  # its process begins
+            async with log:
+                while "no session with a daemon: 127.0.0.1:" not in (why := await log.explain()):
+                    assert "no session with a daemon" in why
+                assert (await log.status())["why_no_primary"].startswith("a orders nothing: it has no session")
             cluster.start_daemons()
-            cluster.start()
+            cluster.start("b")
             await cluster.primary()
             assert await write(cluster, 5) == 5
             cluster.signal("b", signal.SIGKILL)

@@ -26,11 +26,18 @@ Why = Callable[[str], str]
 
 
 class _Append:
-    __slots__ = ("answered", "message")
+    __slots__ = ("_answered", "message")
 
     def __init__(self, answered: Answered) -> None:
-        self.answered = answered
+        self._answered = answered
         self.message = ""  # once it has one
+
+    def tell(self, outcome: int | IsotoneError) -> None:
+        """Once. What the caller's function raises is its own affair: others wait for their answers."""
+        try:
+            self._answered(outcome)
+        except Exception:
+            log.exception("who appended %s failed on the answer", self.message or "a record")
 
 
 @dataclass
@@ -67,7 +74,7 @@ class Appends:
     def refused(self, request: int, reason: str) -> None:
         """It will not be ordered."""
         if (append := self._close(request)) is not None:
-            append.answered(Refused(reason))
+            append.tell(Refused(reason))
 
     def greened(self, position: int, messages: Sequence[Message]) -> None:
         """Messages are green; their records begin at this position."""
@@ -81,12 +88,12 @@ class Appends:
         for name in [name for name in self._by_message if is_behind(name)]:
             for request in self._by_message.pop(name):
                 if (append := self._close(request)) is not None:
-                    append.answered(Maybe(reason, append.message))
+                    append.tell(Maybe(reason, append.message))
 
     def _answer(self, position: int, requests: tuple[int, ...]) -> None:
         for place, request in enumerate(requests, position):
             if (append := self._close(request)) is not None:
-                append.answered(place)
+                append.tell(place)
 
     def _close(self, request: int) -> _Append | None:
         """It is answered now, unless it was."""
@@ -125,7 +132,7 @@ class Appends:
             log.exception("why %s is not green cannot be told", append.message or "a record")
             reason = f"it is not green in time; why cannot be told: {error!r}"
         self._close(request)
-        append.answered(Maybe(reason, append.message))
+        append.tell(Maybe(reason, append.message))
 
     def end(self, reason: str) -> None:
         """The replica ended: nobody here will hear of the rest."""
@@ -134,4 +141,4 @@ class Appends:
         self.waiting.clear()
         self._deadlines.clear()
         for append in left.values():
-            append.answered(Maybe(reason, append.message))
+            append.tell(Maybe(reason, append.message))

@@ -10,9 +10,11 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
+from isotone.core.errors import MachineError
 from isotone.core.ordered_log import LogEntry
 from isotone.corel.message import Message
 from isotone.host.answers import FellBehind, NotYet
+from isotone.host.arguments import checked_number, checked_position, checked_range, checked_within
 from isotone.host.entries import Entries
 
 FOLLOW_BATCH_MAX = 1024
@@ -58,6 +60,7 @@ class Levels(ABC):
         self.entries = Entries()
         self.white_position = 0
         self.has_ended = False  # nothing comes any more
+        self.end_reason = ""  # why, unless it was asked to stop
         self._reds: list[_RedFeed] = []
         self._changed = asyncio.Event()  # set, and replaced, when anything was told
 
@@ -79,14 +82,16 @@ class Levels(ABC):
 
     async def read(self, first: int, last: int) -> list[LogEntry]:
         """The entries ``first`` … ``last`` as far as they are green here."""
-        return self.entries.read(first, last)
+        return self.entries.read(*checked_range(first, last))
 
     async def follow(self, first: int) -> AsyncIterator[LogEntry]:
-        """All green entries from ``first`` on, until the server ends."""
+        """All green entries from ``first`` on, until the server is stopped; `MachineError` when it ends by itself."""
+        first = checked_position(first)
         while entries := await self.batch(first):
             for entry in entries:
                 yield entry
             first += len(entries)
+        self._check_end()
 
     async def batch(self, first: int, count: int = FOLLOW_BATCH_MAX) -> list[LogEntry]:
         """The next entries from ``first`` on, when there are some; none when the server ended."""
@@ -97,7 +102,7 @@ class Levels(ABC):
                 return entries
 
     async def red(self) -> AsyncGenerator[Message, None]:
-        """Messages from now on as they reach this server's disk, before any order is known."""
+        """Messages from now on as they reach this server's disk, before any order is known; ends as `follow` does."""
         feed = _RedFeed()
         self._reds.append(feed)
         try:
@@ -108,12 +113,13 @@ class Levels(ABC):
                 if feed.lost:
                     raise FellBehind(feed.lost)
                 if await self._waits_no_more(changed):
-                    return
+                    break
+            self._check_end()
         finally:
             self._reds.remove(feed)
 
     async def white(self) -> AsyncIterator[int]:
-        """The position up to which every server has everything, whenever it rises."""
+        """The position up to which every server has everything, whenever it rises; ends as `follow` does."""
         told = 0
         while True:
             changed = self._changed
@@ -121,10 +127,12 @@ class Levels(ABC):
                 told = self.white_position
                 yield told
             elif await self._waits_no_more(changed):
-                return
+                break
+        self._check_end()
 
     async def wait_for(self, position: int, *, within_s: float | None = None) -> None:
         """Until this position is green here; `NotYet` when it is not in time."""
+        position, within_s = checked_number(position, "a position"), checked_within(within_s)
         try:
             async with asyncio.timeout(within_s):
                 while self.entries.end < position:
@@ -147,6 +155,11 @@ class Levels(ABC):
     async def until_ended(self) -> None:
         """Wait for the end of the server; all that was open is answered then."""
         await self.until(lambda: False)
+
+    def _check_end(self) -> None:
+        """Nothing comes any more: who reads may think that it has all only if somebody asked for that."""
+        if self.end_reason:
+            raise MachineError(self.end_reason)
 
     async def _waits_no_more(self, changed: asyncio.Event) -> bool:
         """Wait for news; True when none will come."""

@@ -9,7 +9,7 @@ server does: one that is stopped, or whose machine is gone, answers nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from types import TracebackType
 from typing import Any
@@ -23,6 +23,17 @@ from isotone.corel.message import Message
 from isotone.corel.quorum import Primary, Rule
 from isotone.host import log_wire as wire
 from isotone.host.answers import Maybe, NotYet
+from isotone.host.arguments import (
+    checked_bytes,
+    checked_number,
+    checked_position,
+    checked_range,
+    checked_rule,
+    checked_snapshot,
+    checked_text,
+    checked_votes,
+    checked_within,
+)
 from isotone.host.deadline import NO_DEADLINE, Deadline, within
 from isotone.host.log_stream import FOLLOW_CREDIT, Stream
 
@@ -33,18 +44,41 @@ GRACE_S = 1.0
 """So much longer than its deadline a call waits for the answer of the server, which knows why."""
 CLOSE_WITHIN_S = 1.0
 SILENT = "the server did not answer in time"
+PORT_MAX = 65_535
+
+
+class Pauses:
+    """Between one attempt and the next, longer and longer."""
+
+    def __init__(self) -> None:
+        self.next_s = AGAIN_S
+
+    async def wait(self, deadline: Deadline = NO_DEADLINE) -> None:
+        """One of them, not beyond the deadline."""
+        left_s = deadline.left_s
+        await asyncio.sleep(self.next_s if left_s is None else min(self.next_s, left_s))
+        self.next_s = min(2 * self.next_s, AGAIN_MAX_S)
+
+
+class Unwelcome(MachineError):
+    """The server answers, and does not take this client: its credential, its permission, its version."""
 
 
 class RemoteLog:
     """The log of the servers at these addresses (``host:port``), on the running loop."""
 
     def __init__(self, addresses: str | Sequence[str], *, name: str = "client", credential: bytes = b"") -> None:
-        self.addresses = (addresses,) if isinstance(addresses, str) else tuple(addresses)
+        if not isinstance(addresses, Iterable):
+            raise LocalProtocolError(f"name the addresses of servers, host:port each, not {addresses!r}")
+        named = (addresses,) if isinstance(addresses, str) else tuple(addresses)
+        self.addresses = tuple(checked_text(each, "the address of a server") for each in named)
         if not self.addresses:
             raise LocalProtocolError("name the address of at least one server")
         self.server = ""  # that serves
         self.connect_within_s, self.grace_s = CONNECT_WITHIN_S, GRACE_S
-        self._hello = wire.Hello(wire.VERSION, name, credential)
+        self._hello = wire.Hello(
+            wire.VERSION, checked_text(name, "a client's name"), checked_bytes(credential, "a credential")
+        )
         self._stream: Stream | None = None
         self._connecting = asyncio.Lock()
         self._next = 0
@@ -83,12 +117,14 @@ class RemoteLog:
                     self._stream = await self._find(Deadline(within_s), reasons)
                 return self._stream
         except TimeoutError:
-            told = "; ".join(f"{address}: {reason}" for address, reason in reasons.items()) or "no answer"
-            raise MachineError(f"no server of the log answers: {told}") from None
+            raise MachineError(f"no server of the log answers: {_listed(reasons) or 'no answer'}") from None
 
     async def _find(self, deadline: Deadline, reasons: dict[str, str]) -> Stream:
-        """The first that answers. One that says nothing has its share of the time, so that the next has one too."""
-        pause = AGAIN_S
+        """The first that answers. One that says nothing has its share of the time, so that the next has one too.
+
+        What one refuses it refuses again: then the others are tried once, and no more.
+        """
+        pauses, is_refused = Pauses(), False
         while True:
             for tried in range(len(self.addresses)):
                 address = self.addresses[self._next % len(self.addresses)]
@@ -98,21 +134,28 @@ class RemoteLog:
                         return await self._open(address)
                 except (OSError, MachineError) as error:  # TimeoutError is an OSError
                     reasons[address] = getattr(error, "strerror", None) or str(error) or "it does not answer"
+                    is_refused = is_refused or isinstance(error, Unwelcome)
                     self._next += 1
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, AGAIN_MAX_S)
+            if is_refused:
+                raise MachineError(f"no server of the log takes this client: {_listed(reasons)}")
+            await pauses.wait()
 
     async def _open(self, address: str) -> Stream:
         host, _, port = address.rpartition(":")
-        if not (host and port.isascii() and port.isdigit()):
+        if not (host and port.isascii() and port.isdigit() and int(port[:6]) <= PORT_MAX):
             raise LocalProtocolError(f"not an address: {address!r}; write host:port")
         loop = asyncio.get_running_loop()
-        _, stream = await loop.create_connection(Stream, host.strip("[]"), int(port))
+        try:
+            _, stream = await loop.create_connection(Stream, host.strip("[]"), int(port))
+        except ValueError as error:  # no name of a host looks like this
+            raise LocalProtocolError(f"not an address: {address!r}: {error}") from error
         stream.write(self._hello)
         try:
             self.server = await stream.welcome
-        except BaseException:
+        except BaseException as error:
             stream.close()
+            if isinstance(error, MachineError) and stream.refusal is not None:
+                raise Unwelcome(str(error)) from None
             raise
         return stream
 
@@ -126,6 +169,7 @@ class RemoteLog:
 
     async def _ask(self, make: Any, deadline: Deadline = NO_DEADLINE) -> Any:
         """A question that may be asked again elsewhere; `TimeoutError` when nobody answers in time."""
+        pauses = Pauses()
         while True:
             stream = await self._connected(deadline)
             try:
@@ -136,6 +180,8 @@ class RemoteLog:
             except (ConnectionResetError, Maybe):
                 if not stream.lost.done():
                     raise
+                stream.check_refusal()
+            await pauses.wait(deadline)
 
     def _patience_s(self, deadline: Deadline) -> float | None:
         """A little longer than the server has: it knows better why."""
@@ -150,6 +196,7 @@ class RemoteLog:
         ``within_s`` is the time for all of it. A server that does not answer at its end has a second more, since it
         knows why the record is not green; then the answer is `Maybe` all the same, and the next call goes elsewhere.
         """
+        record, within_s = checked_bytes(record, "a record"), checked_within(within_s)
         deadline = Deadline(within_s)
         while True:
             stream = await self._connected(deadline)
@@ -168,6 +215,7 @@ class RemoteLog:
 
     async def read(self, first: int, last: int) -> list[LogEntry]:
         """The entries ``first`` … ``last`` as far as they are green at the server."""
+        first, last = checked_range(first, last)
         found: list[LogEntry] = []
         while first <= last:
             begin = first
@@ -180,6 +228,7 @@ class RemoteLog:
 
     async def follow(self, first: int) -> AsyncIterator[LogEntry]:
         """All entries from ``first`` on, without end, through losses of servers."""
+        first = checked_position(first)
         async with aclosing(self._followed(lambda request: wire.Follow(request, first, FOLLOW_CREDIT))) as frames:
             async for frame in frames:
                 assert isinstance(frame, wire.Entries)
@@ -212,22 +261,26 @@ class RemoteLog:
         self, make: Callable[[int], wire.Wanted], *, elsewhere: bool = True
     ) -> AsyncGenerator[wire.Fed, None]:
         """What comes, one after another; ``elsewhere``: it goes on at another server when one is lost."""
+        pauses = Pauses()
         while True:
             stream = await self._connected()
             request, follower = stream.follow(make)
             try:
                 while not isinstance(frame := await follower.frames.get(), IsotoneError):
                     yield frame
+                    pauses = Pauses()
                     if not stream.lost.done():
                         stream.write(wire.Taken(request, frame.size))
                 if not (elsewhere and stream.lost.done()):
                     raise frame
+                stream.check_refusal()
             finally:
                 stream.unfollow(request)
+            await pauses.wait()
 
     async def wait_for(self, position: int, *, within_s: float | None = None) -> None:
         """Until this position is green at the server; `NotYet` when it is not in time."""
-        deadline = Deadline(within_s)
+        position, deadline = checked_number(position, "a position"), Deadline(checked_within(within_s))
         try:
             await self._ask(lambda request: wire.WaitFor(request, position, deadline.left_ms), deadline)
         except TimeoutError:
@@ -258,6 +311,7 @@ class RemoteLog:
 
     async def offer_snapshot(self, snapshot: Snapshot) -> None:
         """Hand in a snapshot."""
+        snapshot = checked_snapshot(snapshot)
         await (await self._connected()).offer(snapshot)
 
     async def reconfigure(
@@ -272,9 +326,10 @@ class RemoteLog:
         """Add a server that has caught up, or remove one, or change the quorum rule or the votes; `Refused` with the
         reason, `Maybe` when it is not green.
         """
-        deadline = Deadline(within_s)
+        add, remove = checked_text(add, "the name of a server"), checked_text(remove, "the name of a server")
+        rule, given, deadline = checked_rule(rule), checked_votes(votes), Deadline(checked_within(within_s))
+        encoded = encode_rule(rule) if rule is not None else b""
         stream = await self._connected(deadline)
-        encoded, given = encode_rule(rule) if rule is not None else b"", tuple((votes or {}).items())
         try:
             await within(
                 self._patience_s(deadline),
@@ -291,6 +346,7 @@ class RemoteLog:
 
     async def messages(self, after: int, count: int) -> list[Message]:
         """The messages behind a place of the order, with all that a server keeps of them, as many as it likes."""
+        after, count = checked_number(after, "a place"), checked_number(count, "a count")
         told = await self._ask(lambda request: wire.Question(request, "messages", f"{after} {count}"))
         return [msgspec.msgpack.decode(each, type=Message) for each in told]
 
@@ -306,4 +362,9 @@ class RemoteLog:
 
     async def explain(self, message: str = "") -> str:
         """Why there is no primary component, or why this message is not green; empty when all is well."""
-        return str(await self._ask(lambda request: wire.Question(request, "explain", message)))
+        name = checked_text(message, "the name of a message")
+        return str(await self._ask(lambda request: wire.Question(request, "explain", name)))
+
+
+def _listed(reasons: dict[str, str]) -> str:
+    return "; ".join(f"{address}: {reason}" for address, reason in reasons.items())

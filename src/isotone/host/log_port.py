@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
 from functools import partial
 from typing import cast
@@ -19,6 +19,7 @@ from isotone.core.ordered_log import Snapshot
 from isotone.corel.configuration import decode_rule
 from isotone.host import log_wire as wire
 from isotone.host.answers import Maybe, Refused
+from isotone.host.arguments import WITHIN_MAX_S
 from isotone.host.liveness import notice_loss
 from isotone.host.log_feeds import FOLLOW_BATCH, Credit, feed, fitting
 from isotone.host.log_questions import answer
@@ -148,7 +149,7 @@ class Connection(asyncio.Protocol):
             for frame in self._frames.feed(data):
                 self._on_frame(frame)
         except IsotoneError as error:
-            self._give_up(str(error))
+            self._give_up(str(error), type(error))
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -173,9 +174,10 @@ class Connection(asyncio.Protocol):
         else:
             self._transport.pause_reading()
 
-    def _give_up(self, reason: str) -> None:
+    def _give_up(self, reason: str, kind: type[IsotoneError] = MachineError) -> None:
+        """``kind`` tells the client whether to come again makes sense."""
         log.warning("replica %s: a client is dropped: %s", self._log.settings.server, reason)
-        self._send(wire.Failed(0, "RemoteProtocolError", reason))
+        self._send(wire.Failed(0, kind.__name__, reason))
         self._transport.close()
 
     def _send(self, frame: wire.Said) -> None:
@@ -206,7 +208,7 @@ class Connection(asyncio.Protocol):
         if hello.version != wire.VERSION:
             raise RemoteProtocolError(f"version {hello.version} is not spoken here, but {wire.VERSION}")
         if reason := self._port.judge(hello.name, hello.credential, self._peer()):
-            raise RemoteProtocolError(f"refused: {reason}")
+            raise Refused(f"refused: {reason}")
         self._hello = hello
         self._frames.bytes_max = wire.FRAME_BYTES_MAX
         self._cancel_deadline()
@@ -221,7 +223,7 @@ class Connection(asyncio.Protocol):
             self._deadline.cancel()
 
     def _append(self, frame: wire.AppendMany) -> None:
-        within_s = frame.within_ms / MS if frame.within_ms else None
+        within_s = _within_s(frame.within_ms)
         for request, record in enumerate(frame.records, frame.request):
             self._open += 1
             self._open_bytes += len(record)
@@ -299,9 +301,12 @@ class Connection(asyncio.Protocol):
     # --- what takes time -------------------------------------------------------------------------------------------
 
     def _begin(self, request: int, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
-        if request in self._tasks or len(self._tasks) >= TASKS_MAX:
+        if request in self._tasks:
             work.close()
-            raise RemoteProtocolError(f"request {request} is open already, or {TASKS_MAX} are")
+            raise RemoteProtocolError(f"request {request} is open already")
+        if len(self._tasks) >= TASKS_MAX:
+            work.close()
+            work = _refuse(f"{TASKS_MAX} requests are open already: this one is too many")
         task = self._loop.create_task(self._answer(request, work))
         self._tasks[request] = task
         task.add_done_callback(partial(self._ended, request))
@@ -329,7 +334,7 @@ class Connection(asyncio.Protocol):
             case wire.Follow() | wire.FollowRed() | wire.FollowWhite():
                 await self._follow(frame)
             case wire.WaitFor(position=position, within_ms=within_ms):
-                await replica.wait_for(position, within_s=within_ms / MS if within_ms else None)
+                await replica.wait_for(position, within_s=_within_s(within_ms))
                 self._send(wire.Told(request, position))
             case wire.Reconfigure():
                 await self._change(frame)
@@ -348,7 +353,7 @@ class Connection(asyncio.Protocol):
             remove=wanted.remove,
             rule=decode_rule(wanted.rule) if wanted.rule else None,
             votes=dict(wanted.votes),
-            within_s=wanted.within_ms / MS if wanted.within_ms else None,
+            within_s=_within_s(wanted.within_ms),
         )
 
     def _read(self, request: int, first: int, last: int) -> None:
@@ -361,12 +366,29 @@ class Connection(asyncio.Protocol):
         async with aclosing(feed(self._log, wanted)) as frames:
             while True:
                 await credit.any()
-                frame = await anext(frames, None)
+                frame = await self._next(frames)
                 if frame is None:
                     return
                 await self._room()
                 credit.take(frame.size)
                 self._send(frame)
+
+    async def _next(self, frames: AsyncGenerator[wire.Fed, None]) -> wire.Fed | None:
+        try:
+            return await anext(frames, None)
+        except MachineError:
+            if self._log.has_ended:
+                return None
+            raise
+
+
+async def _refuse(reason: str) -> None:
+    raise Refused(reason)
+
+
+def _within_s(within_ms: int) -> float | None:
+    """As a client says it: 0 is no deadline."""
+    return min(within_ms / MS, WITHIN_MAX_S) if within_ms else None
 
 
 class _Offer:

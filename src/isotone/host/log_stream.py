@@ -45,6 +45,7 @@ class Stream(asyncio.Protocol):
         self.welcome: asyncio.Future[str] = self._loop.create_future()
         self.lost: asyncio.Future[None] = self._loop.create_future()
         self.reason = "the stream broke"
+        self.refusal: IsotoneError | None = None  # the two do not fit, or one broke a rule: to ask again is no use
         self.heard_at = self._loop.time()  # when something came last
         self._last = 0
         self._answers: dict[int, asyncio.Future[Any]] = {}
@@ -61,7 +62,7 @@ class Stream(asyncio.Protocol):
         notice_loss(self._transport.get_extra_info("socket"))
 
     def connection_lost(self, error: Exception | None) -> None:
-        if error is not None:
+        if error is not None and self.refusal is None:
             self.reason = str(error)
         self._writable.set()
         self._waiting.clear()
@@ -100,6 +101,9 @@ class Stream(asyncio.Protocol):
         except RemoteProtocolError as error:
             self.reason = str(error)
             self._transport.close()
+        except Refused as error:
+            self.reason, self.refusal = str(error), MachineError(str(error))
+            self._transport.close()
 
     def _on_frame(self, frame: wire.ServerFrame) -> None:
         match frame:
@@ -115,8 +119,12 @@ class Stream(asyncio.Protocol):
                     self._settle(request, frame)
             case wire.Told(request=request, answer=answer):
                 self._settle(request, answer)
-            case wire.Failed(request=0, reason=reason):
+            case wire.Failed(request=0, kind=kind, reason=reason):
                 self.reason = reason
+                if kind == "RemoteProtocolError":
+                    self.refusal = LocalProtocolError(f"the server ended the connection: {reason}")
+                elif kind == "Refused":
+                    self.refusal = MachineError(reason)
             case wire.Failed(request=request, kind=kind, reason=reason):
                 error = _KINDS.get(kind, MachineError)(reason)
                 if request in self._followers:
@@ -124,9 +132,7 @@ class Stream(asyncio.Protocol):
                 self._settle(request, error)
             case wire.Welcome(version=version, server=server):
                 if version != wire.VERSION:
-                    raise RemoteProtocolError(
-                        f"{server} speaks version {version} of the log's port, this client {wire.VERSION}"
-                    )
+                    raise Refused(f"{server} speaks version {version} of the log's port, this client {wire.VERSION}")
                 if not self.welcome.done():
                     self.welcome.set_result(server)
 
@@ -149,6 +155,11 @@ class Stream(asyncio.Protocol):
     def _number(self) -> int:
         self._last += 1
         return self._last
+
+    def check_refusal(self) -> None:
+        """Raise why it ended, if that would be the same again."""
+        if self.refusal is not None:
+            raise self.refusal
 
     async def room(self) -> None:
         """Wait until the server takes more; `ConnectionResetError` when it is gone."""

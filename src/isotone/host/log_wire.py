@@ -23,7 +23,7 @@ HELLO_BYTES_MAX = 4 * 1024
 """Who has not said who it is says no more."""
 LENGTH = Struct("<I")
 
-Natural = Annotated[int, msgspec.Meta(ge=0)]
+Natural = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class Said(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):

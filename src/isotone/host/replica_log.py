@@ -27,6 +27,15 @@ from isotone.corel.settings import ReplicaSettings
 from isotone.daemon.node_settings import TraceSettings
 from isotone.host.answers import Maybe, Refused
 from isotone.host.appends import Answered, Appends
+from isotone.host.arguments import (
+    checked_bytes,
+    checked_call,
+    checked_rule,
+    checked_snapshot,
+    checked_text,
+    checked_votes,
+    checked_within,
+)
 from isotone.host.changes import Changes
 from isotone.host.deadline import Deadline, within
 from isotone.host.entries import Entries
@@ -35,7 +44,7 @@ from isotone.host.host import Host
 from isotone.host.levels import Levels
 from isotone.host.naming import check_log_group, named_message
 from isotone.host.outside import Outside
-from isotone.host.service import Around, Service
+from isotone.host.service import Around, Service, absence_of
 from isotone.host.store import SEGMENT_BYTES, Sync
 
 log = logging.getLogger("isotone.replica")
@@ -44,6 +53,7 @@ DISK_WITHIN_MS = 5_000
 """A server whose disk answers nothing for so long leaves its group until it does."""
 MAYBE_AFTER_MS = 2_000
 """Who stands outside of a primary component for so long answers *maybe* to appends without a deadline."""
+NO_SESSION = "{} orders nothing: it has no session with a daemon: {}."
 PASSED = "it is in the order; its position stands before a snapshot that this server learned from"
 MICROSECONDS = 1_000_000
 MILLISECONDS = 1_000
@@ -110,6 +120,7 @@ class ReplicaLog(Levels):
         self._asked: list[tuple[int, bytes]] = []  # in this turn of the loop
         self._timer: asyncio.TimerHandle | None = None
         self._watch: asyncio.Task[None] | None = None
+        self._stop_asked = False  # before it ended by itself
 
     def _build(self, around: Around) -> Replica:
         self.replica = Replica(self.settings, around.daemon, log_identity(around.identity, around.incarnation))
@@ -129,7 +140,8 @@ class ReplicaLog(Levels):
         self._watch = asyncio.get_running_loop().create_task(self._watch_host())
 
     async def stop(self) -> None:
-        """A clean stop; appends that are open are answered *maybe*."""
+        """A clean stop; appends that are open are answered *maybe*, and who follows comes to its end."""
+        self._stop_asked = not self.host.end_reason
         await self.host.stop()
         if self._watch is not None:
             await self._watch
@@ -154,7 +166,7 @@ class ReplicaLog(Levels):
         self._outside.end()
         self._appends.end(reason or "the server was stopped")
         self._changes.end(reason or "the server was stopped")
-        self.has_ended = True
+        self.has_ended, self.end_reason = True, "" if self._stop_asked else reason
         self.tell()
 
     @property
@@ -171,6 +183,7 @@ class ReplicaLog(Levels):
         long, and not before; without, when this server stands outside of a primary component for ``maybe_after_ms``
         without a break: to an append that comes later, as soon as it is sent.
         """
+        record, within_s = checked_bytes(record, "a record"), checked_within(within_s)
         deadline = Deadline(within_s)
         try:
             await within(within_s, self.host.room())
@@ -191,6 +204,8 @@ class ReplicaLog(Levels):
 
     def submit(self, record: bytes, answered: Answered, *, within_s: float | None = None) -> None:
         """The same without waiting: ``answered`` is called once. All records of one turn of the loop go together."""
+        record, within_s = checked_bytes(record, "a record"), checked_within(within_s)
+        checked_call(answered, "who is answered")
         self.host.check()
         deadline = None if within_s is None else self.host.now() + int(within_s * MICROSECONDS)
         request = self._appends.begin(answered, deadline)
@@ -245,6 +260,7 @@ class ReplicaLog(Levels):
 
         One that is not newer than the last changes nothing; `LocalProtocolError` says why another one is not kept.
         """
+        snapshot = checked_snapshot(snapshot)
         if not 1 <= snapshot.position <= self.entries.end:
             raise LocalProtocolError(f"a snapshot at {snapshot.position}; the log ends at {self.entries.end}")
         kept = self.replica.ledger.snapshot
@@ -270,7 +286,8 @@ class ReplicaLog(Levels):
         """Add a server that has caught up, or remove one, or change the quorum rule or the votes; returns when that is
         green here. `Refused`, with the reason; `Maybe` when it is not green in time; without a time, as for `append`.
         """
-        given = tuple(sorted((votes or {}).items()))
+        add, remove = checked_text(add, "the name of a server"), checked_text(remove, "the name of a server")
+        rule, given, within_s = checked_rule(rule), checked_votes(votes), checked_within(within_s)
         request, done = self._changes.begin(add=add, remove=remove, is_patient=within_s is None)
         try:
             self.host.tell(corel.ReconfigurationWanted(self.host.now(), request, add, remove, rule, given))
@@ -296,23 +313,23 @@ class ReplicaLog(Levels):
         """In a sentence; empty in a primary component."""
         if self.has_ended:
             return f"The server ended: {self.host.end_reason}."
+        absence = absence_of(self.host.service) if self.replica.standing is corel.Standing.DETACHED else ""
+        why = NO_SESSION.format(self.settings.server, absence) if absence else why_no_primary(self.replica)
         hanging = self.host.disk_watch.hanging
-        return (
-            f"{why_no_primary(self.replica)} {hanging.capitalize()}.".strip()
-            if hanging
-            else why_no_primary(self.replica)
-        )
+        return f"{why} {hanging.capitalize()}.".strip() if hanging else why
 
     def why_not_green(self, message: str, *, no_primary: str = "") -> str:
         """In a sentence, for the message of this name; for one that was not sent yet, why not.
 
         ``no_primary``: what `why_no_primary` says, if that is known already.
         """
-        if not message:
+        if not checked_text(message, "the name of a message"):
             return f"it was not sent yet. {no_primary or self.why_no_primary()}".rstrip()
         name = named_message(message)
         if any(each.name == name for each in self.replica.outbox.pending):
             return f"{message} was sent and did not come back yet. {no_primary or self.why_no_primary()}".rstrip()
+        if not (no_primary or self.is_primary):
+            no_primary = self.why_no_primary()
         return why_not_green(self.replica, name, no_primary=no_primary)
 
     # --- what the replica tells --------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ names the daemon in whose process it runs may choose its ids itself: they are ta
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -65,6 +65,19 @@ class Service(Protocol):
 
     async def close(self, *, clean: bool) -> None:
         """Nothing is asked any more."""
+
+
+@runtime_checkable
+class Attached(Protocol):
+    """A service in another process than its daemon, which may be away."""
+
+    absence: str
+    """Why there is no session with it, if there is none."""
+
+
+def absence_of(service: Service) -> str:
+    """Why it has no session with a daemon, as far as it can tell; empty if it has one."""
+    return service.absence if isinstance(service, Attached) else ""
 
 
 def kind_of(request: Request) -> str:

@@ -2,7 +2,8 @@
 
 A session ends with its stream: a process that was killed is then gone from its groups at once, and nobody there waits
 for it until the time to resume is over. A session that ends is `Disconnected`; whether and when to connect again is the
-automaton's business.
+automaton's business, but for a pause before it: one that comes to no view again and again is opened no more than about
+once in a second. Why there is none, `absence` tells.
 """
 
 from __future__ import annotations
@@ -14,12 +15,24 @@ import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 
 from isotone.client.addresses import normalised
 from isotone.client.driver import Driver
-from isotone.core.boundary import Ask, Connect, Connected, Disconnect, Disconnected, Indication, Refused, Request, Send
+from isotone.core.boundary import (
+    Ask,
+    Connect,
+    Connected,
+    Disconnect,
+    Disconnected,
+    Indication,
+    Refused,
+    Request,
+    Send,
+    View,
+)
 from isotone.core.choice import Choice
-from isotone.core.contract import Address
+from isotone.core.contract import Action, Address
 from isotone.core.errors import LocalProtocolError
 from isotone.core.ids import NO_DAEMON, ClientId, DaemonId
 from isotone.evs.sessions import notices
@@ -32,6 +45,20 @@ log = logging.getLogger("isotone.host")
 
 CLOSE_SECONDS = 5.0
 SEED_BYTES = 32
+PAUSE_S = 0.1
+PAUSE_MAX_S = 1.0
+REASONS_MAX = 8
+"""So many different reasons are logged while there is no session."""
+
+
+class _Sought(ClientSession):
+    """Says of every attempt why it came to nothing, and not of the last alone."""
+
+    on_failed: Callable[[str], object]
+
+    def _fail(self, reason: str, at: int, out: list[Action], *, hopeless: bool = False) -> None:
+        super()._fail(reason, at, out, hopeless=hopeless)
+        self.on_failed(self._connection.attempts.last_reason)
 
 
 class _Session:
@@ -41,8 +68,14 @@ class _Session:
         self.client = provisional  # the real one once it is open
         self.queue: deque[Request] = deque()
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.pause: asyncio.TimerHandle | None = None  # before it begins
         self._service = service
         self.driver = driver_of(self)
+
+    def begin(self) -> None:
+        """Look for a daemon."""
+        self.pause = None
+        self.driver.ask(Connect())
 
     def on_indication(self, indication: Indication) -> None:
         """Something came at boundary B4."""
@@ -50,6 +83,7 @@ class _Session:
             self._service.rename(self, self.driver.session.client)
         elif type(indication) is Disconnected:
             self._service.forget(self)
+        self._service.look(self, indication)
         self._service.tell(self.client, indication)
 
     def on_notice(self, notice: notices.Notice) -> None:
@@ -66,7 +100,7 @@ class _Session:
 
     def on_refused(self, address: Address, reason: str) -> None:
         """Another address may do; if none does, the session ends with its reason."""
-        log.warning("the daemon at %s and this process do not accept each other: %s", address, reason)
+        self._service.note(self, f"the daemon at {address} and this process do not accept each other: {reason}")
 
     def on_impossible(self, error: BaseException) -> None:
         """This loop opens no such streams."""
@@ -90,6 +124,7 @@ class SessionService:
         settings: ClientSettings | None = None,
     ) -> None:
         self.waiting_bytes = 0
+        self.absence = ""  # why there is no session, if there is none
         self.addresses = normalised(addresses)
         self._credential, self._tls, self._server_name = credential, tls, server_name
         self._settings = settings or ClientSettings(resume_within_us=0)
@@ -98,6 +133,8 @@ class SessionService:
         self._port: Port | None = None
         self._choice = Choice(os.urandom(SEED_BYTES).hex())
         self._opened = 0
+        self._pause_s = 0.0  # before the next session
+        self._logged: set[str] = set()  # reasons, since the last view
 
     @property
     def daemon(self) -> DaemonId:
@@ -126,6 +163,9 @@ class SessionService:
             if not isinstance(action.request, Disconnect):  # the session ended while this was on its way, or never was
                 self.tell(action.client, Refused(kind_of(action.request), "there is no such session"))
             return
+        if session.pause is not None and isinstance(action.request, Disconnect):
+            self._call_off(session)
+            return
         if type(action.request) is Send:
             self.waiting_bytes += len(action.request.bundle.payload)
         session.queue.append(action.request)
@@ -135,8 +175,9 @@ class SessionService:
         """End all sessions, ahead of what waits."""
         sessions = list(self._sessions.values())
         for session in sessions:
+            self._call_off(session)
             self.forget(session)
-            if session.driver.session.life is not Life.ENDED:
+            if session.driver.session.life not in (Life.NEW, Life.ENDED):
                 with suppress(LocalProtocolError):  # it parts already
                     session.driver.ask(Disconnect())
             self.tell(session.client, Disconnected(reason))
@@ -151,17 +192,30 @@ class SessionService:
             return
         session = _Session(self, provisional, self._driver_of)
         self._sessions[provisional] = session
-        session.driver.ask(Connect())
+        pause_s, self._pause_s = self._pause_s, min(max(2 * self._pause_s, PAUSE_S), PAUSE_MAX_S)
+        if pause_s:
+            session.pause = self._loop.call_later(pause_s, session.begin)
+        else:
+            session.begin()
+
+    def _call_off(self, session: _Session) -> None:
+        """It has not begun, and will not."""
+        if session.pause is not None:
+            session.pause.cancel()
+            session.pause = None
+            session.ended.set_result(None)
+            self.forget(session)
 
     def _driver_of(self, session: _Session) -> Driver:
         self._opened += 1
-        automaton = ClientSession(
+        automaton = _Sought(
             session.client.name,
             self.addresses,
             choice=self._choice.derive(f"session {self._opened}"),
             credential=self._credential,
             settings=self._settings,
         )
+        automaton.on_failed = partial(self.note, session)
         return Driver(automaton, session, self._loop, tls=self._tls, server_name=self._server_name)
 
     def carry(self, session: _Session) -> None:
@@ -189,6 +243,28 @@ class SessionService:
         if self._port is not None:
             self._port.on_told((client,), indication)
 
+    def look(self, session: _Session, indication: Indication) -> None:
+        """Whether there is a session, or why not."""
+        match indication:
+            case Connected():
+                self.absence = ""
+            case View():
+                self._pause_s = 0.0
+                self._logged.clear()
+            case Refused(reason=reason):
+                self.note(session, f"refused: {reason}")
+            case Disconnected(reason=reason) if not self.absence:
+                self.note(session, reason)
+
+    def note(self, session: _Session, reason: str) -> None:
+        """Why there is none; each reason is logged once."""
+        if self._port is None:
+            return
+        self.absence = reason
+        if reason not in self._logged and len(self._logged) < REASONS_MAX:
+            self._logged.add(reason)
+            log.warning("%s has no session with a daemon: %s", session.client.name, reason)
+
     def rename(self, session: _Session, real: ClientId) -> None:
         """The daemon said who it is."""
         self._sessions.pop(session.client, None)
@@ -215,6 +291,8 @@ class SessionService:
     async def close(self, *, clean: bool) -> None:
         """Part from the daemon, which takes what was sent before."""
         self._port = None
+        for session in list(self._sessions.values()):
+            self._call_off(session)
         sessions = [*self._sessions.values(), *self._closing]
         if clean:
             for session in list(self._sessions.values()):
