@@ -63,6 +63,12 @@ def test_dev_is_for_loopback_alone(tmp_path: Path) -> None:
     file.write_text(text)
     with pytest.raises(InputError, match="loopback alone"):
         run_server(file, dev=True)
+    elsewhere = text.replace('"0.0.0.0"', '""').replace(
+        "[[replica.server]]", '[[replica.server]]\naddress = "192.0.2.2"'
+    )
+    file.write_text(elsewhere)
+    with pytest.raises(InputError, match=r"server a would listen at 192\.0\.2\.2"):
+        run_server(file, dev=True)
     file.write_text('[[daemon]]\nname = "a"\n')
     with pytest.raises(InputError, match=r"add a \[\[replica.server\]\]"):
         run_server(file, dev=True)

@@ -89,8 +89,13 @@ def told_lines(text: str) -> list[dict[str, object]]:
 
 
 def test_backup_and_restore_to_a_position_by_the_words_that_it_prints(tmp_path: Path) -> None:
+    """And the trace of all of it shows no violation: what is given up by a restore is not lost by a server."""
+
     async def main() -> None:
-        async with replica_cluster(tmp_path) as cluster:
+        async with replica_cluster(tmp_path, start=False) as cluster:
+            traces = cluster.traced()
+            cluster.start()
+            await cluster.primary()
             await write(cluster, "a", *(b"record %d" % number for number in range(9)))
             await cluster.until_status("b", lambda status: status["white_position"] == 9)
             copied = told("replica", "backup", cluster.settings, tmp_path / "copy", "--name", "b")
@@ -118,6 +123,10 @@ def test_backup_and_restore_to_a_position_by_the_words_that_it_prints(tmp_path: 
             await cluster.primary(*cluster.names)
             assert await write(cluster, "b", b"another story") == 7
             assert (await cluster.records("a"))[5:] == [b"record 5", b"another story"]
+            await stop_all(cluster, *cluster.names)
+            judged = told("check", traces)["properties"]
+            assert {judged[label]["holds"] for label in ("COR-GREEN", "COR-AGREED", "COR-YELLOW", "COR-DURABLE")} == {1}
+            assert not [label for label, verdicts in judged.items() if verdicts["violated"]]
 
     run(main())
 

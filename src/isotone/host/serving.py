@@ -35,6 +35,7 @@ from isotone.daemon.settings.replication import (
     log_directory,
     replica_settings,
     server_address,
+    server_host,
 )
 from isotone.daemon.settings.tables import Daemon, ReplicaServer
 from isotone.evs.sessions.admission import Denied
@@ -139,8 +140,9 @@ def run_server(path: Path, name: str = "", *, dev: bool = False, credential: byt
     server = chosen_server(settings, name)
     daemon = daemon_of(settings, server)
     assert daemon is not None, "the settings were validated"
-    if settings.dev and not is_loopback(settings.replica.listen or daemon.address):
-        raise InputError("--dev is open, so it is for loopback alone; [replica] listen names another address")
+    host = settings.replica.listen or server_host(settings, server)
+    if settings.dev and not is_loopback(host):
+        raise InputError(f"--dev is open, so it is for loopback alone; server {server.name} would listen at {host}")
     configure_logs(settings.admin.log_format, settings.admin.log_level, daemon=server.name)
     if settings.dev:
         log.warning(dev_notice(settings, daemon))
