@@ -65,7 +65,7 @@ def checked_within(within_s: object) -> float | None:
     """A time in seconds; None: no deadline."""
     if within_s is None:
         return None
-    if not isinstance(within_s, Real):
+    if type(within_s) is not float and not isinstance(within_s, Real):
         raise LocalProtocolError(f"within_s is a number of seconds, or None for no deadline, not {_kind(within_s)}")
     try:
         seconds = float(within_s)

@@ -309,10 +309,11 @@ class Connection(asyncio.Protocol):
             work = _refuse(f"{TASKS_MAX} requests are open already: this one is too many")
         task = self._loop.create_task(self._answer(request, work))
         self._tasks[request] = task
-        task.add_done_callback(partial(self._ended, request))
+        task.add_done_callback(partial(self._ended, request, work))
         return task
 
-    def _ended(self, request: int, task: asyncio.Task[None]) -> None:
+    def _ended(self, request: int, work: Coroutine[None, None, None], task: asyncio.Task[None]) -> None:
+        work.close()  # if its client was gone before it began
         del self._tasks[request]
         self._credits.pop(request, None)
         if not task.cancelled() and task.exception() is not None:
