@@ -23,6 +23,8 @@ from isotone.host.replica_log import ReplicaLog
 from isotone.host.session import SessionService
 from tests.host.replicas import red_name, replicas, run
 
+LONG_US = 600_000_000
+
 
 def test_positions_are_dense_and_the_same_everywhere(tmp_path: Path) -> None:
     async def main() -> None:
@@ -206,7 +208,7 @@ def test_what_the_replica_says_goes_to_its_daemon_at_once(tmp_path: Path) -> Non
 
 def test_appends_of_one_turn_travel_in_one_message_and_one_write(tmp_path: Path) -> None:
     async def main() -> None:
-        async with replicas(tmp_path, "a") as group:
+        async with replicas(tmp_path, "a", settle_us=LONG_US) as group:  # else the green line is one write more
             log = group.logs["a"]
             await log.host.write([])  # behind what the establishing of the primary wrote
             first, commits = log.replica.outbox.initiated, log.host.machinery.disk.commits
