@@ -7,18 +7,24 @@ import re
 import shutil
 import subprocess
 from collections import Counter
+from html import escape
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from isotone.bench.lan.exhibits import exhibit_cells, exhibit_files
 from isotone.bench.measure import Machine
+from isotone.cli.main import commands
+from isotone.core.errors import MachineError
 from isotone.pipeline.metrics.form import METRICS as METRICS_FORM
 from isotone.pipeline.metrics.form import QUANTILES
 from isotone.pipeline.report import page as report
 from isotone.pipeline.report import tally, views
+from isotone.pipeline.report.charts import latency_picture
 from isotone.pipeline.report.exhibits import read_rows
 from isotone.pipeline.report.page import build
 from isotone.pipeline.report.tally import Tally
@@ -27,6 +33,7 @@ from isotone.pipeline.schema import VERDICTS as VERDICTS_FORM
 from isotone.pipeline.stages import METRICS, TIMELINE, VERDICTS
 from isotone.pipeline.tables import write_runs
 from isotone.pipeline.timeline import TIMELINE as TIMELINE_FORM
+from isotone.sim.summary import Summary
 
 ROOT = Path(__file__).parents[2]
 CHROMIUM = next(
@@ -146,6 +153,43 @@ def test_lanes_show_who_was_in_which_view_and_when() -> None:
     ]
     assert shown.crashes == [("d3", 3.0)]
     assert shown.cuts == [("d1", 4.0, 6.0)]
+
+
+@pytest.mark.parametrize("name", ["$x_{$q$", "$$", r"$\frac$", "a$b"])
+def test_names_are_no_mathematics(name: str) -> None:
+    rows = [row | {"run": name, "node": row["node"].replace("d1", name)} for row in _timeline()]
+    rows = [row | ({"view": f"1!{name}"} if row["view"] else {}) for row in rows]
+    assert escape(name) in views.picture("views-0", lanes(rows))
+    metrics = [row | {"run": name} for row in _metrics()]
+    whole = build(_tally()._replace(runs=(name,), drawn=(name,), beside={}), metrics, rows, None)
+    assert f"<h3>{escape(name)}</h3>" in whole
+
+
+def test_ticks_are_plain_numbers(page: str) -> None:
+    """On a logarithmic axis of less than one power of ten, too."""
+    near = [_metric("latency", "service", "FIFO", quantiles=[2000.0 + 5000 * share for share in QUANTILES])]
+    shown = latency_picture("latency-0", near)
+    for number in ("3", "4", "6"):
+        assert f">{number}</text>" in shown
+    assert not re.findall(r"mathdefault|\$", shown + page)
+
+
+def test_the_verdicts_are_printed_before_the_page_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise MachineError("no room for the page")
+
+    summary = Summary(runs=1, violations=0, properties={}, failures=(), bounds={})
+    done = SimpleNamespace(present=(), problems=(), notes=())
+    parts = {
+        "stages": SimpleNamespace(STEPS=1, refresh=lambda *_, **__: done),
+        "checking": SimpleNamespace(session_for=lambda *_, **__: None, summary_of=lambda *_: summary),
+        "report.page": SimpleNamespace(write_report=fails),
+    }
+    monkeypatch.setattr("isotone.cli.pipeline._pipeline", parts.__getitem__)
+    told = CliRunner().invoke(commands, ["pipeline", "run", str(tmp_path), "--out", str(tmp_path / "out")])
+    assert told.exit_code == 3
+    assert "1 run, no violation" in told.stdout
+    assert "no room for the page" in told.stderr
 
 
 def test_printed_results_are_read_back() -> None:

@@ -67,14 +67,15 @@ def run_command(*, traces: tuple[Path, ...], out: Path, master: str | None, repo
     with progress_bar("pipeline", total=stages.STEPS + 1, in_lines=not as_json) as advance:
         done = stages.refresh(spark, traces, out, advance=advance)
         summary = checking.summary_of(spark, out, traces, done.present)
-        if report and summary.runs:
-            _pipeline("report.page").write_report(spark, out, out / _REPORT)
         advance("told")
     _tell(done)
     if as_json:
         print_json(summary)
     else:
         print_summary(results(), summary)
+    if report and summary.runs:  # after what was found: that cannot fail with the page
+        _pipeline("report.page").write_report(spark, out, out / _REPORT)
+    if not as_json:
         _say_where(out, report=report and summary.runs > 0)
     return summary.exit_code or (2 if done.problems else 0)
 

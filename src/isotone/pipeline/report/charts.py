@@ -10,7 +10,7 @@ from typing import Any
 
 from isotone.pipeline.metrics.form import QUANTILES
 from isotone.pipeline.metrics.messages import SERVICES
-from isotone.pipeline.report.drawing import colour, drawn, outside_legend
+from isotone.pipeline.report.drawing import colour, drawn, logarithmic, outside_legend
 
 Rows = Sequence[dict[str, Any]]
 
@@ -24,8 +24,8 @@ def latency_picture(run: str, rows: Rows) -> str:
             times = [max(time, 1.0) / 1000 for time in row["quantiles"]]
             shares = [100 * share for share in QUANTILES]
             axes.plot(times, shares, label=f"{row['key']} ({row['count']:,})", color=colour(SERVICES.index(row["key"])))
-        axes.set(xscale="log", xlabel="milliseconds from send to delivery", ylabel="% of deliveries", ylim=(0, 101))
-        axes.xaxis.set_major_formatter("{x:g}")
+        logarithmic(axes)
+        axes.set(xlabel="milliseconds from send to delivery", ylabel="% of deliveries", ylim=(0, 101))
         outside_legend(axes)
 
     return drawn(f"latency {run}", draw)

@@ -30,6 +30,7 @@ _STYLE: dict[Any, Any] = {
     "grid.linewidth": 0.8,
     "axes.axisbelow": True,
     "text.color": INK,
+    "text.parse_math": False,
     "xtick.color": "#52606d",
     "ytick.color": "#52606d",
     "legend.frameon": False,
@@ -67,6 +68,19 @@ def _element(text: str, name: str) -> str:
 def colour(place: int) -> str:
     """The colours in turn."""
     return COLOURS[place % len(COLOURS)]
+
+
+def logarithmic(axes: Any) -> None:
+    """A logarithmic x axis with plain numbers; those between powers of ten only where there is room for them."""
+    from matplotlib.ticker import LogFormatter
+
+    class Between(LogFormatter):
+        def __call__(self, x: float, pos: int | None = None) -> str:
+            return f"{x:g}" if super().__call__(x, pos) else ""
+
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter(Between(minor_thresholds=(1, 0.4)))
 
 
 def outside_legend(axes: Any) -> None:

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from isotone.pipeline.report.drawing import FAINT, colour, drawn, outside_legend
+from isotone.pipeline.report.drawing import FAINT, colour, drawn, logarithmic, outside_legend
 from isotone.pipeline.report.markup import figure, number, section, table, text
 from isotone.pipeline.report.thesis import (
     DIAMETER_5_4_MS,
@@ -172,8 +172,8 @@ def _by_groups(id: str, rows: Rows) -> str:
         for place, name in enumerate(measured):
             axes.plot([row[x] for row in rows], [row[name] for row in rows], label=name.replace("_", " "),
                       color=colour(place), marker="o", markersize=4)  # fmt: skip
-        axes.set(xscale="log", xlabel=x.replace("_", " "), ylabel="latency", ylim=(0, None))
-        axes.xaxis.set_major_formatter("{x:g}")
+        logarithmic(axes)
+        axes.set(xlabel=x.replace("_", " "), ylabel="latency", ylim=(0, None))
         outside_legend(axes)
 
     if not measured:
