@@ -165,6 +165,21 @@ def test_names_are_no_mathematics(name: str) -> None:
     assert f"<h3>{escape(name)}</h3>" in whole
 
 
+def test_runs_of_any_name_have_ids_of_their_own() -> None:
+    runs = ("", "..", "東京", "大阪", "a b", "a-b")
+    metrics = [row | {"run": run} for run in runs for row in _metrics()]
+    timeline = [row | {"run": run} for run in runs for row in _timeline()]
+    broken = [row | {"run": ""} for row in _tally().broken]
+    whole = build(_tally()._replace(runs=runs, drawn=runs, broken=broken, beside={}), metrics, timeline, None)
+    ids = re.findall(r'\bid="([^"]+)"', whole)
+    assert len(ids) == len(set(ids)) > 3 * len(runs)
+    assert set(re.findall(r"""(?:href="|url\()#([^")]+)""", whole)) <= set(ids)
+    assert "<h3></h3>" not in whole
+    assert whole.count("<h3>(no name)</h3>") == 4
+    for told in ("Runs: (no name), ..", "is violated in (no name).", "in run (no name)."):
+        assert told in whole
+
+
 def test_ticks_are_plain_numbers(page: str) -> None:
     """On a logarithmic axis of less than one power of ten, too."""
     near = [_metric("latency", "service", "FIFO", quantiles=[2000.0 + 5000 * share for share in QUANTILES])]

@@ -15,7 +15,7 @@ from isotone.pipeline.report.drawing import colour, drawn, logarithmic, outside_
 Rows = Sequence[dict[str, Any]]
 
 
-def latency_picture(run: str, rows: Rows) -> str:
+def latency_picture(id: str, rows: Rows) -> str:
     """For each service, which share of deliveries came within what time."""
     known = sorted(rows, key=lambda row: SERVICES.index(row["key"]))
 
@@ -28,10 +28,10 @@ def latency_picture(run: str, rows: Rows) -> str:
         axes.set(xlabel="milliseconds from send to delivery", ylabel="% of deliveries", ylim=(0, 101))
         outside_legend(axes)
 
-    return drawn(f"latency {run}", draw)
+    return drawn(id, draw)
 
 
-def throughput_picture(run: str, sent: Rows, delivered: Rows) -> str:
+def throughput_picture(id: str, sent: Rows, delivered: Rows) -> str:
     """Messages a second, step by step."""
     begin = min(row["place"] for row in (*sent, *delivered))
 
@@ -45,7 +45,7 @@ def throughput_picture(run: str, sent: Rows, delivered: Rows) -> str:
         axes.margins(x=0.01)
         outside_legend(axes)
 
-    return drawn(f"throughput {run}", draw)
+    return drawn(id, draw)
 
 
 def _filled(rows: Rows) -> list[tuple[float, float]]:

@@ -126,7 +126,7 @@ def _under_load(rows: Rows) -> str:
         axes.set(xlabel="load, % of the bottleneck", ylabel="ms, one way", ylim=(0, None))
         outside_legend(axes)
 
-    return figure("figure-4-5", drawn("figure 4.5", draw), "Latency over five hops, 1 % loss, 1.5 Mbit/s, 1,024 bytes.")
+    return figure("figure-4-5", drawn("figure-4-5", draw), "Latency over five hops, 1 % loss, 1.5 Mbit/s, 1,024 bytes.")
 
 
 def _agreed(rows: Rows) -> str:
@@ -157,7 +157,7 @@ def _by_service(rows: Rows) -> str:
         outside_legend(axes)
 
     return figure(
-        "figure-5-4", drawn("figure 5.4", draw),
+        "figure-5-4", drawn("figure-5-4", draw),
         "A chain of four sites. The thesis' delta was 100 ms, about its diameter; ours is measured, so SAFE and AGREED "
         "pay less for it.",
     )  # fmt: skip
@@ -178,7 +178,7 @@ def _by_groups(id: str, rows: Rows) -> str:
 
     if not measured:
         raise LookupError("no column of times")
-    return figure(id, drawn(f"by {x}", draw), "Two daemons; RELIABLE.")
+    return figure(id, drawn(id, draw), "Two daemons; RELIABLE.")
 
 
 _BODIES: Mapping[str, Callable[[Rows], str]] = {

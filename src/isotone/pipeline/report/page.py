@@ -17,7 +17,7 @@ from isotone import __version__
 from isotone.core.errors import InputError, MachineError
 from isotone.pipeline.gold import metric_rows, timeline_rows
 from isotone.pipeline.report.exhibits import exhibits
-from isotone.pipeline.report.markup import card, figure, page, section, text
+from isotone.pipeline.report.markup import card, figure, page, run_name, section, text
 from isotone.pipeline.report.measures import latency_section, other_section, throughput_section
 from isotone.pipeline.report.tally import Tally, tallied
 from isotone.pipeline.report.verdicts import verdict_section
@@ -101,7 +101,7 @@ def build(
         '<h2 id="thesis" style="margin:34px 0 0">The thesis’ tables and figures, from our own runs</h2>',
         exhibits(results),
     ]
-    names = ", ".join(runs[:4]) + (f" and {len(runs) - 4} more" if len(runs) > 4 else "")
+    names = ", ".join(map(run_name, runs[:4])) + (f" and {len(runs) - 4} more" if len(runs) > 4 else "")
     foot = f"isotone {text(__version__)}. Clocks are set side by side for display only; no verdict uses them."
     return page("Isotone: what happened, and whether it was right", f"Runs: {names}", LINKS, "".join(parts), foot)
 
@@ -136,12 +136,12 @@ def _views(runs: Sequence[str], timeline: Rows, count: int) -> str:
     for place, run in enumerate(runs):
         shown = lanes([row for row in timeline if row["run"] == run])
         if shown.bars:
-            body += f"<h3>{text(run)}</h3>"
+            body += f"<h3>{text(run_name(run))}</h3>"
             left = f" Not drawn: {shown.left}." if shown.left else ""
-            caption = f"Views of {shown.of} in run {run}.{left}"
-            body += figure(f"views-{place}", picture(run, shown), caption)
+            caption = f"Views of {shown.of} in run {run_name(run)}.{left}"
+            body += figure(f"views-{place}", picture(f"views-{place}", shown), caption)
         else:
-            body += f"<h3>{text(run)}</h3><p>No view was installed.</p>"
+            body += f"<h3>{text(run_name(run))}</h3><p>No view was installed.</p>"
     if count > len(runs):
         body += f'<p class="note">{count - len(runs)} more runs are in the tables.</p>'
     return section("views", "Views over time", body)
