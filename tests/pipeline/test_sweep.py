@@ -60,6 +60,12 @@ def test_a_sweep_is_every_combination_at_every_seed(tmp_path: Path) -> None:
     assert {each.seed for each in found} == {2, 3, 7}
 
 
+def test_equal_values_of_an_axis_are_one(tmp_path: Path) -> None:
+    text = 'seeds = [2, "1..2"]\nnodes = [3, "3", 3]\nfaults = ["none", "none"]\nsites = [1, "1"]\nsends = [20, 20]\n'
+    found = [each.key for each in simulations(read_spec(_spec(tmp_path, text)))]
+    assert found == [f"{seed} --faults none --nodes 3 sites=1 sends=20" for seed in (1, 2)]
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -152,10 +158,10 @@ def test_a_failure_of_another_version_or_of_less_time_is_run_again(
     write_runs(tmp_path / TABLE, spark.createDataFrame(told, RESULT))
     kept = [Path(row["trace"]) for row in rows]
     assert all(path.is_file() for path in kept)
-    done = sweep(spark, wanted, tmp_path)
+    done = sweep(spark, [*wanted, wanted[0]], tmp_path)
     assert (done.run, done.known, [each.key for each in done.failures]) == (2, 4, [wanted[3].key])
     assert [path.is_file() for path in kept] == [False, False, True, True]
-    assert sweep(spark, wanted, tmp_path).run == 0
+    assert sweep(spark, [*wanted, *wanted], tmp_path)[:3] == (0, 4, done.events)
     lower = [Simulation(each.setting, each.seed, limit_s=200) for each in wanted]
     assert sweep(spark, lower, tmp_path).run == 0
 

@@ -57,10 +57,11 @@ class SweepSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """No axis: so much time of a processor a simulation may take."""
 
     def settings(self) -> list[tuple[Setting, Shape]]:
-        """Every combination but that of the seeds."""
+        """Every combination but that of the seeds, each once."""
         nodes = tuple(map(str, self.nodes)) or (None,)
-        settings = [Setting(*each) for each in product(self.system, self.stack, self.size, self.faults, nodes)]
-        axes = [tuple(f"{name}={value}" for value in getattr(self, name)) or ("",) for name in SHAPE]
+        named: list[Any] = [dict.fromkeys(axis) for axis in (self.system, self.stack, self.size, self.faults, nodes)]
+        settings = [Setting(*each) for each in product(*named)]
+        axes = [dict.fromkeys(f"{name}={value}" for value in getattr(self, name)) or ("",) for name in SHAPE]
         shapes = [tuple(filter(None, each)) for each in product(*axes)]
         for setting in settings:
             system = system_named(setting.system)
