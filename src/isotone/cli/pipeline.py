@@ -123,22 +123,27 @@ def metrics_command(*, traces: tuple[Path, ...], out: Path, master: str | None, 
     help="Where the results of figures and benches are (default: results/ here, if it is there).",
 )
 @_master
-def report_command(*, tables: Path, to: Path | None, committed: Path | None, master: str | None) -> int:
+@json_option
+def report_command(*, tables: Path, to: Path | None, committed: Path | None, master: str | None, as_json: bool) -> int:
     """Write one page about the runs in the tables of DIR: verdicts, views over time, latency, throughput, figures.
 
     \b
     Examples:
       isotone pipeline report tables
       isotone pipeline report tables --to /tmp/report.html --results results
+      isotone pipeline report tables --json
     """
     page = _pipeline("report.page")
     if not _pipeline("tables").manifests(tables / _pipeline("stages").VERDICTS):
         raise InputError(f"{tables} has no verdicts: run isotone pipeline run first")
     spark = _pipeline("session").session(master, is_small=True)
     target = to or tables / _REPORT
-    with progress_bar("report", total=page.STEPS, in_lines=True) as advance:
-        page.write_report(spark, tables, target, results=committed, advance=advance)
-    click.echo(f"report in {target}")
+    with progress_bar("report", total=page.STEPS, in_lines=not as_json) as advance:
+        built = page.write_report(spark, tables, target, results=committed, advance=advance)
+    if as_json:
+        print_json({"page": str(target), "runs": built.runs, "missing": built.missing})
+    else:
+        click.echo(f"report in {target}")
     return 0
 
 

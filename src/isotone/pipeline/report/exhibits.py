@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from isotone.pipeline.report.drawing import FAINT, colour, drawn, logarithmic, outside_legend
 from isotone.pipeline.report.markup import figure, number, section, table, text
@@ -31,20 +31,28 @@ from isotone.pipeline.report.thesis import (
 Rows = list[dict[str, Any]]
 
 
-def exhibits(results: Path | None) -> str:
-    """All of them."""
-    return "".join(_exhibit(each, results) for each in EXHIBITS)
+class Exhibited(NamedTuple):
+    """All of them as HTML, and the names of those that have no result."""
+
+    markup: str
+    missing: tuple[str, ...]
 
 
-def _exhibit(exhibit: Exhibit, results: Path | None) -> str:
-    name = exhibit.name.lower().replace(" ", "-")
-    body = f"<p>{text(exhibit.said)}</p>"
-    try:
-        rows = _rows(results, exhibit.file)
-        body += _BODIES[exhibit.file](rows) + _source(exhibit) if rows else _missing("Not yet measured.", exhibit)
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:  # any file may have that name
-        body += _missing(f"{results}/{exhibit.file} is not a result of this: {type(error).__name__}: {error}.", exhibit)
-    return section(name, f"{exhibit.name}: {exhibit.title}", body)
+def exhibits(results: Path | None) -> Exhibited:
+    """Each with its result, or with the command for it."""
+    shown, missing = "", []
+    for exhibit in EXHIBITS:
+        try:
+            rows = _rows(results, exhibit.file)
+            found = _BODIES[exhibit.file](rows) + _source(exhibit) if rows else ""
+            why = "Not yet measured."
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:  # any file may have that name
+            found, why = "", f"{results}/{exhibit.file} is not a result of this: {type(error).__name__}: {error}."
+        if not found:
+            missing.append(exhibit.name)
+        body = f"<p>{text(exhibit.said)}</p>" + (found or _missing(why, exhibit))
+        shown += section(exhibit.name.lower().replace(" ", "-"), f"{exhibit.name}: {exhibit.title}", body)
+    return Exhibited(shown, tuple(missing))
 
 
 def _source(exhibit: Exhibit) -> str:
