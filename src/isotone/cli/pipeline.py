@@ -39,7 +39,8 @@ def pipeline_commands() -> None:
       isotone pipeline report tables --to report.html
       isotone pipeline sweep sweep.toml --out sweep
 
-    Exit codes: 0 fine, 1 a property is violated, 2 a file could not be read, 3 the machine lacks something.
+    Exit codes: 0 fine, 1 a property is violated, 2 a file could not be read, 3 the machine lacks something,
+    130 interrupted.
     """
 
 
