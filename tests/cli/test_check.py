@@ -84,7 +84,7 @@ def test_a_file_that_is_no_trace_is_a_clear_error(tmp_path: Path) -> None:
     path = tmp_path / "notes.jsonl"
     path.write_text("not a trace\n")
     result = CliRunner().invoke(commands, ["check", str(path)])
-    assert result.exit_code == 2
+    assert (result.exit_code, result.stdout) == (2, "nothing was judged\n")
     assert str(path) in result.stderr
 
 

@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 from collections import Counter
+from html import escape
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from isotone.bench.lan.exhibits import exhibit_cells, exhibit_files
 from isotone.bench.measure import Machine
+from isotone.cli.main import commands
+from isotone.core.errors import MachineError
 from isotone.pipeline.metrics.form import METRICS as METRICS_FORM
 from isotone.pipeline.metrics.form import QUANTILES
 from isotone.pipeline.report import page as report
 from isotone.pipeline.report import tally, views
+from isotone.pipeline.report.charts import latency_picture
 from isotone.pipeline.report.exhibits import read_rows
-from isotone.pipeline.report.page import build
+from isotone.pipeline.report.page import Built, build
 from isotone.pipeline.report.tally import Tally
 from isotone.pipeline.report.views import lanes
 from isotone.pipeline.schema import VERDICTS as VERDICTS_FORM
 from isotone.pipeline.stages import METRICS, TIMELINE, VERDICTS
 from isotone.pipeline.tables import write_runs
 from isotone.pipeline.timeline import TIMELINE as TIMELINE_FORM
+from isotone.sim.summary import Summary
 
 ROOT = Path(__file__).parents[2]
 CHROMIUM = next(
@@ -98,9 +106,13 @@ def _tally() -> Tally:
     )
 
 
+def _page(*told: Any) -> str:
+    return build(*told).markup
+
+
 @pytest.fixture(scope="module")
 def page() -> str:
-    return build(_tally(), _metrics(), _timeline(), ROOT / "results")
+    return _page(_tally(), _metrics(), _timeline(), ROOT / "results")
 
 
 def test_the_page_needs_nothing_but_itself(page: str) -> None:
@@ -130,12 +142,12 @@ def test_thesis_values_stand_beside_ours(page: str) -> None:
 
 
 def test_what_is_not_measured_is_said(page: str, tmp_path: Path) -> None:
-    bare = build(_tally(), _metrics(), _timeline(), tmp_path)
+    bare = _page(_tally(), _metrics(), _timeline(), tmp_path)
     assert bare.count("Not yet measured") == len(EXHIBITS)
 
 
 def test_the_same_tables_give_the_same_page(page: str) -> None:
-    assert build(_tally(), _metrics(), _timeline(), ROOT / "results") == page
+    assert _page(_tally(), _metrics(), _timeline(), ROOT / "results") == page
 
 
 def test_lanes_show_who_was_in_which_view_and_when() -> None:
@@ -148,6 +160,68 @@ def test_lanes_show_who_was_in_which_view_and_when() -> None:
     assert shown.cuts == [("d1", 4.0, 6.0)]
 
 
+@pytest.mark.parametrize("name", ["$x_{$q$", "$$", r"$\frac$", "a$b"])
+def test_names_are_no_mathematics(name: str) -> None:
+    rows = [row | {"run": name, "node": row["node"].replace("d1", name)} for row in _timeline()]
+    rows = [row | ({"view": f"1!{name}"} if row["view"] else {}) for row in rows]
+    assert escape(name) in views.picture("views-0", lanes(rows))
+    metrics = [row | {"run": name} for row in _metrics()]
+    whole = _page(_tally()._replace(runs=(name,), drawn=(name,), beside={}), metrics, rows, None)
+    assert f"<h3>{escape(name)}</h3>" in whole
+
+
+def test_runs_of_any_name_have_ids_of_their_own() -> None:
+    runs = ("", "..", "東京", "大阪", "a b", "a-b")
+    metrics = [row | {"run": run} for run in runs for row in _metrics()]
+    timeline = [row | {"run": run} for run in runs for row in _timeline()]
+    broken = [row | {"run": ""} for row in _tally().broken]
+    whole = _page(_tally()._replace(runs=runs, drawn=runs, broken=broken, beside={}), metrics, timeline, None)
+    ids = re.findall(r'\bid="([^"]+)"', whole)
+    assert len(ids) == len(set(ids)) > 3 * len(runs)
+    assert set(re.findall(r"""(?:href="|url\()#([^")]+)""", whole)) <= set(ids)
+    assert "<h3></h3>" not in whole
+    assert whole.count("<h3>(no name)</h3>") == 4
+    for told in ("Runs: (no name), ..", "is violated in (no name).", "in run (no name)."):
+        assert told in whole
+
+
+def test_ticks_are_plain_numbers(page: str) -> None:
+    """On a logarithmic axis of less than one power of ten, too."""
+    near = [_metric("latency", "service", "FIFO", quantiles=[2000.0 + 5000 * share for share in QUANTILES])]
+    shown = latency_picture("latency-0", near)
+    for number in ("3", "4", "6"):
+        assert f">{number}</text>" in shown
+    assert not re.findall(r"mathdefault|\$", shown + page)
+
+
+def test_the_verdicts_are_printed_before_the_page_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise MachineError("no room for the page")
+
+    summary = Summary(runs=1, violations=0, properties={}, failures=(), bounds={})
+    done = SimpleNamespace(present=(), problems=(), notes=())
+    parts = {
+        "stages": SimpleNamespace(STEPS=1, refresh=lambda *_, **__: done),
+        "checking": SimpleNamespace(session_for=lambda *_, **__: None, summary_of=lambda *_: summary),
+        "report.page": SimpleNamespace(write_report=fails),
+    }
+    monkeypatch.setattr("isotone.cli.pipeline._pipeline", parts.__getitem__)
+    told = CliRunner().invoke(commands, ["pipeline", "run", str(tmp_path), "--out", str(tmp_path / "out")])
+    assert told.exit_code == 3
+    assert "1 run, no violation" in told.stdout
+    assert "no room for the page" in told.stderr
+
+
+def test_what_was_written_is_told_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    built = Built("", 3, ("Figure 3.4",))
+    monkeypatch.setattr(report, "write_report", lambda *_, **__: built)
+    monkeypatch.setattr("isotone.pipeline.session.session", lambda *_, **__: None)
+    monkeypatch.setattr("isotone.pipeline.tables.manifests", lambda path: {"run": None})
+    told = CliRunner().invoke(commands, ["pipeline", "report", str(tmp_path), "--json"])
+    assert (told.exit_code, told.stderr) == (0, "")
+    assert json.loads(told.stdout) == {"page": str(tmp_path / "report.html"), "runs": 3, "missing": ["Figure 3.4"]}
+
+
 def test_printed_results_are_read_back() -> None:
     rows = read_rows("# command\n\nsites 4, probes 2\nservice   load  median ms\nSAFE      –     1.5     \n")
     assert rows == [{"service": "SAFE", "load": None, "median ms": 1.5}]
@@ -158,7 +232,7 @@ def test_results_of_the_bench_are_drawn(tmp_path: Path) -> None:
     points = {1: {"p50": 120.0, "p99": 300.0}, 2: {"p50": 130.0, "p99": 280.0}}
     for name, told in exhibit_files("the command", machine, dict.fromkeys(exhibit_cells(), points)).items():
         (tmp_path / name).write_text(told)
-    drawn = build(_tally(), _metrics(), _timeline(), tmp_path)
+    drawn = _page(_tally(), _metrics(), _timeline(), tmp_path)
     for name in ("figure-3-4", "figure-3-5"):
         assert re.search(rf'<figure id="{name}"[^>]*><svg', drawn), name
     assert drawn.count("Not yet measured") == len(EXHIBITS) - 2
@@ -169,9 +243,10 @@ def test_a_foreign_file_where_a_result_is_looked_for_is_a_note(tmp_path: Path) -
     (tmp_path / "figure-3.4.json").write_text('{"rows": [{"milk": 2}]}')
     (tmp_path / "figure-5.4.json").write_text("[]")
     (tmp_path / "figure-5.1.txt").write_bytes(b"\xff\xfe")
-    told = build(_tally(), _metrics(), _timeline(), tmp_path)
-    assert told.count("is not a result of this") == 4
-    assert told.count("Not yet measured") == len(EXHIBITS) - 4
+    built = build(_tally(), _metrics(), _timeline(), tmp_path)
+    assert built.markup.count("is not a result of this") == 4
+    assert built.markup.count("Not yet measured") == len(EXHIBITS) - 4
+    assert [name.lower().replace(" ", "-") for name in built.missing] == list(EXHIBITS)
 
 
 def test_a_picture_has_so_many_bars_and_says_what_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,11 +257,11 @@ def test_a_picture_has_so_many_bars_and_says_what_it_leaves_out(monkeypatch: pyt
     shown = lanes(rows)
     assert [bar.begin for bar in shown.bars] == [0.0, 1.0, 4.0, 9.0]  # of bars of one length the first
     assert (shown.nodes, shown.left) == (["d1", "d2"], "1 of the nodes; 2 of the bars, the shortest")
-    assert "Not drawn: 1 of the nodes; 2 of the bars, the shortest." in build(_tally(), _metrics(), rows, None)
+    assert "Not drawn: 1 of the nodes; 2 of the bars, the shortest." in _page(_tally(), _metrics(), rows, None)
 
 
 def test_clocks_that_drift_are_warned_of(page: str) -> None:
-    drifting = build(_tally(), [*_metrics(), _metric("clock error", "all", "", most=75_000.0)], _timeline(), None)
+    drifting = _page(_tally(), [*_metrics(), _metric("clock error", "all", "", most=75_000.0)], _timeline(), None)
     assert "up to 75 ms before they were sent" in drifting
     assert "before they were sent" not in page
 
@@ -213,13 +288,14 @@ def test_no_more_is_read_than_the_page_shows(
         monkeypatch.setattr(tally, bound, 1)
     read: list[Any] = []
 
-    def noted(*tables: Any) -> str:
+    def noted(*tables: Any) -> Built:
         read.extend(tables)
         return build(*tables)
 
     monkeypatch.setattr(report, "build", noted)
     notes: list[str] = []
-    report.write_report(spark, tmp_path, tmp_path / "report.html", advance=notes.append)
+    told = report.write_report(spark, tmp_path, tmp_path / "report.html", advance=notes.append)
+    assert (told.runs, len(told.missing)) == (2, len(EXHIBITS))
     assert len(notes) == report.STEPS
     assert (read[0].drawn, read[0].beside) == (("demo <run>",), {})  # one with violations before others
     assert [(row["run"], row["label"]) for row in read[0].broken] == [("demo <run>", "EVS-2.4.1")]

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
+from isotone.cli.main import commands
 from isotone.core.errors import InputError
 from isotone.pipeline.session import settings
-from isotone.pipeline.sweep_spec import Simulation, read_spec, simulations
+from isotone.pipeline.sweep_spec import Simulation, SweepSpec, read_spec, simulations
 from isotone.pipeline.sweep_task import JOB, RESULT, job_of, play_batches
 from isotone.pipeline.sweeping import TABLE, TRACES, sweep
 from isotone.pipeline.tables import write_runs
@@ -60,24 +62,57 @@ def test_a_sweep_is_every_combination_at_every_seed(tmp_path: Path) -> None:
     assert {each.seed for each in found} == {2, 3, 7}
 
 
+def test_equal_values_of_an_axis_are_one(tmp_path: Path) -> None:
+    text = 'seeds = [2, "1..2"]\nnodes = [3, "3", 3]\nfaults = ["none", "none"]\nsites = [1, "1"]\nsends = [20, 20]\n'
+    found = [each.key for each in simulations(read_spec(_spec(tmp_path, text)))]
+    assert found == [f"{seed} --faults none --nodes 3 sites=1 sends=20" for seed in (1, 2)]
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("seeds = 1\nsizes = []", "sizes"),
-        ("seeds = 1\nstack = ['ether']", "ether"),
-        ("seeds = 1\nfaults = ['plague']", "plague"),
-        ("seeds = '9..1'", "upwards"),
-        ("seeds =", "spec.toml"),
-        ("stack = ['oracle']", "seeds"),
-        ("seeds = 1\nsites = ['many']", "sites"),
-        ("seeds = 1\nsends = [0]", "sends"),
-        ("seeds = 1\nsystem = ['corel']\nsites = [2]", "draws its own sites"),
-        ("seeds = 1\nlimit_s = 0", "limit_s"),
+        ("seeds = 1\nsizes = []", "Object contains unknown field `sizes`"),
+        ("seeds = 1\nsystem = ['paxos']", "system: there is no system 'paxos'; "),
+        ("seeds = 1\nstack = ['orakel']", "stack: system evs has no stack 'orakel'; "),
+        ("seeds = 1\nstack = 'oracle'", "stack: Expected `array`, got `str`"),
+        ("seeds = 1\nsize = ['huge']", "size: Invalid enum value 'huge'"),
+        ("seeds = 1\nfaults = ['plague']", "faults: evs on oracle does not bear the fault 'plague'; "),
+        ("seeds = 1\nfaults = []", "faults: Expected `array` of length >= 1"),
+        ("seeds = []", "seeds: Expected `array` of length >= 1"),
+        ("seeds = '9..1'", "seeds: seeds go upwards, not '9..1'"),
+        ("seeds = -1", "seeds: seeds are written 7 or 1..200: "),
+        ("seeds = ['0..900000', '900001..1800000']", "seeds: at most 1000000 at once"),
+        ("seeds = '1..900000'\nnodes = [3, 4]", "at most 1000000 simulations at once, not 1800000"),
+        ("seeds =", "Invalid value"),
+        ("stack = ['oracle']", "Object missing required field `seeds`"),
+        ("seeds = 1\nnodes = ['many']", "nodes: N or N..M, not 'many'"),
+        ("seeds = 1\nnodes = [0]", "nodes: there are 1 to "),
+        ("seeds = 1\nnodes = []", "nodes: Expected `array` of length >= 1"),
+        (f"seeds = 1\nnodes = ['{'9' * 5000}']", "nodes: "),
+        ("seeds = 1\nsites = ['many']", "sites: N or N..M, not 'many'"),
+        ("seeds = 1\nsends = [0]", "sends: Expected `int` >= 1"),
+        ("seeds = 1\nsends = [-1]", "sends: Expected `int` >= 1"),
+        ("seeds = 1\nsends = ['1..2']", "sends: Expected `int`, got `str`"),
+        ("seeds = 1\nfault_seconds = [10000001]", "fault_seconds: Expected `int` <= 10000000"),
+        ("seeds = 1\nsystem = ['corel']\nsites = [2]", "sites: corel on oracle draws its own sites"),
+        ("seeds = 1\nlimit_s = 0", "limit_s: Expected `int` >= 1"),
+        ("seeds = 1\nlimit_s = 99999999999", "limit_s: Expected `int` <= 1000000"),
     ],
 )
-def test_a_spec_that_makes_no_sense_is_refused(tmp_path: Path, text: str, told: str) -> None:
-    with pytest.raises(InputError, match=told):
-        list(simulations(read_spec(_spec(tmp_path, text))))
+def test_a_spec_that_makes_no_sense_is_refused_before_spark_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, told: str
+) -> None:
+    monkeypatch.setattr("isotone.pipeline.session.session", None)
+    path = _spec(tmp_path, text)
+    done = CliRunner().invoke(commands, ["pipeline", "sweep", str(path), "--out", str(tmp_path / "out")])
+    assert done.exit_code == 2
+    assert f"{path}: {told}" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_spec_from_a_program_is_checked_too() -> None:
+    with pytest.raises(InputError, match="stack: system evs has no stack 'ether'"):
+        next(simulations(SweepSpec(seeds=1, stack=("ether",))))
 
 
 def _row_of(place: Path, simulation: Simulation) -> dict[str, Any]:
@@ -152,10 +187,10 @@ def test_a_failure_of_another_version_or_of_less_time_is_run_again(
     write_runs(tmp_path / TABLE, spark.createDataFrame(told, RESULT))
     kept = [Path(row["trace"]) for row in rows]
     assert all(path.is_file() for path in kept)
-    done = sweep(spark, wanted, tmp_path)
+    done = sweep(spark, [*wanted, wanted[0]], tmp_path)
     assert (done.run, done.known, [each.key for each in done.failures]) == (2, 4, [wanted[3].key])
     assert [path.is_file() for path in kept] == [False, False, True, True]
-    assert sweep(spark, wanted, tmp_path).run == 0
+    assert sweep(spark, [*wanted, *wanted], tmp_path)[:3] == (0, 4, done.events)
     lower = [Simulation(each.setting, each.seed, limit_s=200) for each in wanted]
     assert sweep(spark, lower, tmp_path).run == 0
 

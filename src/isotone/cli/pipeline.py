@@ -39,7 +39,8 @@ def pipeline_commands() -> None:
       isotone pipeline report tables --to report.html
       isotone pipeline sweep sweep.toml --out sweep
 
-    Exit codes: 0 fine, 1 a property is violated, 2 a file could not be read, 3 the machine lacks something.
+    Exit codes: 0 fine, 1 a property is violated, 2 a file could not be read, 3 the machine lacks something,
+    130 interrupted.
     """
 
 
@@ -67,14 +68,15 @@ def run_command(*, traces: tuple[Path, ...], out: Path, master: str | None, repo
     with progress_bar("pipeline", total=stages.STEPS + 1, in_lines=not as_json) as advance:
         done = stages.refresh(spark, traces, out, advance=advance)
         summary = checking.summary_of(spark, out, traces, done.present)
-        if report and summary.runs:
-            _pipeline("report.page").write_report(spark, out, out / _REPORT)
         advance("told")
     _tell(done)
     if as_json:
         print_json(summary)
     else:
         print_summary(results(), summary)
+    if report and summary.runs:  # after what was found: that cannot fail with the page
+        _pipeline("report.page").write_report(spark, out, out / _REPORT)
+    if not as_json:
         _say_where(out, report=report and summary.runs > 0)
     return summary.exit_code or (2 if done.problems else 0)
 
@@ -122,22 +124,27 @@ def metrics_command(*, traces: tuple[Path, ...], out: Path, master: str | None, 
     help="Where the results of figures and benches are (default: results/ here, if it is there).",
 )
 @_master
-def report_command(*, tables: Path, to: Path | None, committed: Path | None, master: str | None) -> int:
+@json_option
+def report_command(*, tables: Path, to: Path | None, committed: Path | None, master: str | None, as_json: bool) -> int:
     """Write one page about the runs in the tables of DIR: verdicts, views over time, latency, throughput, figures.
 
     \b
     Examples:
       isotone pipeline report tables
       isotone pipeline report tables --to /tmp/report.html --results results
+      isotone pipeline report tables --json
     """
     page = _pipeline("report.page")
     if not _pipeline("tables").manifests(tables / _pipeline("stages").VERDICTS):
         raise InputError(f"{tables} has no verdicts: run isotone pipeline run first")
     spark = _pipeline("session").session(master, is_small=True)
     target = to or tables / _REPORT
-    with progress_bar("report", total=page.STEPS, in_lines=True) as advance:
-        page.write_report(spark, tables, target, results=committed, advance=advance)
-    click.echo(f"report in {target}")
+    with progress_bar("report", total=page.STEPS, in_lines=not as_json) as advance:
+        built = page.write_report(spark, tables, target, results=committed, advance=advance)
+    if as_json:
+        print_json({"page": str(target), "runs": built.runs, "missing": built.missing})
+    else:
+        click.echo(f"report in {target}")
     return 0
 
 

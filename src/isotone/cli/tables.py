@@ -57,6 +57,9 @@ def witness_line(event: EventId, rows: Rows) -> str:
 
 def print_summary(console: Console, summary: Summary, rows: Rows | None = None) -> None:
     """Everything that a swarm or a check found, for people; witnesses are shown in full where their rows are given."""
+    if not summary.runs and not summary.failures:
+        console.print("nothing was judged")
+        return
     console.print(verdict_table(summary.properties))
     if summary.distribution:
         console.print()

@@ -67,14 +67,14 @@ class Swept(NamedTuple):
 def sweep(
     spark: SparkSession, wanted: Sequence[Simulation], out: Path, *, advance: Advance = lambda note: None
 ) -> Swept:
-    """Run what is not in the table yet; the whole of what was asked for is told."""
+    """Run what is not in the table yet, each once; the whole of what was asked for is told."""
     if not wanted:
         raise InputError("the sweep has no simulation")
     _tidy(out)
     done, stale = _known(spark, out, wanted)
     if stale:
         _forget(spark, out, stale)
-    missing = iter([each for each in wanted if each.key not in done])
+    missing = iter({each.key: each for each in wanted if each.key not in done}.values())
     count = 0
     size = spark.sparkContext.defaultParallelism * SECONDS_AT_ONCE
     while batch := list(islice(missing, size)):
@@ -137,7 +137,7 @@ def _run_batch(spark: SparkSession, batch: list[Simulation], out: Path) -> None:
 
 
 def _told(spark: SparkSession, out: Path, keys: set[str], run: int) -> Swept:
-    mine = [row for row in _rows(spark, out) if row["key"] in keys]
+    mine = {row["key"]: row for row in _rows(spark, out) if row["key"] in keys}.values()
     failed = [row for row in mine if row["violations"]]
     return Swept(
         run=run,

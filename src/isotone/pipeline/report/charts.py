@@ -10,12 +10,12 @@ from typing import Any
 
 from isotone.pipeline.metrics.form import QUANTILES
 from isotone.pipeline.metrics.messages import SERVICES
-from isotone.pipeline.report.drawing import colour, drawn, outside_legend
+from isotone.pipeline.report.drawing import colour, drawn, logarithmic, outside_legend
 
 Rows = Sequence[dict[str, Any]]
 
 
-def latency_picture(run: str, rows: Rows) -> str:
+def latency_picture(id: str, rows: Rows) -> str:
     """For each service, which share of deliveries came within what time."""
     known = sorted(rows, key=lambda row: SERVICES.index(row["key"]))
 
@@ -24,14 +24,14 @@ def latency_picture(run: str, rows: Rows) -> str:
             times = [max(time, 1.0) / 1000 for time in row["quantiles"]]
             shares = [100 * share for share in QUANTILES]
             axes.plot(times, shares, label=f"{row['key']} ({row['count']:,})", color=colour(SERVICES.index(row["key"])))
-        axes.set(xscale="log", xlabel="milliseconds from send to delivery", ylabel="% of deliveries", ylim=(0, 101))
-        axes.xaxis.set_major_formatter("{x:g}")
+        logarithmic(axes)
+        axes.set(xlabel="milliseconds from send to delivery", ylabel="% of deliveries", ylim=(0, 101))
         outside_legend(axes)
 
-    return drawn(f"latency {run}", draw)
+    return drawn(id, draw)
 
 
-def throughput_picture(run: str, sent: Rows, delivered: Rows) -> str:
+def throughput_picture(id: str, sent: Rows, delivered: Rows) -> str:
     """Messages a second, step by step."""
     begin = min(row["place"] for row in (*sent, *delivered))
 
@@ -45,7 +45,7 @@ def throughput_picture(run: str, sent: Rows, delivered: Rows) -> str:
         axes.margins(x=0.01)
         outside_legend(axes)
 
-    return drawn(f"throughput {run}", draw)
+    return drawn(id, draw)
 
 
 def _filled(rows: Rows) -> list[tuple[float, float]]:

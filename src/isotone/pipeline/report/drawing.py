@@ -30,6 +30,7 @@ _STYLE: dict[Any, Any] = {
     "grid.linewidth": 0.8,
     "axes.axisbelow": True,
     "text.color": INK,
+    "text.parse_math": False,
     "xtick.color": "#52606d",
     "ytick.color": "#52606d",
     "legend.frameon": False,
@@ -38,26 +39,28 @@ _STYLE: dict[Any, Any] = {
 }
 
 
-def drawn(name: str, draw: Callable[[Any], None], *, height: float = HEIGHT) -> str:
-    """What ``draw`` puts on axes, as an ``<svg>`` element; the same input gives the same text."""
+def drawn(id: str, draw: Callable[[Any], None], *, height: float = HEIGHT) -> str:
+    """What ``draw`` puts on axes, as an ``<svg>`` element; the same input gives the same text.
+
+    ``id`` is of this picture alone on its page.
+    """
     try:
         import matplotlib
         from matplotlib.figure import Figure
     except ImportError:
         raise MachineError("the report needs matplotlib: pip install 'isotone[pipeline]'") from None
-    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": name}):
+    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": id}):
         canvas = Figure(figsize=(WIDTH, height), layout="constrained")
         draw(canvas.subplots())
         file = io.StringIO()
         canvas.savefig(file, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
-    return _element(file.getvalue(), name)
+    return _element(file.getvalue(), id)
 
 
-def _element(text: str, name: str) -> str:
+def _element(text: str, prefix: str) -> str:
     """The element alone, its ids told apart from those of other pictures, as wide as the page lets it be."""
     svg = text[text.index("<svg") :].strip()
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    prefix = re.sub(r"[^a-z0-9]+", "-", name.lower())
     svg = re.sub(r'\bid="([^"]+)"', rf'id="{prefix}-\1"', svg)
     svg = re.sub(r'((?:xlink:)?href)="#([^"]+)"', rf'\1="#{prefix}-\2"', svg)
     svg = re.sub(r"url\(#([^)]+)\)", rf"url(#{prefix}-\1)", svg)
@@ -67,6 +70,19 @@ def _element(text: str, name: str) -> str:
 def colour(place: int) -> str:
     """The colours in turn."""
     return COLOURS[place % len(COLOURS)]
+
+
+def logarithmic(axes: Any) -> None:
+    """A logarithmic x axis with plain numbers; those between powers of ten only where there is room for them."""
+    from matplotlib.ticker import LogFormatter
+
+    class Between(LogFormatter):
+        def __call__(self, x: float, pos: int | None = None) -> str:
+            return f"{x:g}" if super().__call__(x, pos) else ""
+
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter(Between(minor_thresholds=(1, 0.4)))
 
 
 def outside_legend(axes: Any) -> None:

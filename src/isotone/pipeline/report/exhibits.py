@@ -14,9 +14,9 @@ import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from isotone.pipeline.report.drawing import FAINT, colour, drawn, outside_legend
+from isotone.pipeline.report.drawing import FAINT, colour, drawn, logarithmic, outside_legend
 from isotone.pipeline.report.markup import figure, number, section, table, text
 from isotone.pipeline.report.thesis import (
     DIAMETER_5_4_MS,
@@ -31,20 +31,28 @@ from isotone.pipeline.report.thesis import (
 Rows = list[dict[str, Any]]
 
 
-def exhibits(results: Path | None) -> str:
-    """All of them."""
-    return "".join(_exhibit(each, results) for each in EXHIBITS)
+class Exhibited(NamedTuple):
+    """All of them as HTML, and the names of those that have no result."""
+
+    markup: str
+    missing: tuple[str, ...]
 
 
-def _exhibit(exhibit: Exhibit, results: Path | None) -> str:
-    name = exhibit.name.lower().replace(" ", "-")
-    body = f"<p>{text(exhibit.said)}</p>"
-    try:
-        rows = _rows(results, exhibit.file)
-        body += _BODIES[exhibit.file](rows) + _source(exhibit) if rows else _missing("Not yet measured.", exhibit)
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:  # any file may have that name
-        body += _missing(f"{results}/{exhibit.file} is not a result of this: {type(error).__name__}: {error}.", exhibit)
-    return section(name, f"{exhibit.name}: {exhibit.title}", body)
+def exhibits(results: Path | None) -> Exhibited:
+    """Each with its result, or with the command for it."""
+    shown, missing = "", []
+    for exhibit in EXHIBITS:
+        try:
+            rows = _rows(results, exhibit.file)
+            found = _BODIES[exhibit.file](rows) + _source(exhibit) if rows else ""
+            why = "Not yet measured."
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:  # any file may have that name
+            found, why = "", f"{results}/{exhibit.file} is not a result of this: {type(error).__name__}: {error}."
+        if not found:
+            missing.append(exhibit.name)
+        body = f"<p>{text(exhibit.said)}</p>" + (found or _missing(why, exhibit))
+        shown += section(exhibit.name.lower().replace(" ", "-"), f"{exhibit.name}: {exhibit.title}", body)
+    return Exhibited(shown, tuple(missing))
 
 
 def _source(exhibit: Exhibit) -> str:
@@ -126,7 +134,7 @@ def _under_load(rows: Rows) -> str:
         axes.set(xlabel="load, % of the bottleneck", ylabel="ms, one way", ylim=(0, None))
         outside_legend(axes)
 
-    return figure("figure-4-5", drawn("figure 4.5", draw), "Latency over five hops, 1 % loss, 1.5 Mbit/s, 1,024 bytes.")
+    return figure("figure-4-5", drawn("figure-4-5", draw), "Latency over five hops, 1 % loss, 1.5 Mbit/s, 1,024 bytes.")
 
 
 def _agreed(rows: Rows) -> str:
@@ -157,7 +165,7 @@ def _by_service(rows: Rows) -> str:
         outside_legend(axes)
 
     return figure(
-        "figure-5-4", drawn("figure 5.4", draw),
+        "figure-5-4", drawn("figure-5-4", draw),
         "A chain of four sites. The thesis' delta was 100 ms, about its diameter; ours is measured, so SAFE and AGREED "
         "pay less for it.",
     )  # fmt: skip
@@ -172,13 +180,13 @@ def _by_groups(id: str, rows: Rows) -> str:
         for place, name in enumerate(measured):
             axes.plot([row[x] for row in rows], [row[name] for row in rows], label=name.replace("_", " "),
                       color=colour(place), marker="o", markersize=4)  # fmt: skip
-        axes.set(xscale="log", xlabel=x.replace("_", " "), ylabel="latency", ylim=(0, None))
-        axes.xaxis.set_major_formatter("{x:g}")
+        logarithmic(axes)
+        axes.set(xlabel=x.replace("_", " "), ylabel="latency", ylim=(0, None))
         outside_legend(axes)
 
     if not measured:
         raise LookupError("no column of times")
-    return figure(id, drawn(f"by {x}", draw), "Two daemons; RELIABLE.")
+    return figure(id, drawn(id, draw), "Two daemons; RELIABLE.")
 
 
 _BODIES: Mapping[str, Callable[[Rows], str]] = {

@@ -57,6 +57,11 @@ def text(value: Any) -> str:
     return escape(str(value))
 
 
+def run_name(run: str) -> str:
+    """The name of a run, as it is shown."""
+    return run if run.strip() else "(no name)"
+
+
 def number(value: float | None) -> str:
     """A number with as many digits as help; nothing for none."""
     if value is None:

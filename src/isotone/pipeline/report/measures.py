@@ -10,7 +10,7 @@ from typing import Any
 
 from isotone.pipeline.metrics.table import CLOCK_ERROR
 from isotone.pipeline.report.charts import latency_picture, throughput_picture
-from isotone.pipeline.report.markup import figure, milliseconds, number, section, table, text
+from isotone.pipeline.report.markup import figure, milliseconds, number, run_name, section, table, text
 
 Rows = Sequence[dict[str, Any]]
 LINES_MAX = 24
@@ -47,12 +47,13 @@ def latency_section(runs: Sequence[str], metrics: Rows) -> str:
     for place, run in enumerate(runs):
         name = _who(metrics, run, "latency")
         services = _of(metrics, run, name, "service")
-        body += f"<h3>{text(run)}</h3>"
+        body += f"<h3>{text(run_name(run))}</h3>"
         if not services:
             body += "<p>Nothing was delivered.</p>"
             continue
         body += _clocks(_of(metrics, run, CLOCK_ERROR, "all"))
-        body += figure(f"latency-{place}", latency_picture(run, services), f"Latency by service in run {run}.")
+        svg = latency_picture(f"latency-{place}", services)
+        body += figure(f"latency-{place}", svg, f"Latency by service in run {run_name(run)}.")
         body += _times("service", services)
         for dimension in ("distance", "size", "load"):
             body += _times(dimension, _of(metrics, run, name, dimension))
@@ -73,12 +74,12 @@ def throughput_section(runs: Sequence[str], metrics: Rows) -> str:
     body = '<p class="note">Deliveries count once for each receiver.</p>'
     for place, run in enumerate(runs):
         sent, delivered = (_of(metrics, run, _who(metrics, run, name), "time") for name in ("sent", "delivered"))
-        body += f"<h3>{text(run)}</h3>"
+        body += f"<h3>{text(run_name(run))}</h3>"
         if not sent and not delivered:
             body += "<p>Nothing was sent.</p>"
             continue
-        svg = throughput_picture(run, sent, delivered)
-        body += figure(f"throughput-{place}", svg, f"Messages sent and delivered in run {run}.")
+        svg = throughput_picture(f"throughput-{place}", sent, delivered)
+        body += figure(f"throughput-{place}", svg, f"Messages sent and delivered in run {run_name(run)}.")
     return section("throughput", "Throughput", body)
 
 
@@ -86,7 +87,7 @@ def other_section(runs: Sequence[str], metrics: Rows) -> str:
     """View changes by phase, silences, lag, traffic by link and per broadcast."""
     body = ""
     for run in runs:
-        body += f"<h3>{text(run)}</h3>"
+        body += f"<h3>{text(run_name(run))}</h3>"
         for metric in ("view change", "daemon view change"):
             rows = _of(metrics, run, metric, "phase")
             body += _times(f"{metric}, ms", rows) if rows else ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
@@ -17,7 +17,7 @@ from isotone import __version__
 from isotone.core.errors import InputError, MachineError
 from isotone.pipeline.gold import metric_rows, timeline_rows
 from isotone.pipeline.report.exhibits import exhibits
-from isotone.pipeline.report.markup import card, figure, page, section, text
+from isotone.pipeline.report.markup import card, figure, page, run_name, section, text
 from isotone.pipeline.report.measures import latency_section, other_section, throughput_section
 from isotone.pipeline.report.tally import Tally, tallied
 from isotone.pipeline.report.verdicts import verdict_section
@@ -41,6 +41,14 @@ Rows = Sequence[dict[str, Any]]
 Advance = Callable[[str], None]
 
 
+class Built(NamedTuple):
+    """The page as text, how many runs it is about, and which tables and figures of the thesis have no result."""
+
+    markup: str
+    runs: int
+    missing: tuple[str, ...]
+
+
 def write_report(
     spark: SparkSession,
     tables: Path,
@@ -48,7 +56,7 @@ def write_report(
     *,
     results: Path | None = None,
     advance: Advance = lambda note: None,
-) -> None:
+) -> Built:
     """Read the gold tables and write the page; what was there is replaced by a rename."""
     with reading(tables):
         tally = tallied(spark, tables)
@@ -60,8 +68,10 @@ def write_report(
         advance(f"metrics and views of {len(tally.drawn)} runs read")
         left = unfinished(tables)
     committed = results or (RESULTS if RESULTS.is_dir() else None)
-    _replace(target, build(tally, metrics, timeline, committed, left))
+    built = build(tally, metrics, timeline, committed, left)
+    _replace(target, built.markup)
     advance("page written")
+    return built
 
 
 def _is_drawn(spark: SparkSession, tables: Path, runs: Sequence[str]) -> Column:
@@ -87,9 +97,10 @@ def _replace(target: Path, told: str) -> None:
 
 def build(
     tally: Tally, metrics: Rows, timeline: Rows, results: Path | None, unfinished_runs: Sequence[str] = ()
-) -> str:
-    """The page as text."""
+) -> Built:
+    """The page, from what was read."""
     runs, drawn = tally.runs, tally.drawn
+    shown = exhibits(results)
     parts = [
         _unfinished(unfinished_runs),
         _cards(tally, timeline),
@@ -99,11 +110,12 @@ def build(
         throughput_section(drawn, metrics),
         other_section(drawn, metrics),
         '<h2 id="thesis" style="margin:34px 0 0">The thesis’ tables and figures, from our own runs</h2>',
-        exhibits(results),
+        shown.markup,
     ]
-    names = ", ".join(runs[:4]) + (f" and {len(runs) - 4} more" if len(runs) > 4 else "")
+    names = ", ".join(map(run_name, runs[:4])) + (f" and {len(runs) - 4} more" if len(runs) > 4 else "")
     foot = f"isotone {text(__version__)}. Clocks are set side by side for display only; no verdict uses them."
-    return page("Isotone: what happened, and whether it was right", f"Runs: {names}", LINKS, "".join(parts), foot)
+    title = "Isotone: what happened, and whether it was right"
+    return Built(page(title, f"Runs: {names}", LINKS, "".join(parts), foot), len(runs), shown.missing)
 
 
 def _unfinished(runs: Sequence[str]) -> str:
@@ -136,12 +148,12 @@ def _views(runs: Sequence[str], timeline: Rows, count: int) -> str:
     for place, run in enumerate(runs):
         shown = lanes([row for row in timeline if row["run"] == run])
         if shown.bars:
-            body += f"<h3>{text(run)}</h3>"
+            body += f"<h3>{text(run_name(run))}</h3>"
             left = f" Not drawn: {shown.left}." if shown.left else ""
-            caption = f"Views of {shown.of} in run {run}.{left}"
-            body += figure(f"views-{place}", picture(run, shown), caption)
+            caption = f"Views of {shown.of} in run {run_name(run)}.{left}"
+            body += figure(f"views-{place}", picture(f"views-{place}", shown), caption)
         else:
-            body += f"<h3>{text(run)}</h3><p>No view was installed.</p>"
+            body += f"<h3>{text(run_name(run))}</h3><p>No view was installed.</p>"
     if count > len(runs):
         body += f'<p class="note">{count - len(runs)} more runs are in the tables.</p>'
     return section("views", "Views over time", body)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from isotone.pipeline.report.markup import section, text
+from isotone.pipeline.report.markup import run_name, section, text
 from isotone.pipeline.report.tally import Tally
 from isotone.spec.corel_properties import COREL_PROPERTIES
 from isotone.spec.properties import BY_ID, Property
@@ -29,7 +29,7 @@ _MEANING = (
 
 def verdict_section(tally: Tally) -> str:
     """Every property: run by run where there are few, else counted."""
-    heads = tally.runs if tally.beside else tuple(STATES.values())
+    heads = tuple(map(run_name, tally.runs)) if tally.beside else tuple(STATES.values())
     top = "".join(f'<th class="{"" if tally.beside else "n"}">{text(head)}</th>' for head in heads)
     lines = "".join(_line(label, tally) for label in tally.states)
     table = (
@@ -77,6 +77,6 @@ def _violation(row: dict[str, Any]) -> str:
     told = "; ".join(events[:WITNESS_MAX]) + more
     statement = known.statement if known else ""
     return (
-        f'<div class="broken"><b>{text(row["label"])} is violated in {text(row["run"])}.</b> Promised: '
+        f'<div class="broken"><b>{text(row["label"])} is violated in {text(run_name(row["run"]))}.</b> Promised: '
         f"{text(statement)} Broken by: <code>{text(told)}</code></div>"
     )

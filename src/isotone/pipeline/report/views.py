@@ -144,9 +144,9 @@ def _cuts(rows: Rows, at: dict[int, float], end: float) -> list[tuple[str, float
     return found + [(node, begin, end) for node, begin in sorted(since.items())]
 
 
-def picture(run: str, shown: Lanes) -> str:
+def picture(id: str, shown: Lanes) -> str:
     """The picture of one run."""
-    return drawn(f"views {run}", lambda axes: _draw(axes, shown), height=0.9 + 0.42 * max(2, len(shown.nodes)))
+    return drawn(id, lambda axes: _draw(axes, shown), height=0.9 + 0.42 * max(2, len(shown.nodes)))
 
 
 def _draw(axes: Any, shown: Lanes) -> None:
