@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import json
 import os
 import shutil
@@ -23,7 +24,7 @@ from functools import reduce
 from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
@@ -45,6 +46,8 @@ _UNFINISHED = "."
 _MANIFESTS = "manifests"
 _DATA = "data"
 _LOCK = ".lock"
+_LEGIBLE = 80
+"""So much of a run's name is in the names of its files; all of it is in its manifest."""
 _NOTES = "_notes.json"
 """What stands beside the rows of a run; Spark looks past such names."""
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
@@ -137,7 +140,15 @@ def write_runs(
         form = rows.schema.json()
         check(found)
         plans = [
-            Manifest(run, _new_name(run), found[run], form, made_from.get(run, ()), FORMAT, problems.get(run, ()))
+            Manifest(
+                run,
+                f"{place_of(run)}-{uuid.uuid4().hex}",
+                found[run],
+                form,
+                made_from.get(run, ()),
+                FORMAT,
+                problems.get(run, ()),
+            )
             for run in sorted(found)
         ]
         for manifest in plans:
@@ -157,30 +168,43 @@ def write_runs(
 def _write(rows: DataFrame, aside: Path, runs: Iterable[str]) -> dict[str, int]:
     """By run; a single one needs no sorting by run first. Says how many rows of each are there."""
     match list(runs):
-        case [run] if run:  # no directory can have an empty name
-            place = aside / f"_run={quote(run, safe='')}"
-            rows.write.parquet(str(place))
+        case [run]:
+            rows.write.parquet(str(aside / _partition_of(run)))
         case _:
-            rows.withColumn("_run", F.col("run")).write.partitionBy("_run").parquet(str(aside))
+            rows.withColumn("_run", F.sha2("run", 256)).write.partitionBy("_run").parquet(str(aside))
     counts = rows.sparkSession.read.schema(rows.schema).parquet(str(aside)).groupBy("run").count().collect()
     return {row["run"]: row["count"] for row in counts}
 
 
-def _new_name(run: str) -> str:
-    return f"{_file_name(run)}-{uuid.uuid4().hex}"
+def _partition_of(run: str) -> str:
+    """Where Spark writes the rows of a run: a name that every file system takes, whatever the run is called."""
+    return f"_run={_hashed(run)}"
+
+
+def _hashed(run: str) -> str:
+    return hashlib.sha256(run.encode()).hexdigest()
+
+
+def place_of(run: str) -> str:
+    """How the files of a run begin: legible, of ASCII and never too long, and of no other run."""
+    return f"{quote(run, safe='').replace('.', '%2E')[:_LEGIBLE]}-{_hashed(run)[:16]}"
+
+
+def _manifest_name(run: str) -> str:
+    return f"{place_of(run)}.json"
 
 
 def _commit(table: Path, aside: Path, manifest: Manifest, notes: bytes | None) -> None:
     """Give the run's rows their name, and then say so."""
     if manifest.rows:
-        written = next(path for path in aside.iterdir() if _is_partition_of(path, manifest.run))
+        written = aside / _partition_of(manifest.run)
         if notes is not None:
             (written / _NOTES).write_bytes(notes)
         _sync_files(written)
         target = table / _DATA / manifest.directory
         os.rename(written, target)
         sync_directory(target.parent)
-    _write_manifest(table / _MANIFESTS / f"{_file_name(manifest.run)}.json", manifest)
+    _write_manifest(table / _MANIFESTS / _manifest_name(manifest.run), manifest)
 
 
 def _sync_files(directory: Path) -> None:
@@ -189,11 +213,6 @@ def _sync_files(directory: Path) -> None:
         with path.open("rb") as file:
             os.fsync(file.fileno())
     sync_directory(directory)
-
-
-def _is_partition_of(path: Path, run: str) -> bool:
-    name, _, value = path.name.partition("=")
-    return name == "_run" and (unquote(value) == run or (value == "__HIVE_DEFAULT_PARTITION__" and run == ""))
 
 
 def _write_manifest(path: Path, manifest: Manifest) -> None:
@@ -217,6 +236,18 @@ def read_notes(table: Path, manifest: Manifest) -> bytes | None:
 
 def manifests(table: Path) -> dict[str, Manifest]:
     """The runs that the table has; one whose rows somebody has removed it does not have."""
+    all_there = _all_manifests(table)
+    there = (each for path, each in all_there.items() if not _is_replaced(path, all_there))
+    return {each.run: each for each in there if not each.rows or (table / _DATA / each.directory).is_dir()}
+
+
+def _is_replaced(path: Path, among: Mapping[Path, Manifest]) -> bool:
+    """Whether it has the name that an earlier version gave it, and its run another of this version."""
+    current = path.with_name(_manifest_name(among[path].run))
+    return path != current and current in among
+
+
+def _all_manifests(table: Path) -> dict[Path, Manifest]:
     found = {}
     for path in sorted((table / _MANIFESTS).glob("*.json")):
         try:
@@ -225,8 +256,7 @@ def manifests(table: Path) -> dict[str, Manifest]:
             raise InputError(f"{path}: not a manifest: {error}") from None
         if manifest.format > FORMAT:
             raise InputError(f"{path}: format {manifest.format} is newer than this program knows ({FORMAT})")
-        if not manifest.rows or (table / _DATA / manifest.directory).is_dir():
-            found[manifest.run] = manifest
+        found[path] = manifest
     return found
 
 
@@ -250,13 +280,13 @@ def _read(spark: SparkSession, table: Path, form: str, runs: Iterable[Manifest])
 
 def sweep(table: Path) -> None:
     """Drop what no manifest names: replaced runs, and what killed jobs left."""
+    all_there = _all_manifests(table)
+    for path in all_there:
+        if _is_replaced(path, all_there):
+            path.unlink(missing_ok=True)
     named = {manifest.directory for manifest in manifests(table).values()}
     for path in (table / _DATA).iterdir() if (table / _DATA).is_dir() else ():
         if path.name not in named:
             shutil.rmtree(path, ignore_errors=True)
     for path in (table / _MANIFESTS).glob(f"{_UNFINISHED}*"):
         path.unlink(missing_ok=True)
-
-
-def _file_name(run: str) -> str:
-    return quote(run, safe="").replace(".", "%2E") or "%"
