@@ -91,6 +91,21 @@ def test_a_run_may_have_any_name(spark: SparkSession, tmp_path: Path, monkeypatc
     assert len({place_of(run).lower() for run in made}) == len(rows)  # for who knows no capital letters
 
 
+@pytest.mark.parametrize("name", ["g[1]{a,b}*?\\d", "c:1"])
+def test_a_table_may_be_anywhere(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """No part of its path is a pattern or an address; nor of a path from here."""
+    monkeypatch.chdir(tmp_path)
+    write_runs(tmp_path / name, _rows(spark, ("a", 1), ("b", 2)))
+    assert _content(spark, tmp_path / name) == [("a", 1), ("b", 2)]
+    write_runs(Path(name), _rows(spark, ("a", 3)), inputs={"a": ()})
+    assert _content(spark, Path(name)) == _content(spark, tmp_path / name) == [("a", 3), ("b", 2)]
+    with pytest.raises(InputError, match="a colon and one of"), writing(tmp_path / "c:1" / "g[1]"):
+        raise AssertionError
+    assert not (tmp_path / "c:1" / "g[1]").exists()
+
+
 def test_a_manifest_that_an_earlier_version_named_is_replaced(spark: SparkSession, tmp_path: Path) -> None:
     write_runs(tmp_path, _rows(spark, ("a/b", 1), ("c", 2)))
     for run, name in (("a/b", "a%2Fb.json"), ("c", "c.json")):

@@ -16,6 +16,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -50,6 +51,7 @@ _LEGIBLE = 80
 """So much of a run's name is in the names of its files; all of it is in its manifest."""
 _NOTES = "_notes.json"
 """What stands beside the rows of a run; Spark looks past such names."""
+_PATTERN = re.compile(r"[][{}*?\\]")
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
 """How a file system says that it knows no locks: then nobody can be kept out."""
 
@@ -70,6 +72,8 @@ class Manifest(msgspec.Struct, frozen=True):
 @contextmanager
 def writing(out: Path) -> Iterator[None]:
     """While this process writes tables below the directory; no other may read or write there."""
+    if ":" in str(out.absolute()) and _PATTERN.search(str(out.absolute())):
+        raise InputError(f"{out.absolute()}: Spark reads no path that has a colon and one of []{{}}*?\\ too")
     try:
         out.mkdir(parents=True, exist_ok=True)
         file = _lock_file(out)
@@ -169,10 +173,10 @@ def _write(rows: DataFrame, aside: Path, runs: Iterable[str]) -> dict[str, int]:
     """By run; a single one needs no sorting by run first. Says how many rows of each are there."""
     match list(runs):
         case [run]:
-            rows.write.parquet(str(aside / _partition_of(run)))
+            rows.write.parquet(str(aside.absolute() / _partition_of(run)))
         case _:
-            rows.withColumn("_run", F.sha2("run", 256)).write.partitionBy("_run").parquet(str(aside))
-    counts = rows.sparkSession.read.schema(rows.schema).parquet(str(aside)).groupBy("run").count().collect()
+            rows.withColumn("_run", F.sha2("run", 256)).write.partitionBy("_run").parquet(str(aside.absolute()))
+    counts = rows.sparkSession.read.schema(rows.schema).parquet(_to_read(aside)).groupBy("run").count().collect()
     return {row["run"]: row["count"] for row in counts}
 
 
@@ -274,8 +278,13 @@ def read_table(spark: SparkSession, table: Path, runs: Iterable[str] | None = No
 def _read(spark: SparkSession, table: Path, form: str, runs: Iterable[Manifest]) -> DataFrame:
     """Runs that were written with the same columns."""
     columns = StructType.fromJson(json.loads(form))
-    places = [str(table / _DATA / each.directory) for each in runs if each.rows]
+    places = [_to_read(table / _DATA / each.directory) for each in runs if each.rows]
     return spark.read.schema(columns).parquet(*places) if places else spark.createDataFrame([], columns)
+
+
+def _to_read(path: Path) -> str:
+    """The path for Spark, which takes one to be read for a pattern, and what is before a colon for a file system."""
+    return _PATTERN.sub(r"\\\g<0>", str(path.absolute()))
 
 
 def sweep(table: Path) -> None:
