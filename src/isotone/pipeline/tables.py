@@ -35,6 +35,7 @@ from pyspark.sql.types import StructType
 from isotone.core.errors import InputError, MachineError
 from isotone.pipeline.failures import FULL
 from isotone.trace.layout import sync_directory
+from isotone.trace.reader import DATA, MANIFESTS
 
 FORMAT = 3
 """2: silver has the column ``extra``; 3: the columns ``file`` and ``is_part``, and the notes of files beside its rows.
@@ -44,8 +45,6 @@ Tables of an earlier format are read, and made anew where their files are.
 _ASIDE = ".aside-"
 _UNFINISHED = "."
 """Before the name of a manifest until it is written; no other begins so."""
-_MANIFESTS = "manifests"
-_DATA = "data"
 _LOCK = ".lock"
 _LEGIBLE = 80
 """So much of a run's name is in the names of its files; all of it is in its manifest."""
@@ -138,8 +137,9 @@ def write_runs(
     made_from = inputs or {}
     if inputs is not None:
         rows = rows.where(F.col("run").isin(*inputs))
-    aside = table / _DATA / f"{_ASIDE}{uuid.uuid4().hex}"
+    aside = table / DATA / f"{_ASIDE}{uuid.uuid4().hex}"
     try:
+        (table / MANIFESTS).mkdir(parents=True, exist_ok=True)  # so nobody takes what a killed job leaves for traces
         found = {**dict.fromkeys(made_from, 0), **_write(rows, aside, made_from)}
         form = rows.schema.json()
         check(found)
@@ -205,10 +205,10 @@ def _commit(table: Path, aside: Path, manifest: Manifest, notes: bytes | None) -
         if notes is not None:
             (written / _NOTES).write_bytes(notes)
         _sync_files(written)
-        target = table / _DATA / manifest.directory
+        target = table / DATA / manifest.directory
         os.rename(written, target)
         sync_directory(target.parent)
-    _write_manifest(table / _MANIFESTS / _manifest_name(manifest.run), manifest)
+    _write_manifest(table / MANIFESTS / _manifest_name(manifest.run), manifest)
 
 
 def _sync_files(directory: Path) -> None:
@@ -233,7 +233,7 @@ def _write_manifest(path: Path, manifest: Manifest) -> None:
 def read_notes(table: Path, manifest: Manifest) -> bytes | None:
     """What was put beside the rows of a run, if it is there."""
     try:
-        return (table / _DATA / manifest.directory / _NOTES).read_bytes()
+        return (table / DATA / manifest.directory / _NOTES).read_bytes()
     except OSError:
         return None
 
@@ -242,7 +242,7 @@ def manifests(table: Path) -> dict[str, Manifest]:
     """The runs that the table has; one whose rows somebody has removed it does not have."""
     all_there = _all_manifests(table)
     there = (each for path, each in all_there.items() if not _is_replaced(path, all_there))
-    return {each.run: each for each in there if not each.rows or (table / _DATA / each.directory).is_dir()}
+    return {each.run: each for each in there if not each.rows or (table / DATA / each.directory).is_dir()}
 
 
 def _is_replaced(path: Path, among: Mapping[Path, Manifest]) -> bool:
@@ -253,7 +253,7 @@ def _is_replaced(path: Path, among: Mapping[Path, Manifest]) -> bool:
 
 def _all_manifests(table: Path) -> dict[Path, Manifest]:
     found = {}
-    for path in sorted((table / _MANIFESTS).glob("*.json")):
+    for path in sorted((table / MANIFESTS).glob("*.json")):
         try:
             manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
         except (msgspec.MsgspecError, OSError) as error:
@@ -278,7 +278,7 @@ def read_table(spark: SparkSession, table: Path, runs: Iterable[str] | None = No
 def _read(spark: SparkSession, table: Path, form: str, runs: Iterable[Manifest]) -> DataFrame:
     """Runs that were written with the same columns."""
     columns = StructType.fromJson(json.loads(form))
-    places = [_to_read(table / _DATA / each.directory) for each in runs if each.rows]
+    places = [_to_read(table / DATA / each.directory) for each in runs if each.rows]
     return spark.read.schema(columns).parquet(*places) if places else spark.createDataFrame([], columns)
 
 
@@ -294,8 +294,8 @@ def sweep(table: Path) -> None:
         if _is_replaced(path, all_there):
             path.unlink(missing_ok=True)
     named = {manifest.directory for manifest in manifests(table).values()}
-    for path in (table / _DATA).iterdir() if (table / _DATA).is_dir() else ():
+    for path in (table / DATA).iterdir() if (table / DATA).is_dir() else ():
         if path.name not in named:
             shutil.rmtree(path, ignore_errors=True)
-    for path in (table / _MANIFESTS).glob(f"{_UNFINISHED}*"):
+    for path in (table / MANIFESTS).glob(f"{_UNFINISHED}*"):
         path.unlink(missing_ok=True)
