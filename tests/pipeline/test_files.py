@@ -172,12 +172,14 @@ def test_both_engines_say_the_same_of_a_violation_and_of_files_that_cannot_be_re
     (tmp_path / "cut.parquet").write_bytes(b"PAR1")
     (tmp_path / "foreign.jsonl").write_text("hello")
     (tmp_path / "notes.txt").write_text("not a trace")
+    for name in ("link.jsonl", "link.parquet", "link.spool"):
+        (tmp_path / name).symlink_to("nowhere")
     wanted = ["check", str(tmp_path), str(tmp_path / "notes.txt"), "--json", "--engine"]
     told = {engine: CliRunner().invoke(commands, [*wanted, engine]) for engine in ("python", "spark")}
     assert [each.exit_code for each in told.values()] == [1, 1], [each.output for each in told.values()]
     assert told["python"].stderr == told["spark"].stderr
     lines = told["python"].stderr.splitlines()
-    assert [line.count(str(tmp_path)) for line in lines] == [1, 1, 1]  # each file once
+    assert [line.count(str(tmp_path)) for line in lines] == [1] * 6  # each file once
     plain, spark_s = (json.loads(each.stdout) for each in told.values())
     assert (plain["runs"], plain["violations"], plain["properties"]) == (1, 1, spark_s["properties"])
     assert [(each["property"], each["witness"]) for each in plain["failures"]] == [

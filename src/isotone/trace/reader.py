@@ -70,7 +70,7 @@ def read_runs(
 def trace_files(paths: Iterable[Path]) -> Iterator[Path]:
     """The files themselves, and all trace files below the directories, sorted; hidden files are unfinished ones.
 
-    Tables that the pipeline has put there are left out.
+    Tables that the pipeline has put there are left out; links that lead nowhere are not (`require_target`).
     """
     for path in paths:
         if not path.is_dir():
@@ -79,8 +79,18 @@ def trace_files(paths: Iterable[Path]) -> Iterator[Path]:
             yield path
             continue
         for found in sorted(_files_below(path)):
-            if found.suffix in SUFFIXES and not found.name.startswith(".") and found.is_file():
+            if found.suffix in SUFFIXES and not found.name.startswith(".") and (found.is_file() or _is_dangling(found)):
                 yield found
+
+
+def require_target(path: Path) -> None:
+    """Refuse a link that leads nowhere."""
+    if _is_dangling(path):
+        raise InputError(f"{path}: a link to a file that is not there")
+
+
+def _is_dangling(path: Path) -> bool:
+    return path.is_symlink() and not path.exists()
 
 
 def _files_below(directory: Path) -> Iterator[Path]:
@@ -99,6 +109,7 @@ def _is_table(place: Path, folders: Iterable[str]) -> bool:
 
 
 def _add(path: Path, runs: defaultdict[str, _Run]) -> None:
+    require_target(path)
     if path.suffix == JSONL_SUFFIX:
         runs[read_jsonl(path).run].wholes.append((path, lambda: read_jsonl(path).rows()))
         return
