@@ -12,18 +12,19 @@ from pyspark.sql import SparkSession
 
 from isotone.cli.main import commands
 from isotone.core.errors import InputError
-from isotone.pipeline import checking
-from isotone.pipeline.bronze import Bronze, Problem, kept, problems, read_bronze
+from isotone.pipeline import checking, tables
+from isotone.pipeline.bronze import Bronze, Problem, found_files, kept, problems, read_bronze
 from isotone.pipeline.checking import check_with
 from isotone.pipeline.conformance import corel
 from isotone.pipeline.conformance.registry import COREL_CHECKED
 from isotone.pipeline.schema import STAMP
 from isotone.pipeline.silver import silver
+from isotone.pipeline.tables import write_runs
 from isotone.trace.corel import Reddened
 from isotone.trace.events import Connected, Gap, Recovered, Row, Truncated
 from isotone.trace.jsonl import write_jsonl
 from isotone.trace.parquet import write_parquet
-from isotone.trace.reader import read
+from isotone.trace.reader import read, read_runs, trace_files
 from isotone.trace.writer import Level, TraceWriter
 from tests.pipeline.conftest import BROKEN
 from tests.pipeline.test_reading import SPOILT, spoilt
@@ -85,6 +86,50 @@ def test_what_cannot_be_read_is_named_and_left_out(spark: SparkSession, tmp_path
     assert "99" in next(each.reason for each in wrong if each.path.endswith("newer.jsonl"))
 
 
+def _looked_at(path: Path) -> list[Path]:
+    """What both engines take for traces."""
+    found = list(trace_files([path]))
+    missing: list[Problem] = []
+    assert list(found_files([path], missing)) == found
+    assert missing == []
+    return found
+
+
+def test_tables_among_the_traces_are_no_traces(spark: SparkSession, tmp_path: Path) -> None:
+    """As with --out inside the traces, and as a sweep leaves it: a table beside the traces of failures."""
+    write_jsonl(tmp_path / "a.jsonl", "a", [_row(0)])
+    (tmp_path / "sweep" / "traces").mkdir(parents=True)
+    write_jsonl(tmp_path / "sweep" / "traces" / "b.jsonl", "b", [_row(0)])
+    table = tmp_path / "sweep" / "sweep"
+    write_runs(table, spark.createDataFrame([("x", 1)], "run string, value int"))
+    assert list(table.rglob("*.parquet"))
+    wanted = [tmp_path / "a.jsonl", tmp_path / "sweep" / "traces" / "b.jsonl"]
+    assert _looked_at(tmp_path) == wanted
+    assert _looked_at(table) == []
+    assert [run for run, _ in read_runs([tmp_path])] == ["a", "b"]
+
+
+def test_what_a_killed_writer_left_is_no_trace(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tables, "_commit", die)
+    monkeypatch.setattr(tables.shutil, "rmtree", lambda path, ignore_errors: None)
+    with pytest.raises(KeyboardInterrupt):
+        write_runs(tmp_path, spark.createDataFrame([("x", 1)], "run string, value int"))
+    assert list(tmp_path.rglob("*.parquet"))
+    assert _looked_at(tmp_path) == []
+
+
+def test_directories_that_are_named_like_those_of_a_table_are_read(tmp_path: Path) -> None:
+    for name in ("manifests", "data"):
+        (tmp_path / name).mkdir()
+        write_jsonl(tmp_path / name / "a.jsonl", name, [_row(0)])
+    assert _looked_at(tmp_path) == [tmp_path / "data" / "a.jsonl", tmp_path / "manifests" / "a.jsonl"]
+
+
 def test_an_empty_directory_is_the_caller_s_mistake(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no trace found"):
         check_with(spark, [tmp_path])
@@ -127,12 +172,14 @@ def test_both_engines_say_the_same_of_a_violation_and_of_files_that_cannot_be_re
     (tmp_path / "cut.parquet").write_bytes(b"PAR1")
     (tmp_path / "foreign.jsonl").write_text("hello")
     (tmp_path / "notes.txt").write_text("not a trace")
+    for name in ("link.jsonl", "link.parquet", "link.spool"):
+        (tmp_path / name).symlink_to("nowhere")
     wanted = ["check", str(tmp_path), str(tmp_path / "notes.txt"), "--json", "--engine"]
     told = {engine: CliRunner().invoke(commands, [*wanted, engine]) for engine in ("python", "spark")}
     assert [each.exit_code for each in told.values()] == [1, 1], [each.output for each in told.values()]
     assert told["python"].stderr == told["spark"].stderr
     lines = told["python"].stderr.splitlines()
-    assert [line.count(str(tmp_path)) for line in lines] == [1, 1, 1]  # each file once
+    assert [line.count(str(tmp_path)) for line in lines] == [1] * 6  # each file once
     plain, spark_s = (json.loads(each.stdout) for each in told.values())
     assert (plain["runs"], plain["violations"], plain["properties"]) == (1, 1, spark_s["properties"])
     assert [(each["property"], each["witness"]) for each in plain["failures"]] == [

@@ -37,6 +37,7 @@ def test_tables_follow_their_files(spark: SparkSession, tmp_path: Path, monkeypa
     write_parquet(traces / "a1.parquet", "a", _rows("d1"))
     write_parquet(traces / "b.parquet", "b", _rows("d1"))
     (traces / "c.parquet").write_bytes(b"no")
+    (traces / "d.jsonl").symlink_to("nowhere")
 
     def die(*_: object) -> None:
         raise KeyboardInterrupt
@@ -48,7 +49,7 @@ def test_tables_follow_their_files(spark: SparkSession, tmp_path: Path, monkeypa
     monkeypatch.setattr(stages, "judge", _verdicts)
     done = refresh(spark, [traces], out, measuring=False)
     assert done.runs == ("a", "b")
-    assert [Path(each.path).name for each in done.problems] == ["c.parquet"]
+    assert [Path(each.path).name for each in done.problems] == ["c.parquet", "d.jsonl"]
     assert _count(spark, out) == {"a": 2, "b": 2}
     before = manifests(out / "silver")
     assert refresh(spark, [traces], out, measuring=False).runs == ()

@@ -23,7 +23,7 @@ from isotone.pipeline import schema
 from isotone.pipeline.files import read_chunks, read_notes
 from isotone.trace.layout import PARQUET_SUFFIX
 from isotone.trace.parquet import require_pyarrow
-from isotone.trace.reader import trace_files
+from isotone.trace.reader import require_target, trace_files
 
 GROUPS_PER_TASK = 32
 FILES_PER_TASK = 16
@@ -145,7 +145,12 @@ def found_files(paths: Iterable[Path], missing: list[Problem]) -> Iterator[Path]
         for each in found:
             if each not in seen:
                 seen.add(each)
-                yield each
+                try:
+                    require_target(each)
+                except InputError as error:
+                    missing.append(Problem(str(each), str(error)))
+                else:
+                    yield each
 
 
 def _chunks(path: Path) -> list[Chunk]:

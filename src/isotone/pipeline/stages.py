@@ -133,7 +133,7 @@ def _read(spark: SparkSession, paths: Iterable[Path], *, rows_too: bool) -> tupl
     """The files, and what is told of them; none may have gone in the meantime."""
     bronze = kept(read_bronze(spark, paths), rows_too=rows_too)
     notes = [row.asDict() for row in bronze.notes.collect()]
-    if not all(still(Path(each.path)).exists() for each in _problems(notes)):
+    if bronze.missing or not all(still(Path(each.path)).exists() for each in _problems(notes)):
         raise ChangedError
     return bronze, notes
 

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import json
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,7 +25,7 @@ from functools import reduce
 from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
@@ -33,6 +35,7 @@ from pyspark.sql.types import StructType
 from isotone.core.errors import InputError, MachineError
 from isotone.pipeline.failures import FULL
 from isotone.trace.layout import sync_directory
+from isotone.trace.reader import DATA, MANIFESTS
 
 FORMAT = 3
 """2: silver has the column ``extra``; 3: the columns ``file`` and ``is_part``, and the notes of files beside its rows.
@@ -42,11 +45,12 @@ Tables of an earlier format are read, and made anew where their files are.
 _ASIDE = ".aside-"
 _UNFINISHED = "."
 """Before the name of a manifest until it is written; no other begins so."""
-_MANIFESTS = "manifests"
-_DATA = "data"
 _LOCK = ".lock"
+_LEGIBLE = 80
+"""So much of a run's name is in the names of its files; all of it is in its manifest."""
 _NOTES = "_notes.json"
 """What stands beside the rows of a run; Spark looks past such names."""
+_PATTERN = re.compile(r"[][{}*?\\]")
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
 """How a file system says that it knows no locks: then nobody can be kept out."""
 
@@ -67,6 +71,8 @@ class Manifest(msgspec.Struct, frozen=True):
 @contextmanager
 def writing(out: Path) -> Iterator[None]:
     """While this process writes tables below the directory; no other may read or write there."""
+    if ":" in str(out.absolute()) and _PATTERN.search(str(out.absolute())):
+        raise InputError(f"{out.absolute()}: Spark reads no path that has a colon and one of []{{}}*?\\ too")
     try:
         out.mkdir(parents=True, exist_ok=True)
         file = _lock_file(out)
@@ -131,13 +137,22 @@ def write_runs(
     made_from = inputs or {}
     if inputs is not None:
         rows = rows.where(F.col("run").isin(*inputs))
-    aside = table / _DATA / f"{_ASIDE}{uuid.uuid4().hex}"
+    aside = table / DATA / f"{_ASIDE}{uuid.uuid4().hex}"
     try:
+        (table / MANIFESTS).mkdir(parents=True, exist_ok=True)  # so nobody takes what a killed job leaves for traces
         found = {**dict.fromkeys(made_from, 0), **_write(rows, aside, made_from)}
         form = rows.schema.json()
         check(found)
         plans = [
-            Manifest(run, _new_name(run), found[run], form, made_from.get(run, ()), FORMAT, problems.get(run, ()))
+            Manifest(
+                run,
+                f"{place_of(run)}-{uuid.uuid4().hex}",
+                found[run],
+                form,
+                made_from.get(run, ()),
+                FORMAT,
+                problems.get(run, ()),
+            )
             for run in sorted(found)
         ]
         for manifest in plans:
@@ -157,30 +172,43 @@ def write_runs(
 def _write(rows: DataFrame, aside: Path, runs: Iterable[str]) -> dict[str, int]:
     """By run; a single one needs no sorting by run first. Says how many rows of each are there."""
     match list(runs):
-        case [run] if run:  # no directory can have an empty name
-            place = aside / f"_run={quote(run, safe='')}"
-            rows.write.parquet(str(place))
+        case [run]:
+            rows.write.parquet(str(aside.absolute() / _partition_of(run)))
         case _:
-            rows.withColumn("_run", F.col("run")).write.partitionBy("_run").parquet(str(aside))
-    counts = rows.sparkSession.read.schema(rows.schema).parquet(str(aside)).groupBy("run").count().collect()
+            rows.withColumn("_run", F.sha2("run", 256)).write.partitionBy("_run").parquet(str(aside.absolute()))
+    counts = rows.sparkSession.read.schema(rows.schema).parquet(_to_read(aside)).groupBy("run").count().collect()
     return {row["run"]: row["count"] for row in counts}
 
 
-def _new_name(run: str) -> str:
-    return f"{_file_name(run)}-{uuid.uuid4().hex}"
+def _partition_of(run: str) -> str:
+    """Where Spark writes the rows of a run: a name that every file system takes, whatever the run is called."""
+    return f"_run={_hashed(run)}"
+
+
+def _hashed(run: str) -> str:
+    return hashlib.sha256(run.encode()).hexdigest()
+
+
+def place_of(run: str) -> str:
+    """How the files of a run begin: legible, of ASCII and never too long, and of no other run."""
+    return f"{quote(run, safe='').replace('.', '%2E')[:_LEGIBLE]}-{_hashed(run)[:16]}"
+
+
+def _manifest_name(run: str) -> str:
+    return f"{place_of(run)}.json"
 
 
 def _commit(table: Path, aside: Path, manifest: Manifest, notes: bytes | None) -> None:
     """Give the run's rows their name, and then say so."""
     if manifest.rows:
-        written = next(path for path in aside.iterdir() if _is_partition_of(path, manifest.run))
+        written = aside / _partition_of(manifest.run)
         if notes is not None:
             (written / _NOTES).write_bytes(notes)
         _sync_files(written)
-        target = table / _DATA / manifest.directory
+        target = table / DATA / manifest.directory
         os.rename(written, target)
         sync_directory(target.parent)
-    _write_manifest(table / _MANIFESTS / f"{_file_name(manifest.run)}.json", manifest)
+    _write_manifest(table / MANIFESTS / _manifest_name(manifest.run), manifest)
 
 
 def _sync_files(directory: Path) -> None:
@@ -189,11 +217,6 @@ def _sync_files(directory: Path) -> None:
         with path.open("rb") as file:
             os.fsync(file.fileno())
     sync_directory(directory)
-
-
-def _is_partition_of(path: Path, run: str) -> bool:
-    name, _, value = path.name.partition("=")
-    return name == "_run" and (unquote(value) == run or (value == "__HIVE_DEFAULT_PARTITION__" and run == ""))
 
 
 def _write_manifest(path: Path, manifest: Manifest) -> None:
@@ -210,23 +233,34 @@ def _write_manifest(path: Path, manifest: Manifest) -> None:
 def read_notes(table: Path, manifest: Manifest) -> bytes | None:
     """What was put beside the rows of a run, if it is there."""
     try:
-        return (table / _DATA / manifest.directory / _NOTES).read_bytes()
+        return (table / DATA / manifest.directory / _NOTES).read_bytes()
     except OSError:
         return None
 
 
 def manifests(table: Path) -> dict[str, Manifest]:
     """The runs that the table has; one whose rows somebody has removed it does not have."""
+    all_there = _all_manifests(table)
+    there = (each for path, each in all_there.items() if not _is_replaced(path, all_there))
+    return {each.run: each for each in there if not each.rows or (table / DATA / each.directory).is_dir()}
+
+
+def _is_replaced(path: Path, among: Mapping[Path, Manifest]) -> bool:
+    """Whether it has the name that an earlier version gave it, and its run another of this version."""
+    current = path.with_name(_manifest_name(among[path].run))
+    return path != current and current in among
+
+
+def _all_manifests(table: Path) -> dict[Path, Manifest]:
     found = {}
-    for path in sorted((table / _MANIFESTS).glob("*.json")):
+    for path in sorted((table / MANIFESTS).glob("*.json")):
         try:
             manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
         except (msgspec.MsgspecError, OSError) as error:
             raise InputError(f"{path}: not a manifest: {error}") from None
         if manifest.format > FORMAT:
             raise InputError(f"{path}: format {manifest.format} is newer than this program knows ({FORMAT})")
-        if not manifest.rows or (table / _DATA / manifest.directory).is_dir():
-            found[manifest.run] = manifest
+        found[path] = manifest
     return found
 
 
@@ -244,19 +278,24 @@ def read_table(spark: SparkSession, table: Path, runs: Iterable[str] | None = No
 def _read(spark: SparkSession, table: Path, form: str, runs: Iterable[Manifest]) -> DataFrame:
     """Runs that were written with the same columns."""
     columns = StructType.fromJson(json.loads(form))
-    places = [str(table / _DATA / each.directory) for each in runs if each.rows]
+    places = [_to_read(table / DATA / each.directory) for each in runs if each.rows]
     return spark.read.schema(columns).parquet(*places) if places else spark.createDataFrame([], columns)
+
+
+def _to_read(path: Path) -> str:
+    """The path for Spark, which takes one to be read for a pattern, and what is before a colon for a file system."""
+    return _PATTERN.sub(r"\\\g<0>", str(path.absolute()))
 
 
 def sweep(table: Path) -> None:
     """Drop what no manifest names: replaced runs, and what killed jobs left."""
+    all_there = _all_manifests(table)
+    for path in all_there:
+        if _is_replaced(path, all_there):
+            path.unlink(missing_ok=True)
     named = {manifest.directory for manifest in manifests(table).values()}
-    for path in (table / _DATA).iterdir() if (table / _DATA).is_dir() else ():
+    for path in (table / DATA).iterdir() if (table / DATA).is_dir() else ():
         if path.name not in named:
             shutil.rmtree(path, ignore_errors=True)
-    for path in (table / _MANIFESTS).glob(f"{_UNFINISHED}*"):
+    for path in (table / MANIFESTS).glob(f"{_UNFINISHED}*"):
         path.unlink(missing_ok=True)
-
-
-def _file_name(run: str) -> str:
-    return quote(run, safe="").replace(".", "%2E") or "%"

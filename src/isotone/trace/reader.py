@@ -7,6 +7,7 @@ the indices is a `Gap`; a record that may go on beyond what was written ends wit
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -24,6 +25,10 @@ from isotone.trace.merge import Stream, merge
 from isotone.trace.parquet import ParquetFile
 from isotone.trace.record import OnUnreadable, Part, node_rows
 from isotone.trace.spool import SpoolPart, rotated_path
+
+MANIFESTS = "manifests"
+DATA = "data"
+"""What a table of the pipeline holds; its rows are Parquet too, but of no trace."""
 
 
 class _Run(msgspec.Struct):
@@ -63,19 +68,48 @@ def read_runs(
 
 
 def trace_files(paths: Iterable[Path]) -> Iterator[Path]:
-    """The files themselves, and all trace files below the directories, sorted; hidden files are unfinished ones."""
+    """The files themselves, and all trace files below the directories, sorted; hidden files are unfinished ones.
+
+    Tables that the pipeline has put there are left out; links that lead nowhere are not (`require_target`).
+    """
     for path in paths:
         if not path.is_dir():
             if path.suffix not in SUFFIXES:
                 raise InputError(f"{path}: a trace is named {', '.join(SUFFIXES)}")
             yield path
             continue
-        for found in sorted(path.rglob("*")):
-            if found.suffix in SUFFIXES and not found.name.startswith(".") and found.is_file():
+        for found in sorted(_files_below(path)):
+            if found.suffix in SUFFIXES and not found.name.startswith(".") and (found.is_file() or _is_dangling(found)):
                 yield found
 
 
+def require_target(path: Path) -> None:
+    """Refuse a link that leads nowhere."""
+    if _is_dangling(path):
+        raise InputError(f"{path}: a link to a file that is not there")
+
+
+def _is_dangling(path: Path) -> bool:
+    return path.is_symlink() and not path.exists()
+
+
+def _files_below(directory: Path) -> Iterator[Path]:
+    for place, folders, names in os.walk(directory):
+        if _is_table(Path(place), folders):
+            folders.clear()
+        yield from (Path(place, name) for name in names)
+
+
+def _is_table(place: Path, folders: Iterable[str]) -> bool:
+    """Whether this is a table; somebody's own directory of these names has more than manifests in it."""
+    if not {MANIFESTS, DATA}.issubset(folders):
+        return False
+    _, inner, names = next(os.walk(place / MANIFESTS), ("", [], []))
+    return all(name.endswith(".json") or name.startswith(".") for name in (*inner, *names))
+
+
 def _add(path: Path, runs: defaultdict[str, _Run]) -> None:
+    require_target(path)
     if path.suffix == JSONL_SUFFIX:
         runs[read_jsonl(path).run].wholes.append((path, lambda: read_jsonl(path).rows()))
         return
