@@ -5,6 +5,7 @@ Implements: [DESIGN 5]. Deviations: none.
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 import tempfile
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from isotone.core.errors import MachineError
+from isotone.pipeline.gateway import launching
 from isotone.pipeline.java import java_home
 
 if TYPE_CHECKING:
@@ -93,10 +95,14 @@ def session(
     wanted = settings(is_small=is_small, is_wide=is_wide)
     for key, value in wanted.items() if not is_submitted else ():
         builder = builder.config(key, value)
-    try:
-        started = builder.getOrCreate()
-    except Exception as error:  # of the launcher, of the gateway, of Java: all mean the same to the caller
-        raise MachineError(f"Spark does not start at {master or LOCAL}: {_first_line(error)}") from None
+    with launching() as launch:
+        try:
+            started = builder.getOrCreate()
+        except Exception as error:  # of the launcher, of the gateway, of Java: all mean the same to the caller
+            raise MachineError(f"Spark does not start at {master or LOCAL}: {_first_line(error)}") from None
+    if launch.words is not None:
+        launch.words.show()
+        atexit.register(launch.words.settle)
     if is_submitted:
         _settle(started, wanted)
     _remember_classes(started)
