@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
+from typing import NoReturn
 
 import pytest
+
+from isotone.pipeline import gateway
 
 TRACE = Path(__file__).parents[1] / "traces" / "2.12.2" / "good-clients.jsonl"
 INTERRUPTED_AT_ITS_START = """
@@ -53,3 +59,45 @@ def test_an_interrupt_while_spark_starts_leaves_no_process_behind(tmp_path: Path
     assert (told.returncode, told.stdout, told.stderr.strip()) == (130, "", "isotone: interrupted")
     with pytest.raises(ProcessLookupError):
         os.kill(int(is_there.read_text()), 0)
+
+
+@pytest.fixture
+def handlers() -> Iterator[None]:
+    """What is done about signals is as it was afterwards."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    gateway.speak(None)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    """As PySpark does it: by words to Java first."""
+    del number, frame
+    told = logging.LogRecord("root", logging.ERROR, "py4j/java_gateway.py", 1, "traceback", (), None)
+    logging.getLogger().handle(told)
+    raise KeyboardInterrupt
+
+
+@pytest.mark.usefixtures("handlers")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_java_says_is_shown_from_its_start_to_an_interrupt(
+    capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, number: int
+) -> None:
+    words = gateway.Words()
+    os.write(words.end, b"WARNING: incubator\n")
+    assert words.held() == "WARNING: incubator\n"
+    signal.signal(number, _interrupt)
+    gateway.speak(words)
+    os.write(words.end, b"ERROR a task failed\n")
+    words.settle()
+    assert capfd.readouterr().err == "ERROR a task failed\n"
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(number)
+    os.write(words.end, b"ERROR a task was cancelled\n")
+    words.settle()
+    assert (capfd.readouterr().err, caplog.messages) == ("", [])
+    gateway.speak(None)
+    os.write(words.end, b"ERROR another task failed\n")
+    words.settle()
+    assert capfd.readouterr().err == "ERROR another task failed\n"

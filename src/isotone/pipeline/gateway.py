@@ -9,6 +9,7 @@ Implements: nothing of the papers. Deviations: none.
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from types import FrameType
 from typing import Any
 
 HELD_MAX = 500
@@ -25,11 +27,12 @@ WAIT_SECONDS_MAX = 5.0
 """For what was said to be read; only a standard error that nobody reads makes it so long."""
 _STDERR = 2
 _MARK = b"\0isotone\0\n"
+_PY4J = logging.getLogger("py4j")
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
 class Words:
-    """Standard error of the Java process: held back at first, passed on when Spark is there."""
+    """Standard error of the Java process: held back at first, passed on when Spark is there, not after an interrupt."""
 
     def __init__(self) -> None:
         reading, self.end = os.pipe()
@@ -46,6 +49,10 @@ class Words:
     def show(self) -> None:
         """Forget what was held back, and show what is said from now on."""
         self._at_mark(self._show)
+
+    def hush(self) -> None:
+        """Show nothing more, not even what is on its way."""
+        self._is_shown = False
 
     def settle(self) -> None:
         """Wait until all that was said is where it goes."""
@@ -104,13 +111,14 @@ class Launch:
 
 @contextmanager
 def launching() -> Iterator[Launch]:
-    """While PySpark starts Java: a child that PySpark has not taken over when this is left by an error is killed."""
+    """While PySpark starts Java, in silence: a child that it has not taken over when an error ends this is killed."""
     from pyspark import SparkContext
 
     java_gateway: Any = import_module("pyspark.java_gateway")
     launch = Launch()
     before = java_gateway.Popen
     java_gateway.Popen = launch.popen
+    _silence_py4j()
     try:
         yield launch
     except BaseException:
@@ -119,6 +127,49 @@ def launching() -> Iterator[Launch]:
         raise
     finally:
         java_gateway.Popen = before
+
+
+class _Quietly:
+    """A handler of a signal: what PySpark and Java have to say about being interrupted helps nobody."""
+
+    def __init__(self, handler: Callable[[int, FrameType | None], Any], words: Words | None) -> None:
+        self.handler = handler
+        self.words = words
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if self.words is not None:
+            self.words.hush()
+        _silence_py4j()
+        self.handler(number, frame)
+
+
+def speak(words: Words | None) -> None:
+    """Spark is there: what it says is shown, until an interrupt comes; that is then handled as it would have been.
+
+    Without words, those of before.
+    """
+    handlers = {number: signal.getsignal(number) for number in _ENDING}
+    if words is None:
+        words = next((each.words for each in handlers.values() if isinstance(each, _Quietly)), None)
+    if words is not None:
+        words.show()
+    logging.getLogger().removeFilter(_is_not_of_py4j)
+    _PY4J.propagate = True
+    if threading.current_thread() is threading.main_thread():
+        for number, handler in handlers.items():
+            handler = handler.handler if isinstance(handler, _Quietly) else handler
+            if callable(handler):
+                signal.signal(number, _Quietly(handler, words))
+
+
+def _silence_py4j() -> None:
+    """What PySpark's connection to Java logs is dropped; some of it goes by the logger of all."""
+    logging.getLogger().addFilter(_is_not_of_py4j)
+    _PY4J.propagate = False
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return "py4j" not in record.pathname
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from isotone.core.errors import MachineError
-from isotone.pipeline.gateway import launching
+from isotone.pipeline.gateway import launching, speak
 from isotone.pipeline.java import java_home
 
 if TYPE_CHECKING:
@@ -100,8 +100,8 @@ def session(
             started = builder.getOrCreate()
         except Exception as error:  # of the launcher, of the gateway, of Java: all mean the same to the caller
             raise MachineError(f"Spark does not start at {master or LOCAL}: {_first_line(error)}") from None
+    speak(launch.words)
     if launch.words is not None:
-        launch.words.show()
         atexit.register(launch.words.settle)
     if is_submitted:
         _settle(started, wanted)
