@@ -14,7 +14,8 @@ from typing import NoReturn
 
 import pytest
 
-from isotone.pipeline import gateway
+from isotone.core.errors import InputError
+from isotone.pipeline import gateway, session
 
 TRACE = Path(__file__).parents[1] / "traces" / "2.12.2" / "good-clients.jsonl"
 INTERRUPTED_AT_ITS_START = """
@@ -101,3 +102,34 @@ def test_what_java_says_is_shown_from_its_start_to_an_interrupt(
     os.write(words.end, b"ERROR another task failed\n")
     words.settle()
     assert capfd.readouterr().err == "ERROR another task failed\n"
+
+
+@pytest.mark.parametrize("master", ["foo", "", "local[0]", "local[two]", "spark://", "mesos://host:5050", "locally"])
+def test_a_place_that_is_none_is_wrong_input(master: str) -> None:
+    with pytest.raises(InputError, match=r"spark://HOST:PORT"):
+        session.session(master)
+
+
+@pytest.mark.parametrize(
+    "master", ["local", "local[2]", "local[*]", "local[*,3]", "spark://h:7077,i:7077", "k8s://https://h:443", "yarn"]
+)
+def test_places_for_spark(master: str) -> None:
+    assert session._MASTER.fullmatch(master)
+
+
+def test_why_spark_does_not_start_is_told_in_one_line() -> None:
+    error = RuntimeError("An error occurred while calling None.org.X.\n: java.lang.Y: a stopped SparkContext\n\tat z")
+    assert session._reason(error, "ERROR: All masters are unresponsive! Giving up.\n").startswith("no Spark master")
+    ended = RuntimeError("[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number.")
+    said = 'WARNING: x\nException in thread "main" org.apache.spark.SparkException: Bad port\n\tat org.apache.z\n'
+    assert session._reason(ended, said).endswith("org.apache.spark.SparkException: Bad port")
+    assert session._reason(ended, "WARNING: x\nspark-class: java: not found\n") == "spark-class: java: not found"
+    assert session._reason(ended, "") == str(ended)
+
+
+def test_a_java_that_ends_at_once_is_told_with_its_last_words(tmp_path: Path) -> None:
+    environment = _stand_in(tmp_path / "spark", "echo 'no room for Java' >&2; exit 1")
+    command = [sys.executable, "-m", "isotone.cli", "check", str(TRACE), "--engine", "spark"]
+    told = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert told.stderr == "isotone: Spark does not start at local[*]: no room for Java\n"
+    assert (told.returncode, told.stdout) == (3, "")
