@@ -50,10 +50,13 @@ _CAUSES = (
         "a Python process of Spark ended, perhaps killed because memory ran out",
     ),
     (
+        ("All masters are unresponsive",),
+        "no Spark master answers there: look whether it runs, and at its address",
+    ),
+    (
         (
             "SparkContext was shut down",
             "stopped SparkContext",
-            "All masters are unresponsive",
             "Answer from Java side is empty",
             "Error while sending or receiving",
             "An error occurred while trying to connect to the Java server",

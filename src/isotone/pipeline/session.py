@@ -5,20 +5,25 @@ Implements: [DESIGN 5]. Deviations: none.
 
 from __future__ import annotations
 
+import atexit
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from isotone.core.errors import MachineError
+from isotone.core.errors import InputError, MachineError
+from isotone.pipeline.gateway import launching, speak
 from isotone.pipeline.java import java_home
+from isotone.pipeline.java_words import gist
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOCAL = "local[*]"
+_MASTER = re.compile(r"local(\[([1-9]\d*|\*)(, *[1-9]\d*)?\])?|local-cluster\[[\d, ]+\]|(spark|k8s)://[^/\s]\S*|yarn")
 SMALL_BYTES_MAX = 4 << 20
 """Trace files of up to so many bytes together are judged sooner by interpreting than by compiling queries."""
 _SETTINGS = {
@@ -84,6 +89,10 @@ def session(
         from pyspark.sql import SparkSession
     except ImportError:
         raise MachineError("the pipeline needs pyspark: install isotone[pipeline]") from None
+    if master is not None and not _MASTER.fullmatch(master):
+        raise InputError(
+            f"no place for Spark: {master!r}; it is local, local[N], local[*], spark://HOST:PORT, k8s://URL or yarn"
+        )
     is_submitted = master is None and _SUBMITTED in os.environ
     builder = SparkSession.builder.appName(name)
     if not is_submitted:
@@ -93,10 +102,15 @@ def session(
     wanted = settings(is_small=is_small, is_wide=is_wide)
     for key, value in wanted.items() if not is_submitted else ():
         builder = builder.config(key, value)
-    try:
-        started = builder.getOrCreate()
-    except Exception as error:  # of the launcher, of the gateway, of Java: all mean the same to the caller
-        raise MachineError(f"Spark does not start at {master or LOCAL}: {_first_line(error)}") from None
+    with launching() as launch:
+        try:
+            started = builder.getOrCreate()
+        except Exception as error:  # of the launcher, of the gateway, of Java: all mean the same to the caller
+            held = launch.words.held() if launch.words is not None else ""
+            raise MachineError(f"Spark does not start at {master or LOCAL}: {_reason(error, held)}") from None
+    speak(launch.words)
+    if launch.words is not None:
+        atexit.register(launch.words.settle)
     if is_submitted:
         _settle(started, wanted)
     _remember_classes(started)
@@ -136,8 +150,15 @@ def is_small(paths: Iterable[Path], master: str | None, *, more_bytes: int = 0) 
     return more_bytes + sum(path.stat().st_size for path in paths if path.exists()) <= SMALL_BYTES_MAX
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0] or type(error).__name__
+def _reason(error: Exception, held: str) -> str:
+    """Why, in one line: by what Java said before it ended or gave up, else by the error."""
+    from isotone.pipeline.failures import explanation
+
+    told = str(error)
+    said = held.strip()
+    if "JAVA_GATEWAY_EXITED" in told and said:
+        told = said if "Exception" in said else said.splitlines()[-1]
+    return explanation(said) or explanation(told) or gist(told) or type(error).__name__
 
 
 def _prepare_environment(*, is_local: bool) -> None:
