@@ -27,7 +27,7 @@ from tests.pipeline.files import write_together
 from tests.spec.corruptions import renumbered
 
 WANTED = int(os.environ.get("ISOTONE_TRACES", "20"))
-DRAWN = 150 if WANTED <= 20 else 10 * WANTED
+DRAWN = 80 if WANTED <= 20 else 10 * WANTED
 MANY, ALL_WRONG = 3000, 100
 NODES = ("d1", "d2", "d3")
 CLIENTS = {node: (f"#a#{node}#1#1", f"#b#{node}#1#2") for node in NODES}
