@@ -25,6 +25,7 @@ from isotone.trace.vocabulary import check_version, entry_of_plain, plain_of
 
 VERSION_KEY = "isotone_trace"
 CUT = "the file was cut"
+_NUMBER_MAX = (1 << 63) - 1
 _TRAILER_KEY = "trailer"
 _END_KEY = "end"
 _encode = msgspec.json.Encoder().encode
@@ -160,6 +161,6 @@ def _row(plain: dict[str, Any], next_index: dict[tuple[str, int], int], count: i
 
 
 def _natural(value: Any, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise InputError(f"{name!r} is a number from 0, not {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _NUMBER_MAX:
+        raise InputError(f"{name!r} is a number from 0 to {_NUMBER_MAX}, not {value!r}")
     return value

@@ -86,12 +86,18 @@ def entry_of_plain(kind: object, fields: Mapping[str, Any]) -> Entry:
 
 
 def check_entry(entry: Entry) -> None:
-    """Refuse what has the right types and still is no entry: numbers below 0, lengths and digests that do not pair."""
+    """Refuse what has the right types and still is no entry.
+
+    Numbers below 0 or too large for their column, lengths and digests that do not pair.
+    """
     numbers, pairs = _checked(type(entry))
-    for name in numbers:
+    for name, most in numbers.items():
         value = getattr(entry, name)
-        if (value if isinstance(value, int) else min(value, default=0)) < 0:
+        least, largest = (value, value) if isinstance(value, int) else (min(value), max(value)) if value else (0, 0)
+        if least < 0:
             raise InputError(f"kind {kind_of(type(entry))!r}: {name!r} is below 0: {value!r}")
+        if largest > most:
+            raise InputError(f"kind {kind_of(type(entry))!r}: {name!r} is above {most}: {largest}")
     if pairs and len(entry.lengths) != len(entry.digests):  # type: ignore[attr-defined]  # both are there
         raise InputError(f"kind {kind_of(type(entry))!r}: lengths and digests are not of one number")
 
@@ -132,15 +138,24 @@ _TEXTS: Mapping[Any, tuple[Callable[[Any], str], Callable[[Any], Any], str]] = {
 }
 
 
-_NATURALS = frozenset(("first_sequence", "sequence", "lengths", "digests", "digest", "lamport", "lost"))
+_INT32, _INT64, _UINT64 = (1 << 31) - 1, (1 << 63) - 1, (1 << 64) - 1
+_NATURALS = {
+    **dict.fromkeys(("first_sequence", "sequence", "lamport", "lost"), _INT64),
+    "lengths": _INT32,
+    "digests": _UINT64,
+    "digest": _UINT64,
+}
+"""Fields that hold numbers from 0, and the most that their columns hold."""
 
 
 @lru_cache(maxsize=1024)
-def _checked(type: EntryType) -> tuple[tuple[str, ...], bool]:
-    """Which fields hold numbers from 0, and whether there are lengths and digests."""
+def _checked(type: EntryType) -> tuple[Mapping[str, int], bool]:
+    """Which fields hold numbers from 0, and up to what; and whether there are lengths and digests."""
     numbers = {int, tuple[int, ...]}
-    naturals = tuple(name for name, form in fields_of(type).items() if name in _NATURALS and form in numbers)
-    return naturals, {"lengths", "digests"} <= set(naturals)
+    naturals = {
+        name: _NATURALS[name] for name, form in fields_of(type).items() if name in _NATURALS and form in numbers
+    }
+    return naturals, {"lengths", "digests"} <= naturals.keys()
 
 
 @lru_cache(maxsize=1024)
