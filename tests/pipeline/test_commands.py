@@ -7,7 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import msgspec
@@ -20,10 +21,10 @@ from isotone.cli.check import check_traces
 from isotone.cli.demo_record import Verdicts
 from isotone.cli.main import commands
 from isotone.core.errors import MachineError
-from isotone.pipeline import checking, java, stages
+from isotone.pipeline import checking, gold, java, session, stages
 from isotone.pipeline.report import page
 from isotone.pipeline.stages import refresh
-from isotone.pipeline.tables import manifests, read_table
+from isotone.pipeline.tables import manifests, read_table, reading, writing
 from isotone.sim.summary import count_verdicts
 from isotone.trace.events import Connected, Recovered, Row
 from isotone.trace.jsonl import read_jsonl, write_jsonl
@@ -80,6 +81,62 @@ def test_nothing_to_read(tmp_path: Path) -> None:
     assert "no trace found" in done.stderr
     assert not (tmp_path / "out").exists()
     assert _isotone("report", tmp_path).exit_code == 2
+
+
+@pytest.fixture
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("Spark is started")
+
+    monkeypatch.setattr(checking, "session", refuse)
+    monkeypatch.setattr(session, "session", refuse)
+
+
+@pytest.mark.usefixtures("no_spark")
+@pytest.mark.parametrize("command", ["run", "metrics", "sweep"])
+def test_tables_that_cannot_be_written_are_named_before_spark_starts(tmp_path: Path, command: str) -> None:
+    source = tmp_path / ("spec.toml" if command == "sweep" else "a.jsonl")
+    source.write_text('seeds = "1..2"\n')
+    with writing(tmp_path / "out"):
+        busy = _isotone(command, source, "--out", tmp_path / "out")
+    below = _isotone(command, source, "--out", source / "out")
+    assert [busy.exit_code, below.exit_code] == [3, 3], [busy.output, below.output]
+    assert "another process reads or writes there" in busy.stderr
+    assert "Not a directory" in below.stderr
+
+
+@pytest.mark.parametrize("command", ["run", "metrics"])
+def test_nobody_writes_between_the_tables_and_what_is_told_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    out, steps = tmp_path / "out", []
+
+    def refused(lock: AbstractContextManager[object]) -> bool:
+        try:
+            with lock:
+                return False
+        except MachineError:
+            return True
+
+    def look(step: str, found: object) -> Callable[..., object]:
+        def looked(*_: object, **__: object) -> object:
+            steps.append((step, refused(reading(out)), refused(writing(out))))
+            return found
+
+        return looked
+
+    (tmp_path / "a.jsonl").touch()
+    told = msgspec.structs.replace(checking.NOTHING, runs=1)
+    monkeypatch.setattr(checking, "session_for", look("start", None))
+    monkeypatch.setattr(stages, "refresh", look("refresh", stages.Refreshed((), (), ())))
+    monkeypatch.setattr(checking, "summary_of", look("tell", told))
+    monkeypatch.setattr(gold, "metric_rows", look("tell", []))
+    monkeypatch.setattr(page, "write_report", look("report", None))
+    done = _isotone(command, tmp_path, "--out", out, "--json")
+    assert done.exit_code == 0, done.output
+    wanted = [("start", True, True), ("refresh", True, True), ("tell", False, True), ("report", False, True)]
+    assert steps == wanted[: 4 if command == "run" else 3]
+    assert not refused(writing(out))
 
 
 # --- the end of the demo ---------------------------------------------------------------------------------------------

@@ -64,6 +64,8 @@ def test_tables_follow_their_files(spark: SparkSession, tmp_path: Path, monkeypa
     assert _count(spark, out) == {"a": 4, "b": 2}
     with writing(out), pytest.raises(MachineError, match="another process"):
         refresh(spark, [traces], out)
+    with writing(out) as held:
+        assert refresh(spark, [traces], out, measuring=False, held=held).runs == ()
 
 
 def _verdicts(silver):  # type: ignore[no-untyped-def]

@@ -210,6 +210,10 @@ def test_nobody_writes_while_somebody_reads(spark: SparkSession, tmp_path: Path)
         for read in (lambda: verdict_rows(spark, tmp_path), lambda: write_report(spark, tmp_path, tmp_path / "page")):
             with pytest.raises(MachineError, match="another process writes there"):
                 read()
+    with writing(tmp_path) as held:
+        held.share()
+        with reading(tmp_path), refused, writing(tmp_path):
+            raise AssertionError
     with reading(tmp_path / "not there"):
         assert not (tmp_path / "not there").exists()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,9 @@ from isotone.cli.tables import print_summary
 from isotone.core.errors import InputError, MachineError
 
 if TYPE_CHECKING:
+    from isotone.pipeline.bronze import Problem
     from isotone.pipeline.stages import Refreshed
+    from isotone.pipeline.tables import Held
 
 _REPORT = "report.html"
 _traces = click.argument(
@@ -63,10 +66,13 @@ def run_command(*, traces: tuple[Path, ...], out: Path, master: str | None, repo
     """
     stages = _pipeline("stages")
     checking = _pipeline("checking")
-    spark = checking.session_for(traces, master, out=out)
-    # With --json there are none: spark-submit writes what a program says on standard error to standard output.
-    with progress_bar("pipeline", total=stages.STEPS + 1, in_lines=not as_json) as advance:
-        done = stages.refresh(spark, traces, out, advance=advance)
+    with ExitStack() as stack:
+        held = stack.enter_context(_writing(traces, out))
+        spark = checking.session_for(traces, master, out=out)
+        # With --json there are none: spark-submit writes what a program says on standard error to standard output.
+        advance = stack.enter_context(progress_bar("pipeline", total=stages.STEPS + 1, in_lines=not as_json))
+        done = stages.refresh(spark, traces, out, held=held, advance=advance)
+        held.share()
         summary = checking.summary_of(spark, out, traces, done.present)
         advance("told")
     _tell(done)
@@ -100,9 +106,12 @@ def metrics_command(*, traces: tuple[Path, ...], out: Path, master: str | None, 
       isotone pipeline metrics traces --out tables --json
     """
     stages = _pipeline("stages")
-    spark = _pipeline("checking").session_for(traces, master, out=out)
-    with progress_bar("pipeline", total=stages.STEPS, in_lines=not as_json) as advance:
-        done = stages.refresh(spark, traces, out, judging=False, advance=advance)
+    with ExitStack() as stack:
+        held = stack.enter_context(_writing(traces, out))
+        spark = _pipeline("checking").session_for(traces, master, out=out)
+        advance = stack.enter_context(progress_bar("pipeline", total=stages.STEPS, in_lines=not as_json))
+        done = stages.refresh(spark, traces, out, judging=False, held=held, advance=advance)
+        held.share()
         rows = _pipeline("gold").metric_rows(spark, out, done.present)
     _tell(done)
     if as_json:
@@ -177,8 +186,10 @@ def sweep_command(*, spec: Path, out: Path, master: str | None, as_json: bool) -
 
     planned = _pipeline("sweep_spec")
     wanted = list(planned.simulations(planned.read_spec(spec)))
-    spark = _pipeline("session").session(master, is_wide=True)
-    with _pipeline("tables").writing(out), progress_bar("batches", total=None) as advance:
+    with ExitStack() as stack:
+        stack.enter_context(_pipeline("tables").writing(out))
+        spark = _pipeline("session").session(master, is_wide=True)
+        advance = stack.enter_context(progress_bar("batches", total=None))
         swept = _pipeline("sweeping").sweep(spark, wanted, out.absolute(), advance=advance)
     if as_json:
         print_json(swept._asdict() | {"failures": [each._asdict() for each in swept.failures]})
@@ -186,6 +197,15 @@ def sweep_command(*, spec: Path, out: Path, master: str | None, as_json: bool) -
         print_swept(results(), swept)
     code: int = swept.exit_code
     return code
+
+
+def _writing(traces: tuple[Path, ...], out: Path) -> AbstractContextManager[Held]:
+    """The lock of the tables, before Spark is started; nothing is made where there is no trace."""
+    missing: list[Problem] = []
+    if not list(_pipeline("bronze").found_files(traces, missing)) and not missing:
+        raise InputError(f"no trace found in {', '.join(map(str, traces))}")
+    lock: AbstractContextManager[Held] = _pipeline("tables").writing(out)
+    return lock
 
 
 def _pipeline(name: str) -> Any:

@@ -11,7 +11,7 @@ Implements: [DESIGN 5]. Deviations: none.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,7 +30,7 @@ from isotone.pipeline.metrics.messages import traffic
 from isotone.pipeline.metrics.table import metrics_of
 from isotone.pipeline.retained import Retained, input_files, notes_of_runs, printed, retained, still
 from isotone.pipeline.silver import counted_silver
-from isotone.pipeline.tables import FORMAT, Manifest, manifests, read_table, sweep, write_runs, writing
+from isotone.pipeline.tables import FORMAT, Held, Manifest, manifests, read_table, sweep, write_runs, writing
 from isotone.pipeline.timeline import TIMELINE as TIMELINE_FORM
 from isotone.pipeline.timeline import timeline
 
@@ -78,12 +78,16 @@ def refresh(
     *,
     judging: bool = True,
     measuring: bool = True,
+    held: Held | None = None,
     advance: Advance = lambda note: None,
 ) -> Refreshed:
-    """Read what is new, write its runs; judge and measure what is not judged or measured yet."""
+    """Read what is new, write its runs; judge and measure what is not judged or measured yet.
+
+    ``held`` is the lock of ``out``, if the caller has it already.
+    """
     missing: list[Problem] = []
     found = printed(found_files(traces, missing))
-    with writing(out):
+    with writing(out) if held is None else nullcontext():
         for table in TABLES:
             sweep(out / table)
         known = manifests(out / SILVER)

@@ -24,7 +24,7 @@ from contextlib import contextmanager, suppress
 from functools import reduce
 from pathlib import Path
 from types import MappingProxyType
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 from urllib.parse import quote
 
 import msgspec
@@ -68,9 +68,20 @@ class Manifest(msgspec.Struct, frozen=True):
     """Which of the inputs could not be read to their end, and why."""
 
 
+class Held(NamedTuple):
+    """The lock of a directory of tables."""
+
+    out: Path
+    file: BinaryIO
+
+    def share(self) -> None:
+        """This process only reads from now on; others may, too, and none may write."""
+        _lock(self.out, self.file, fcntl.LOCK_SH, "writes")
+
+
 @contextmanager
-def writing(out: Path) -> Iterator[None]:
-    """While this process writes tables below the directory; no other may read or write there."""
+def writing(out: Path) -> Iterator[Held]:
+    """While this process writes tables below the directory; no other may read or write there, until it shares that."""
     if ":" in str(out.absolute()) and _PATTERN.search(str(out.absolute())):
         raise InputError(f"{out.absolute()}: Spark reads no path that has a colon and one of []{{}}*?\\ too")
     try:
@@ -80,7 +91,7 @@ def writing(out: Path) -> Iterator[None]:
         raise MachineError(f"{out}: {error.strerror or error}") from None
     with file:
         _lock(out, file, fcntl.LOCK_EX, "reads or writes")
-        yield
+        yield Held(out, file)
 
 
 def _lock_file(out: Path) -> BinaryIO:
