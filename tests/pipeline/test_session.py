@@ -13,9 +13,11 @@ from types import FrameType
 from typing import NoReturn
 
 import pytest
+from pyspark.sql import SparkSession
 
 from isotone.core.errors import InputError
 from isotone.pipeline import gateway, session
+from isotone.pipeline.checking import check_with
 
 TRACE = Path(__file__).parents[1] / "traces" / "2.12.2" / "good-clients.jsonl"
 INTERRUPTED_AT_ITS_START = """
@@ -133,3 +135,9 @@ def test_a_java_that_ends_at_once_is_told_with_its_last_words(tmp_path: Path) ->
     told = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert told.stderr == "isotone: Spark does not start at local[*]: no room for Java\n"
     assert (told.returncode, told.stdout) == (3, "")
+
+
+def test_a_check_says_what_it_is_at(spark: SparkSession) -> None:
+    notes: list[str] = []
+    assert check_with(spark, [TRACE], advance=notes.append).exit_code == 0
+    assert notes == ["1 runs read", "1 runs judged"]
