@@ -9,13 +9,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
+from types import FrameType, SimpleNamespace
 from typing import NoReturn
+from unittest.mock import MagicMock
 
 import pytest
 
 from isotone.core.errors import InputError
-from isotone.pipeline import gateway, session
+from isotone.pipeline import checking, gateway, session
 
 TRACE = Path(__file__).parents[1] / "traces" / "2.12.2" / "good-clients.jsonl"
 INTERRUPTED_AT_ITS_START = """
@@ -133,3 +134,25 @@ def test_a_java_that_ends_at_once_is_told_with_its_last_words(tmp_path: Path) ->
     told = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert told.stderr == "isotone: Spark does not start at local[*]: no room for Java\n"
     assert (told.returncode, told.stdout) == (3, "")
+
+
+def test_a_check_says_what_it_is_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stand-ins do the work."""
+    rows = MagicMock()
+    rows.drop().localCheckpoint().groupBy().count().collect.return_value = [{"run": "a", "count": 3}]
+    stand_ins = {
+        "session_for": MagicMock(),
+        "read_bronze": MagicMock(),
+        "kept": MagicMock(),
+        "problems": lambda bronze: (),
+        "sources": lambda notes: SimpleNamespace(isEmpty=lambda: False),
+        "counted_silver": lambda *_: SimpleNamespace(rows=rows, expected=lambda: {"a": 3}),
+        "judge": MagicMock(),
+        "summarise": lambda *_: checking.NOTHING,
+    }
+    for name, stand_in in stand_ins.items():
+        monkeypatch.setattr(checking, name, stand_in)
+    notes: list[str] = []
+    checking.check_traces([TRACE], advance=notes.append)
+    assert notes == ["Spark is there", "1 runs read", "0 runs judged"]
+    assert len(notes) == checking.STEPS

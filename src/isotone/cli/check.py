@@ -75,7 +75,8 @@ def _check_on_spark(traces: tuple[Path, ...], master: str | None, *, as_json: bo
         from isotone.pipeline.conformance.registry import MISSING
     except ImportError:
         raise MachineError("the engine spark needs pyspark: install isotone[pipeline]") from None
-    checked = checking.check_traces(traces, master)
+    with progress_bar("check", total=checking.STEPS) as advance:
+        checked = checking.check_traces(traces, master, advance=advance)
     name_problems(checked.problems)
     if MISSING:
         click.echo(f"isotone: this engine does not judge {', '.join(MISSING)}; --engine python does", err=True)

@@ -22,6 +22,8 @@ EXIT_VIOLATION = 1
 EXIT_INPUT = 2
 EXIT_MACHINE = 3
 EXIT_INTERRUPTED = 130
+_OF_JAVA = ("py4j", "pyspark")
+"""Packages whose errors bring pages of Java's calls."""
 
 
 class BadAnswer(IsotoneError):
@@ -89,7 +91,12 @@ def _told(error: Exception) -> str:
     """In one line: what, and where it was raised."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({frames[-1].name}, {frames[-1].filename.rsplit('/', 1)[-1]}:{frames[-1].lineno})" if frames else ""
-    return " ".join(f"{type(error).__name__}: {error}{place}".split())
+    words = str(error)
+    if type(error).__module__.partition(".")[0] in _OF_JAVA:
+        from isotone.pipeline.java_words import gist
+
+        words = gist(words)
+    return " ".join(f"{type(error).__name__}: {words}{place}".split())
 
 
 def _end(message: str, code: int) -> NoReturn:

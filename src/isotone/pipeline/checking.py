@@ -19,13 +19,16 @@ from isotone.pipeline.failures import failures_named
 from isotone.pipeline.gold import verdict_rows
 from isotone.pipeline.session import is_small, session
 from isotone.pipeline.silver import FROM, counted_silver, sources
-from isotone.pipeline.stages import bytes_of_runs
+from isotone.pipeline.stages import Advance, bytes_of_runs
 from isotone.sim.run import Violation
 from isotone.sim.summary import Failure, Summary, count_verdicts, failure_of
 from isotone.spec.corel_properties import COREL_PROPERTIES
 from isotone.spec.properties import PROPERTIES, Boundary
 
 NOTHING = Summary(runs=0, violations=0, properties={}, failures=(), bounds={})
+
+STEPS = 3
+"""How often a check says what it is at."""
 
 
 class Checked(NamedTuple):
@@ -40,9 +43,11 @@ class Checked(NamedTuple):
         return self.summary.exit_code or (2 if self.problems else 0)
 
 
-def check_traces(traces: Sequence[Path], master: str | None = None) -> Checked:
+def check_traces(traces: Sequence[Path], master: str | None = None, *, advance: Advance = lambda note: None) -> Checked:
     """Check every run that the files hold, with a session of our own."""
-    return check_with(session_for(traces, master), traces)
+    spark = session_for(traces, master)
+    advance("Spark is there")
+    return check_with(spark, traces, advance=advance)
 
 
 def session_for(traces: Sequence[Path], master: str | None, *, out: Path | None = None) -> SparkSession:
@@ -59,15 +64,15 @@ def session_for(traces: Sequence[Path], master: str | None, *, out: Path | None 
 
 
 @failures_named()
-def check_with(spark: SparkSession, traces: Sequence[Path]) -> Checked:
+def check_with(spark: SparkSession, traces: Sequence[Path], *, advance: Advance = lambda note: None) -> Checked:
     """The same with a session that is there."""
     try:
-        return _check_with(spark, traces, rows_too=False)
+        return _check_with(spark, traces, rows_too=False, advance=advance)
     except ChangedError:  # what is read once, and kept, is what is told of it
-        return _check_with(spark, traces, rows_too=True)
+        return _check_with(spark, traces, rows_too=True, advance=advance)
 
 
-def _check_with(spark: SparkSession, traces: Sequence[Path], *, rows_too: bool) -> Checked:
+def _check_with(spark: SparkSession, traces: Sequence[Path], *, rows_too: bool, advance: Advance) -> Checked:
     bronze = kept(read_bronze(spark, traces), rows_too=rows_too)
     found = problems(bronze)
     if sources(bronze.notes).isEmpty():
@@ -80,7 +85,10 @@ def _check_with(spark: SparkSession, traces: Sequence[Path], *, rows_too: bool) 
     counts = {row["run"]: row["count"] for row in rows.groupBy("run").count().collect()}
     if counts != made.expected():
         raise ChangedError
-    return Checked(summarise(judge(rows), command), found)
+    advance(f"{len(counts)} runs read")
+    summary = summarise(judge(rows), command)
+    advance(f"{summary.runs} runs judged")
+    return Checked(summary, found)
 
 
 @failures_named()

@@ -1,4 +1,4 @@
-"""What Spark says when the machine fails it, in words of ours: what is lacking, and what to do about it.
+"""What Spark says when the machine fails it, or a table, in words of ours: what is lacking, and what to do about it.
 
 Other errors of Spark are mistakes of ours, and are left as they are.
 
@@ -7,8 +7,12 @@ Implements: [DESIGN 5]. Deviations: none.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from urllib.parse import unquote
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -68,6 +72,9 @@ _CAUSES = (
 )
 """How it is told somewhere in the words of a job that failed, and what it means; the first that fits counts."""
 
+_UNREAD = re.compile(r"\[(?:FAILED_READ_FILE|CANNOT_READ_FILE_FOOTER)\b[^\n]*?\bfile:(?://)?(/\S+\.parquet)")
+"""How Spark says that it could not read a file."""
+
 
 @contextmanager
 def failures_named() -> Iterator[None]:
@@ -75,15 +82,33 @@ def failures_named() -> Iterator[None]:
     try:
         yield
     except (Py4JError, PySparkException, ConnectionError) as error:
-        told = explanation(_words(error))
-        if told is None:
-            raise
-        raise MachineError(f"{told}; {AGAIN}") from None
+        words = _words(error)
+        told = explanation(words)
+        if told is not None:
+            raise MachineError(f"{told}; {AGAIN}") from None
+        damaged = _damage(words)
+        if damaged is not None:
+            raise MachineError(damaged) from None
+        raise
 
 
 def explanation(words: str) -> str | None:
     """What these words of Spark mean, if it is the machine."""
     return next((told for marks, told in _CAUSES if any(mark in words for mark in marks)), None)
+
+
+def _damage(words: str) -> str | None:
+    """What these words say of tables of ours that cannot be read; of other files nothing."""
+    found = _UNREAD.search(words)
+    if found is None:
+        return None
+    part = Path(unquote(found[1]))
+    manifests = part.parents[2] / "manifests" if len(part.parents) > 2 else part
+    if part.parent.parent.name != "data" or not manifests.is_dir():
+        return None
+    named = (path for path in sorted(manifests.glob("*.json")) if part.parent.name in path.read_text(errors="replace"))
+    what = "".join(f", or only {path}," for path in islice(named, 1))
+    return f"the tables are damaged at {part}; remove them{what} and run again; the traces are not touched"
 
 
 def _words(error: Exception) -> str:
