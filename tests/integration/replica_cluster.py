@@ -35,7 +35,7 @@ class ReplicaCluster(RealCluster):
     def __init__(self, directory: Path, names: str = "abc", *, replica: str = "") -> None:
         self.ports: dict[str, int] = {}
         self.replica = replica  # further lines of [replica], and tables below it
-        self.trace = ['level = "off"']
+        self.tracing = ['level = "off"']
         self.learners: list[str] = []
         self.alone: list[Forked] = []
         self.daemons = {}
@@ -67,7 +67,7 @@ class ReplicaCluster(RealCluster):
     def traced(self) -> Path:
         """From the next start on every server leaves a trace here."""
         directory = self.directory / "traces"
-        self.trace = ['level = "full"', f"directory = {quoted(directory)}"]
+        self.tracing = ['level = "full"', f"directory = {quoted(directory)}"]
         return directory
 
     def store(self, name: str) -> Path:
@@ -85,7 +85,7 @@ class ReplicaCluster(RealCluster):
             place = daemon.place
             lines += ["[[daemon]]", f'name = "{place.name}"', f'address = "{LOOPBACK}"']
             lines += [f"port = {place.port}", f"admin_port = {place.admin_port}"]
-        lines += ["[trace]", *self.trace, "[faults]", "enabled = true"]
+        lines += ["[trace]", *self.tracing, "[faults]", "enabled = true"]
         lines += ["[replica]", "reserve_bytes = 0", self.replica]
         for name in self.names:
             lines += ["[[replica.server]]", f'name = "{name}"', f"port = {self.ports[name]}"]

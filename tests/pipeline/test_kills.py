@@ -218,4 +218,4 @@ def test_what_a_killed_sweep_left_half_written_is_gone_with_the_next(tmp_path: P
 def test_the_page_says_which_runs_a_kill_left_unfinished() -> None:
     tables = (pages._tally(), pages._metrics(), pages._timeline(), None)
     told = "2 runs have rows that are not judged and measured yet"
-    assert [told in build(*tables, runs) for runs in ((), ("a", "b"))] == [False, True]
+    assert [told in build(*tables, runs).markup for runs in ((), ("a", "b"))] == [False, True]

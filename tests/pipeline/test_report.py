@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 from collections import Counter
+from contextlib import nullcontext
 from html import escape
 from pathlib import Path
 from types import SimpleNamespace
@@ -204,6 +205,8 @@ def test_the_verdicts_are_printed_before_the_page_is_written(tmp_path: Path, mon
         "stages": SimpleNamespace(STEPS=1, refresh=lambda *_, **__: done),
         "checking": SimpleNamespace(session_for=lambda *_, **__: None, summary_of=lambda *_: summary),
         "report.page": SimpleNamespace(write_report=fails),
+        "bronze": SimpleNamespace(found_files=lambda traces, _: traces),
+        "tables": SimpleNamespace(writing=lambda _: nullcontext(SimpleNamespace(share=lambda: None))),
     }
     monkeypatch.setattr("isotone.cli.pipeline._pipeline", parts.__getitem__)
     told = CliRunner().invoke(commands, ["pipeline", "run", str(tmp_path), "--out", str(tmp_path / "out")])

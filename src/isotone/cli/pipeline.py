@@ -66,22 +66,21 @@ def run_command(*, traces: tuple[Path, ...], out: Path, master: str | None, repo
     """
     stages = _pipeline("stages")
     checking = _pipeline("checking")
-    with ExitStack() as stack:
-        held = stack.enter_context(_writing(traces, out))
+    with _writing(traces, out) as held:
         spark = checking.session_for(traces, master, out=out)
         # With --json there are none: spark-submit writes what a program says on standard error to standard output.
-        advance = stack.enter_context(progress_bar("pipeline", total=stages.STEPS + 1, in_lines=not as_json))
-        done = stages.refresh(spark, traces, out, held=held, advance=advance)
-        held.share()
-        summary = checking.summary_of(spark, out, traces, done.present)
-        advance("told")
-    _tell(done)
-    if as_json:
-        print_json(summary)
-    else:
-        print_summary(results(), summary)
-    if report and summary.runs:  # after what was found: that cannot fail with the page
-        _pipeline("report.page").write_report(spark, out, out / _REPORT)
+        with progress_bar("pipeline", total=stages.STEPS + 1, in_lines=not as_json) as advance:
+            done = stages.refresh(spark, traces, out, held=held, advance=advance)
+            held.share()
+            summary = checking.summary_of(spark, out, traces, done.present)
+            advance("told")
+        _tell(done)
+        if as_json:
+            print_json(summary)
+        else:
+            print_summary(results(), summary)
+        if report and summary.runs:  # after what was found: that cannot fail with the page
+            _pipeline("report.page").write_report(spark, out, out / _REPORT)
     if not as_json:
         _say_where(out, report=report and summary.runs > 0)
     return summary.exit_code or (2 if done.problems else 0)
