@@ -154,5 +154,5 @@ def test_a_check_says_what_it_is_at(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(checking, name, stand_in)
     notes: list[str] = []
     checking.check_traces([TRACE], advance=notes.append)
-    assert notes == ["Spark is there", "1 runs read", "0 runs judged"]
+    assert notes == ["Spark is there", "1 runs read", "1 runs judged"]
     assert len(notes) == checking.STEPS
