@@ -203,9 +203,10 @@ def test_the_verdicts_are_printed_before_the_page_is_written(tmp_path: Path, mon
     done = SimpleNamespace(present=(), problems=(), notes=())
     parts = {
         "stages": SimpleNamespace(STEPS=1, refresh=lambda *_, **__: done),
-        "checking": SimpleNamespace(session_for=lambda *_, **__: None, summary_of=lambda *_: summary),
+        "checking": SimpleNamespace(
+            require_traces=list, session_for=lambda *_, **__: None, summary_of=lambda *_: summary
+        ),
         "report.page": SimpleNamespace(write_report=fails),
-        "bronze": SimpleNamespace(found_files=lambda traces, _: traces),
         "tables": SimpleNamespace(writing=lambda _: nullcontext(SimpleNamespace(share=lambda: None))),
     }
     monkeypatch.setattr("isotone.cli.pipeline._pipeline", parts.__getitem__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,6 @@ from isotone.cli.tables import print_summary
 from isotone.core.errors import InputError, MachineError
 
 if TYPE_CHECKING:
-    from isotone.pipeline.bronze import Problem
     from isotone.pipeline.stages import Refreshed
     from isotone.pipeline.tables import Held
 
@@ -105,13 +104,12 @@ def metrics_command(*, traces: tuple[Path, ...], out: Path, master: str | None, 
       isotone pipeline metrics traces --out tables --json
     """
     stages = _pipeline("stages")
-    with ExitStack() as stack:
-        held = stack.enter_context(_writing(traces, out))
+    with _writing(traces, out) as held:
         spark = _pipeline("checking").session_for(traces, master, out=out)
-        advance = stack.enter_context(progress_bar("pipeline", total=stages.STEPS, in_lines=not as_json))
-        done = stages.refresh(spark, traces, out, judging=False, held=held, advance=advance)
-        held.share()
-        rows = _pipeline("gold").metric_rows(spark, out, done.present)
+        with progress_bar("pipeline", total=stages.STEPS, in_lines=not as_json) as advance:
+            done = stages.refresh(spark, traces, out, judging=False, held=held, advance=advance)
+            held.share()
+            rows = _pipeline("gold").metric_rows(spark, out, done.present)
     _tell(done)
     if as_json:
         print_json({"metrics": rows})
@@ -185,11 +183,10 @@ def sweep_command(*, spec: Path, out: Path, master: str | None, as_json: bool) -
 
     planned = _pipeline("sweep_spec")
     wanted = list(planned.simulations(planned.read_spec(spec)))
-    with ExitStack() as stack:
-        stack.enter_context(_pipeline("tables").writing(out))
+    with _pipeline("tables").writing(out):
         spark = _pipeline("session").session(master, is_wide=True)
-        advance = stack.enter_context(progress_bar("batches", total=None))
-        swept = _pipeline("sweeping").sweep(spark, wanted, out.absolute(), advance=advance)
+        with progress_bar("batches", total=None) as advance:
+            swept = _pipeline("sweeping").sweep(spark, wanted, out.absolute(), advance=advance)
     if as_json:
         print_json(swept._asdict() | {"failures": [each._asdict() for each in swept.failures]})
     else:
@@ -200,9 +197,7 @@ def sweep_command(*, spec: Path, out: Path, master: str | None, as_json: bool) -
 
 def _writing(traces: tuple[Path, ...], out: Path) -> AbstractContextManager[Held]:
     """The lock of the tables, before Spark is started; nothing is made where there is no trace."""
-    missing: list[Problem] = []
-    if not list(_pipeline("bronze").found_files(traces, missing)) and not missing:
-        raise InputError(f"no trace found in {', '.join(map(str, traces))}")
+    _pipeline("checking").require_traces(traces)
     lock: AbstractContextManager[Held] = _pipeline("tables").writing(out)
     return lock
 

@@ -107,10 +107,10 @@ def restore_command(
 
 def _check_stopped(settings: DaemonSettings, used: dict[str, str]) -> None:
     """Whoever runs may be one of a quorum that orders, and a new fence would stop it."""
-    from isotone.daemon.settings.replication import server_address
+    from isotone.daemon.settings.replication import server_addresses
     from isotone.host.running import answering
 
-    runs = answering({each.name: server_address(settings, each) for each in settings.replica.server}) | used
+    runs = answering(server_addresses(settings)) | used
     if runs:
         raise MachineError(
             f"{'; '.join(runs.values())}: a restore is for the whole log while none of its servers runs, and fences "

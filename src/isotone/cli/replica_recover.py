@@ -80,10 +80,10 @@ def recover_command(
 
 
 def _answering(settings: DaemonSettings) -> dict[str, str]:
-    from isotone.daemon.settings.replication import server_address
+    from isotone.daemon.settings.replication import server_addresses
     from isotone.host.running import answering
 
-    return answering({each.name: server_address(settings, each) for each in settings.replica.server})
+    return answering(server_addresses(settings))
 
 
 def _check_stopped(runs: dict[str, str]) -> None:

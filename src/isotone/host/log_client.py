@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from isotone.client.addresses import PORT_MAX
 from isotone.core.errors import IsotoneError, LocalProtocolError, MachineError
 from isotone.core.ordered_log import LogEntry, Snapshot
 from isotone.corel.configuration import Configuration, encode_rule
@@ -44,7 +45,6 @@ GRACE_S = 1.0
 """So much longer than its deadline a call waits for the answer of the server, which knows why."""
 CLOSE_WITHIN_S = 1.0
 SILENT = "the server did not answer in time"
-PORT_MAX = 65_535
 
 
 class Pauses:

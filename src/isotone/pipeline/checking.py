@@ -27,6 +27,7 @@ from isotone.spec.properties import PROPERTIES, Boundary
 
 NOTHING = Summary(runs=0, violations=0, properties={}, failures=(), bounds={})
 
+_NO_TRACE = "no trace found in {}"
 STEPS = 3
 """How often a check says what it is at."""
 
@@ -55,12 +56,18 @@ def session_for(traces: Sequence[Path], master: str | None, *, out: Path | None 
 
     Paths that hold no trace are named before anything is started.
     """
+    files = require_traces(traces)
+    more = 0 if out is None else bytes_of_runs(out, files)
+    return session(master, is_small=is_small(files, master, more_bytes=more))
+
+
+def require_traces(traces: Sequence[Path]) -> list[Path]:
+    """The files that there are; an `InputError` where there is none, and none that is missing either."""
     missing: list[Problem] = []
     files = list(found_files(traces, missing))
     if not files and not missing:
-        raise InputError(f"no trace found in {', '.join(map(str, traces))}")
-    more = 0 if out is None else bytes_of_runs(out, files)
-    return session(master, is_small=is_small(files, master, more_bytes=more))
+        raise InputError(_NO_TRACE.format(", ".join(map(str, traces))))
+    return files
 
 
 @failures_named()
@@ -77,7 +84,7 @@ def _check_with(spark: SparkSession, traces: Sequence[Path], *, rows_too: bool, 
     found = problems(bronze)
     if sources(bronze.notes).isEmpty():
         if not found:
-            raise InputError(f"no trace found in {', '.join(map(str, traces))}")
+            raise InputError(_NO_TRACE.format(", ".join(map(str, traces))))
         return Checked(NOTHING, found)
     command = shlex.join(["isotone", "check", "--engine", "spark", *map(str, traces)])
     made = counted_silver(bronze.rows, bronze.notes)

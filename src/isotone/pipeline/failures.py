@@ -18,6 +18,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from isotone.core.errors import MachineError
+from isotone.trace.reader import DATA, MANIFESTS
 
 FULL = "No space left on device"
 """How Spark says it, somewhere in the words of a job that failed."""
@@ -103,8 +104,8 @@ def _damage(words: str) -> str | None:
     if found is None:
         return None
     part = Path(unquote(found[1]))
-    manifests = part.parents[2] / "manifests" if len(part.parents) > 2 else part
-    if part.parent.parent.name != "data" or not manifests.is_dir():
+    manifests = part.parents[2] / MANIFESTS if len(part.parents) > 2 else part
+    if part.parent.parent.name != DATA or not manifests.is_dir():
         return None
     named = (path for path in sorted(manifests.glob("*.json")) if part.parent.name in path.read_text(errors="replace"))
     what = "".join(f", or only {path}," for path in islice(named, 1))

@@ -43,8 +43,13 @@ def server_address(settings: DaemonSettings, server: ReplicaServer) -> str:
     return join_address(server_host(settings, server), port)
 
 
+def server_addresses(settings: DaemonSettings) -> dict[str, str]:
+    """The same of all servers, by name."""
+    return {each.name: server_address(settings, each) for each in settings.replica.server}
+
+
 def server_host(settings: DaemonSettings, server: ReplicaServer) -> str:
-    """The same without its port."""
+    """Where clients reach it, without the port."""
     daemon = daemon_of(settings, server)
     return server.address or (daemon.address if daemon is not None else "127.0.0.1")
 
