@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from glob import glob
 from pathlib import Path
 from typing import NamedTuple
 
@@ -200,22 +201,29 @@ LATER_MAX = 200
 """So many looks behind the moment at most."""
 
 
+def _appeared(moment: str, out: Path) -> set[str]:
+    """What is there of it. Directories may go while we look, which `Path.glob` takes for an error."""
+    return set(glob(moment, root_dir=out, recursive=True))
+
+
 def _kill_at(moment: str, traces: Path, out: Path, log: Path, *, choice: Choice) -> int:
     """Run the pipeline, and kill it when a file appears: it alone, or Spark with it. Says how it ended."""
-    before, later, is_alone = set(out.glob(moment)), choice.between(1, LATER_MAX), choice.chance(0.5)
+    before, later, is_alone = _appeared(moment, out), choice.between(1, LATER_MAX), choice.chance(0.5)
     print(f"at {moment} and {later} looks, {'alone' if is_alone else 'with Spark'}")
     command = [sys.executable, "-m", "isotone.cli", "pipeline", "run", str(traces), "--out", str(out)]
     with log.open("wb") as file:
         process = subprocess.Popen(command, stdout=file, stderr=file, start_new_session=True)
     has_come, ends = False, time.monotonic() + WITHIN_S
-    while process.poll() is None and later > 0 and time.monotonic() < ends:
-        has_come = has_come or not before.issuperset(out.glob(moment))
-        later -= has_come
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(LOOK_S)
-    with suppress(ProcessLookupError):
-        (os.kill if is_alone else os.killpg)(process.pid, signal.SIGKILL)
-    ended = process.wait()
+    try:
+        while process.poll() is None and later > 0 and time.monotonic() < ends:
+            has_come = has_come or not before.issuperset(_appeared(moment, out))
+            later -= has_come
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(LOOK_S)
+    finally:
+        with suppress(ProcessLookupError):
+            (os.kill if is_alone else os.killpg)(process.pid, signal.SIGKILL)
+        ended = process.wait()
     print("killed" if ended == -signal.SIGKILL else "it was quicker")
     return ended
 
