@@ -20,6 +20,7 @@ import pytest
 import isotone as isotone_library
 from isotone.cli.admin_client import AdminClient
 from isotone.cli.group_work import described
+from isotone.cli.local_cluster import places_of
 from isotone.daemon.admin.metric_table import METRICS
 from tests.cli.running import WITHIN_S, Running, answers, first_object, isotone, process, told, wait_until
 
@@ -337,6 +338,12 @@ def test_up_says_why_a_daemon_did_not_come_up(cluster: Running, tmp_path: Path) 
     result = isotone("up", "1", "--port", port, "--directory", str(tmp_path / "x"), "--within", "30")
     assert result.exit_code == 3
     assert "d1 ended with 3" in result.stderr and port in result.stderr
+
+
+def test_up_refuses_ports_that_do_not_exist() -> None:
+    result = isotone("up", "3", "--port", "65509")
+    assert result.exit_code == 2 and "begin at 65508 at most" in result.stderr
+    assert [place.admin_port for place in places_of(3, 1, 65_508)] == [65_515, 65_525, 65_535]
 
 
 def test_daemons_of_up_end_with_it(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import msgspec
 
 from isotone.cli.admin_client import AdminClient
 from isotone.core.errors import InputError, MachineError
+from isotone.daemon.settings.addresses import PORT_MAX
 
 LOOPBACK = "127.0.0.1"
 PORT, ADMIN_PORT, STRIDE = 4803, 4810, 10
@@ -49,16 +50,19 @@ def places_of(daemons: int, sites: int, port: int | None) -> list[Place]:
     """Names d1, d2 …, sites s1, s2 … in turn; without a port those that the kernel has free."""
     if not 1 <= daemons <= DAEMONS_MAX or not 1 <= sites <= daemons:
         raise InputError(f"1 to {DAEMONS_MAX} daemons, and no more sites than daemons")
-    ports = (
-        [(port + STRIDE * i, port + STRIDE * i + ADMIN_PORT - PORT) for i in range(daemons)]
-        if port
-        else free_ports(daemons)
-    )
+    ports = _ports_from(port, daemons) if port else free_ports(daemons)
     per_site = -(-daemons // sites)
     return [
         Place(name=f"d{i + 1}", site=f"s{i // per_site + 1}", port=own, admin_port=admin)
         for i, (own, admin) in enumerate(ports)
     ]
+
+
+def _ports_from(first: int, pairs: int) -> list[tuple[int, int]]:
+    last = PORT_MAX - STRIDE * (pairs - 1) - (ADMIN_PORT - PORT)
+    if first > last:
+        raise InputError(f"{pairs} daemons from port {first} on need ports above {PORT_MAX}: begin at {last} at most")
+    return [(port, port + ADMIN_PORT - PORT) for port in range(first, first + STRIDE * pairs, STRIDE)]
 
 
 def free_ports(pairs: int) -> list[tuple[int, int]]:

@@ -16,6 +16,7 @@ from isotone.cli.local_cluster import PORT, LocalCluster, LocalDaemon, places_of
 from isotone.cli.output import json_option, live_display, print_json, progress_bar, results
 from isotone.cli.status_tables import cluster_table
 from isotone.core.errors import IsotoneError
+from isotone.daemon.settings.addresses import PORT_MAX
 
 LOOK_EVERY_S = 1.0
 
@@ -25,7 +26,7 @@ LOOK_EVERY_S = 1.0
 @click.option("--sites", type=int, default=1, show_default=True, help="Spread them over so many sites.")
 @click.option(
     "--port",
-    type=click.IntRange(0, 60_000),
+    type=click.IntRange(0, PORT_MAX),
     default=PORT,
     show_default=True,
     help="Of the first daemon; the next has 10 more, administration 7 more. 0: any that are free.",
