@@ -10,7 +10,7 @@ import pytest
 
 from isotone.core.errors import LocalProtocolError
 from isotone.core.ordered_log import Snapshot
-from isotone.host import disk, log_port, log_wire, store
+from isotone.host import disk, log_offers, log_wire, store
 from isotone.host.files import Files
 from isotone.host.log_client import RemoteLog
 from isotone.host.log_port import LogPort
@@ -77,22 +77,22 @@ def test_the_port_takes_and_gives_it_in_pieces(tmp_path: Path, monkeypatch: pyte
                 assert await remote.snapshot() == Snapshot(2, b"")
                 with pytest.raises(LocalProtocolError, match="the log ends at 2"):
                     await remote.offer_snapshot(Snapshot(3, STATE))
-                monkeypatch.setattr(log_port, "STATE_BYTES_MAX", 2 * SMALL)
+                monkeypatch.setattr(log_offers, "STATE_BYTES_MAX", 2 * SMALL)
                 with pytest.raises(LocalProtocolError, match="at most"):
                     await remote.offer_snapshot(Snapshot(2, STATE))
                 assert await remote.append(b"three") == 3, "the connection goes on"
-                assert port.coming_bytes == 0
+                assert port.offers.held_bytes == 0
                 async with RemoteLog(port.address) as half:  # what another leaves half told counts until it is gone
                     stream = await half._connected()
                     stream.write(log_wire.OfferSnapshot(1, 2, STATE[:SMALL], False))
                     await half.end()
-                    assert port.coming_bytes == SMALL
+                    assert port.offers.held_bytes == SMALL
                     with pytest.raises(LocalProtocolError, match="no room for this state"):
                         await remote.offer_snapshot(Snapshot(2, STATE[: 2 * SMALL]))
-                while port.coming_bytes:
+                while port.offers.held_bytes:
                     await asyncio.sleep(0)
                 await remote.offer_snapshot(Snapshot(3, STATE[: 2 * SMALL]))
-                assert port.coming_bytes == 0
+                assert port.offers.held_bytes == 0
             await port.stop()
 
     run(main)
@@ -112,10 +112,10 @@ def test_a_state_that_does_not_go_on_holds_nothing(tmp_path: Path) -> None:
                 number = stream._last + 2  # of the next question but one
                 stream.write(log_wire.OfferSnapshot(number, 1, STATE[:SMALL], False))
                 await remote.end()
-                while port.coming_bytes:
+                while port.offers.held_bytes:
                     await asyncio.sleep(0)
                 (connection,) = port.connections
-                assert connection._offer is not None and not connection._offer.pieces
+                assert connection._offers._refused and not connection._offers._pieces
                 with pytest.raises(LocalProtocolError, match="did not come in time"):
                     await remote._ask(lambda request: log_wire.OfferSnapshot(request, 1, b"the rest", True))
                 assert await remote.snapshot() is None, "no half of a state is taken for one"
@@ -137,13 +137,13 @@ def test_a_state_counts_until_it_is_written(tmp_path: Path) -> None:
                 offer = log.offer_snapshot
 
                 async def watched(snapshot: Snapshot) -> None:
-                    counted.append(port.coming_bytes)
+                    counted.append(port.offers.held_bytes)
                     await offer(snapshot)
-                    counted.append(port.coming_bytes)
+                    counted.append(port.offers.held_bytes)
 
                 log.offer_snapshot = watched  # type: ignore[method-assign]
                 await remote.offer_snapshot(Snapshot(1, STATE))
-                assert counted == [len(STATE)] * 2 and port.coming_bytes == 0
+                assert counted == [len(STATE)] * 2 and port.offers.held_bytes == 0
                 (connection,) = port.connections
                 sock = connection._transport.get_extra_info("socket")
                 assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)

@@ -18,7 +18,8 @@ from isotone.host import log_feeds
 from isotone.host import log_wire as wire
 from isotone.host.answers import Refused
 from isotone.host.log_client import RemoteLog
-from isotone.host.log_port import TASKS_MAX, LogPort
+from isotone.host.log_port import LogPort
+from isotone.host.log_work import TASKS_MAX
 from tests.host.replicas import replicas, run
 
 RECORDS = 100

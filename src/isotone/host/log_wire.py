@@ -203,9 +203,9 @@ class Failed(Said, frozen=True, tag=6):
 Wanted = Follow | FollowRed | FollowWhite
 Fed = Entries | RedMessage | White
 """What comes to those who follow."""
-ClientFrame = (
-    Hello | AppendMany | ReadRange | Wanted | Taken | WaitFor | Question | OfferSnapshot | Reconfigure | Cancel
-)
+Lasting = ReadRange | Wanted | WaitFor | Question | Reconfigure
+"""Requests that may take time."""
+ClientFrame = Hello | AppendMany | Lasting | Taken | OfferSnapshot | Cancel
 ServerFrame = Welcome | Ordered | Unordered | Fed | Told | Failed
 
 _T = TypeVar("_T")
