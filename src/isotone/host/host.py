@@ -14,13 +14,11 @@ import logging
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from threading import Thread
 from types import TracebackType
-from typing import TypeVar, cast
+from typing import cast
 
 from isotone.core.boundary import Ask, Indicated, Indication
 from isotone.core.contract import (
@@ -37,17 +35,19 @@ from isotone.core.contract import (
     TimerFired,
     TimerKey,
 )
-from isotone.core.errors import LocalProtocolError, MachineError
+from isotone.core.errors import MachineError
 from isotone.core.ids import ClientId
 from isotone.daemon.engine import Engine, Lane, Performer
 from isotone.daemon.node import now_us
 from isotone.daemon.node_settings import TraceSettings
+from isotone.host.aside import in_thread
 from isotone.host.disk_watch import DiskWatch
 from isotone.host.files import Files
 from isotone.host.machinery import Machinery
 from isotone.host.performing import Callbacks, Performers
 from isotone.host.service import Around, Service
 from isotone.host.store import SEGMENT_BYTES, Sync
+from isotone.host.telling import Telling
 from isotone.host.writes import StoreWrite
 from isotone.trace.events import Entry
 
@@ -59,7 +59,6 @@ SEED_BYTES = 32
 EVENT_TEXT_MAX = 400
 
 Build = Callable[[Around], Automaton]
-Result = TypeVar("Result")
 
 
 class Phase(Enum):
@@ -103,9 +102,6 @@ class Host:
         self.machinery = Machinery(name, directory, sync=sync, segment_bytes=segment_bytes, trace=trace, files=files)
         self.stop_within_s = stop_within_s
         self._disk_within_s = disk_within_s  # 0: however long it takes
-        self._told: Event | None = None  # what the application tells, until it is handled
-        self._later: deque[Event] = deque()  # what callbacks of the host told: it waits its turn
-        self._misuse: LocalProtocolError | None = None
         self._scheduled: asyncio.Handle | None = None  # the turn in which what was told is handled
         self._endings: list[Callable[[], object]] = []  # to be called when all of this turn is handled
         self._waiters: list[asyncio.Future[None]] = []  # for room
@@ -145,8 +141,9 @@ class Host:
         self.engine = Engine(self.now, submit=self._submit, failed=self._on_failure)
         self.engine.when_drained.append(self._look)
         self.engine.on_refused = self._on_refused
+        self._telling = Telling(self.name, self.automaton)
         self.lane = Lane(self.name, self.automaton)
-        self.lane.handle = self._handle
+        self.lane.handle = self._telling.handle
         own: dict[type[Action], Performer] = {
             SetTimer: self._set_timer,
             CancelTimer: self._cancel_timer,
@@ -180,14 +177,7 @@ class Host:
         when the host has ended.
         """
         self.check()
-        self._told = event
-        self.engine.take(self.lane, event)
-        if self._told is not None:
-            self._later.append(self._told)
-            self._told = None
-        misuse, self._misuse = self._misuse, None
-        if misuse is not None:
-            raise misuse
+        self._telling.tell(event, partial(self.engine.take, self.lane))
 
     @property
     def waiting_bytes(self) -> int:
@@ -270,24 +260,6 @@ class Host:
             self.engine.drain()
 
     # --- the automaton ---------------------------------------------------------------------------------------------
-
-    def _handle(self, event: Event) -> list[Action]:
-        told = event is self._told
-        late = bool(self._later) and event is self._later[0]
-        if told:
-            self._told = None
-        elif late:
-            self._later.popleft()
-        try:
-            return self.automaton.handle(event)
-        except LocalProtocolError as error:
-            if told:
-                self._misuse = error
-            elif late:
-                log.error("host %s: a callback told what makes no sense: %s", self.name, error)
-            else:
-                raise
-            return []
 
     def _on_refused(self, lane: Lane, event: Event, reason: str) -> None:
         """A peer's fault; all are counted, the first of a kind is said."""
@@ -430,19 +402,3 @@ class Host:
 def _settle(done: asyncio.Future[str], reason: str) -> None:
     if not done.done():
         done.set_result(reason)
-
-
-def in_thread(loop: asyncio.AbstractEventLoop, call: Callable[[], Result]) -> asyncio.Future[Result]:
-    """Have it done in a thread that nobody needs to wait for, not even the end of the process."""
-    done: asyncio.Future[Result] = loop.create_future()
-
-    def work() -> None:
-        try:
-            tell = partial(done.set_result, call())
-        except Exception as error:
-            tell = partial(done.set_exception, error)
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(lambda: None if done.done() else tell())
-
-    Thread(target=work, name="isotone-aside", daemon=True).start()
-    return done

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from isotone.core.errors import MachineError
-from isotone.host.host import in_thread
+from isotone.host.aside import in_thread
 from isotone.host.replica_log import ReplicaLog
 
 log = logging.getLogger("isotone.replica")
