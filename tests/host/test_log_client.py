@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from isotone.core.errors import LocalProtocolError, MachineError
+from isotone.host import log_port
 from isotone.host import log_wire as wire
 from isotone.host.answers import Maybe, NotYet, Refused
 from isotone.host.deadline import NO_DEADLINE, Deadline
@@ -18,9 +19,11 @@ from isotone.host.host import ROOM_BYTES
 from isotone.host.log_client import AGAIN_MAX_S, Pauses, RemoteLog
 from isotone.host.log_port import LogPort
 from isotone.host.log_stream import RECORD_BYTES_MAX, TURN_BYTES_MAX, Stream
+from isotone.host.pulse import GIVE_UP_AT
 from tests.host.replicas import replicas, run
 
 SOON_S = 0.01
+LONG_S = 3600.0
 
 
 class Silent(asyncio.Protocol):
@@ -86,6 +89,99 @@ def test_a_deadline_is_kept_at_a_server_that_is_stopped(
     run(main)
 
 
+async def _first_of_the_log(log: RemoteLog) -> None:
+    async with aclosing(log.follow(1)) as entries:
+        assert (await anext(entries)).record == b"first"
+
+
+async def _end_of_the_log(log: RemoteLog) -> None:
+    assert await log.end() == 1
+
+
+async def _another_record(log: RemoteLog) -> None:
+    with pytest.raises(Maybe, match="did not answer in time"):
+        await log.append(b"nobody knows")
+    assert await log.append(b"elsewhere") == 2
+
+
+@pytest.mark.parametrize("call", [_first_of_the_log, _end_of_the_log, _another_record])
+def test_a_server_that_is_stopped_is_left_also_without_a_deadline(
+    tmp_path: Path, call: Callable[[RemoteLog], Awaitable[None]]
+) -> None:
+    async def main() -> None:
+        async with replicas(tmp_path, "a") as group, stopped() as (address, came):
+            port = LogPort(group.logs["a"])
+            await port.start("127.0.0.1", 0)
+            await group.logs["a"].append(b"first")
+            log = RemoteLog((address, port.address))
+            log.look_every_s = SOON_S
+            async with log:
+                log.look_every_s = LONG_S  # at the server that answers
+                await call(log)
+                await came[0].lost
+                assert log.server == "a" and len(came) == 1
+            await port.stop()
+
+    run(main)
+
+
+def test_a_server_that_has_nothing_to_say_yet_is_asked_and_not_left(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with replicas(tmp_path, "a") as group:
+            port = LogPort(group.logs["a"])
+            await port.start("127.0.0.1", 0)
+            log = RemoteLog(port.address)
+            log.look_every_s = LONG_S
+            async with log:
+                waiting = asyncio.create_task(log.wait_for(1))
+                stream = log._stream
+                assert stream is not None
+                while not stream._answers:
+                    await asyncio.sleep(0)
+                for _ in range(GIVE_UP_AT - 1):
+                    stream._pulse._look()
+                while stream._pulse._looks:  # until it answers
+                    await asyncio.sleep(0)
+                assert stream.is_open and not waiting.done()
+                await log.append(b"x")
+                await waiting
+                assert log._stream is stream
+            await port.stop()
+
+    run(main)
+
+
+def test_a_server_that_reads_no_more_says_that_it_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its client could not ask it."""
+    monkeypatch.setattr(log_port, "OPEN_APPENDS_MAX", 0)
+
+    async def main() -> None:
+        async with replicas(tmp_path) as group:
+            port = LogPort(group.logs["a"], alive_every_s=SOON_S)
+            await port.start("127.0.0.1", 0)
+            await group.stop("b", "c")
+            log = RemoteLog(port.address)
+            log.look_every_s = LONG_S
+            async with log:
+                appending = asyncio.create_task(log.append(b"in a minority", within_s=LONG_S))
+                stream = log._stream
+                assert stream is not None
+                while not stream._answers:
+                    await asyncio.sleep(0)
+                for _ in range(2):
+                    for _ in range(GIVE_UP_AT - 1):
+                        stream._pulse._look()
+                    while stream._pulse._looks:
+                        await asyncio.sleep(0)
+                (connection,) = port.connections
+                assert connection._alive is not None and not appending.done()
+                appending.cancel()
+                await asyncio.wait([appending])
+            await port.stop()
+
+    run(main)
+
+
 def test_whoever_else_waits_there_hears_it_and_one_that_answers_is_not_left(tmp_path: Path) -> None:
     async def main() -> None:
         async with stopped() as (address, _), client(address) as log:
@@ -124,7 +220,7 @@ def test_one_that_takes_no_more_but_speaks_is_not_left_and_the_record_was_not_se
             log.grace_s = 0.0
             with pytest.raises(MachineError, match="the record was not sent"):
                 await log.append(b"x", within_s=SOON_S)
-            assert log._stream is None
+            assert not stream.is_open
 
     run(main)
 

@@ -119,7 +119,7 @@ async def _silence(effort: ReplicaEffort, note: Callable[[str], None]) -> list[F
     """Of three servers one is killed, or stopped: how long clients hear nothing at most.
 
     The port of a killed process refuses packets, which the others notice; one that is stopped is only silent, as a
-    machine without power is. Its own client is not asked then: without a deadline it waits for that server.
+    machine without power is. Its own client is not asked then: without a deadline it waits longer than we look.
     """
     longest: dict[tuple[str, str], float] = {}
     for number in range(effort.losses):

@@ -3,7 +3,7 @@
 It stays with the first server that answers and goes to another one when the stream breaks. An append whose answer is
 lost with the stream is *maybe*: it is never sent a second time by itself, for it may stand in the order already.
 Reading and following go on elsewhere, at the same position. The time that a caller gives is kept here, whatever the
-server does: one that is stopped, or whose machine is gone, answers nothing.
+server does: one that is stopped, or whose machine is gone, answers nothing. Who gives none is told too (see `pulse`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -36,7 +37,8 @@ from isotone.host.arguments import (
     checked_within,
 )
 from isotone.host.deadline import NO_DEADLINE, Deadline, within
-from isotone.host.log_stream import FOLLOW_CREDIT, Stream
+from isotone.host.log_stream import FOLLOW_CREDIT, SILENT, Stream
+from isotone.host.pulse import LOOK_EVERY_S
 
 CONNECT_WITHIN_S = 5.0
 AGAIN_S = 0.05
@@ -44,7 +46,6 @@ AGAIN_MAX_S = 1.0
 GRACE_S = 1.0
 """So much longer than its deadline a call waits for the answer of the server, which knows why."""
 CLOSE_WITHIN_S = 1.0
-SILENT = "the server did not answer in time"
 
 
 class Pauses:
@@ -75,7 +76,7 @@ class RemoteLog:
         if not self.addresses:
             raise LocalProtocolError("name the address of at least one server")
         self.server = ""  # that serves
-        self.connect_within_s, self.grace_s = CONNECT_WITHIN_S, GRACE_S
+        self.connect_within_s, self.grace_s, self.look_every_s = CONNECT_WITHIN_S, GRACE_S, LOOK_EVERY_S
         self._hello = wire.Hello(
             wire.VERSION, checked_text(name, "a client's name"), checked_bytes(credential, "a credential")
         )
@@ -106,14 +107,17 @@ class RemoteLog:
 
     async def _connected(self, deadline: Deadline = NO_DEADLINE) -> Stream:
         """The stream that is open, or another one; raises `MachineError` when no server answers in time."""
-        if self._stream is not None and not self._stream.lost.done():
+        if self._stream is not None and self._stream.is_open:
             return self._stream
         left_s = deadline.left_s
         within_s = self.connect_within_s if left_s is None else min(left_s, self.connect_within_s)
         reasons: dict[str, str] = {}
         try:
             async with asyncio.timeout(within_s), self._connecting:
-                if self._stream is None or self._stream.lost.done():
+                if self._stream is None or not self._stream.is_open:
+                    if self._stream is not None and self._stream.is_silent:
+                        self._next += 1
+                    self._stream = None
                     self._stream = await self._find(Deadline(within_s), reasons)
                 return self._stream
         except TimeoutError:
@@ -146,7 +150,8 @@ class RemoteLog:
             raise LocalProtocolError(f"not an address: {address!r}; write host:port")
         loop = asyncio.get_running_loop()
         try:
-            _, stream = await loop.create_connection(Stream, host.strip("[]"), int(port))
+            made = partial(Stream, self.look_every_s)
+            _, stream = await loop.create_connection(made, host.strip("[]"), int(port))
         except ValueError as error:  # no name of a host looks like this
             raise LocalProtocolError(f"not an address: {address!r}: {error}") from error
         stream.write(self._hello)
@@ -162,10 +167,8 @@ class RemoteLog:
     def _drop_if_silent(self, stream: Stream) -> None:
         """A server answers at a deadline, whatever it answers. One that says nothing at all meanwhile is of no use."""
         silent_s = asyncio.get_running_loop().time() - stream.heard_at
-        if stream is self._stream and silent_s >= self.grace_s:
-            self._stream = None
-            self._next += 1
-            stream.abort(SILENT)
+        if silent_s >= self.grace_s:
+            stream.drop_silent()
 
     async def _ask(self, make: Any, deadline: Deadline = NO_DEADLINE) -> Any:
         """A question that may be asked again elsewhere; `TimeoutError` when nobody answers in time."""

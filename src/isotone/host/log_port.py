@@ -28,6 +28,11 @@ OPEN_APPENDS_MAX = 4_096
 OPEN_BYTES_MAX = 16 * 1024 * 1024
 CONNECTIONS_MAX = 4_096
 HELLO_WITHIN_S = 10.0
+ALIVE_EVERY_S = 5.0
+"""While it does not read what a client asks, since too much of it is open, a server says so often that it is there."""
+
+NOBODY = 0
+"""No client has a request of this number."""
 
 Judge = Callable[[str, bytes, str], str]
 """Why this name, with this credential, from this address, may not use the log; empty if it may."""
@@ -50,8 +55,10 @@ class LogPort:
         judge_change: Judge = anybody,
         hello_within_s: float = HELLO_WITHIN_S,
         piece_within_s: float = PIECE_WITHIN_S,
+        alive_every_s: float = ALIVE_EVERY_S,
     ) -> None:
         self.replica, self.hello_within_s, self.piece_within_s = replica, hello_within_s, piece_within_s
+        self.alive_every_s = alive_every_s
         self.judge = judge  # who may use the log
         self.judge_change = judge_change  # who may change its servers and their rule
         self.address = ""
@@ -109,6 +116,7 @@ class Connection(asyncio.Protocol):
         self._flushing = False
         self._writable = asyncio.Event()  # what was written was taken, all but a little
         self._writable.set()
+        self._alive: asyncio.TimerHandle | None = None  # runs while nothing is read
 
     # --- the stream ------------------------------------------------------------------------------------------------
 
@@ -123,6 +131,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self._port.connections.pop(self, None)
         self._cancel_deadline()
+        self._stop_saying_alive()
         self._offers.drop()
         self._work.end()
 
@@ -157,9 +166,23 @@ class Connection(asyncio.Protocol):
             return
         has_room = self._open <= OPEN_APPENDS_MAX and self._open_bytes <= OPEN_BYTES_MAX
         if has_room and self._writable.is_set():
+            self._stop_saying_alive()
             self._transport.resume_reading()
         else:
             self._transport.pause_reading()
+            if self._alive is None:
+                self._alive = self._loop.call_later(self._port.alive_every_s, self._say_alive)
+
+    def _say_alive(self) -> None:
+        """To a client whose questions are not read; one that reads nothing itself does not miss it."""
+        if self._writable.is_set():
+            self._send(wire.Told(NOBODY, None))
+        self._alive = self._loop.call_later(self._port.alive_every_s, self._say_alive)
+
+    def _stop_saying_alive(self) -> None:
+        if self._alive is not None:
+            self._alive.cancel()
+            self._alive = None
 
     def _give_up(self, reason: str, kind: type[IsotoneError] = MachineError) -> None:
         """``kind`` tells the client whether to come again makes sense."""

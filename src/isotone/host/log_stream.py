@@ -12,6 +12,7 @@ from isotone.host import log_wire as wire
 from isotone.host.answers import FellBehind, Maybe, NotYet, Refused
 from isotone.host.deadline import Deadline
 from isotone.host.liveness import notice_loss
+from isotone.host.pulse import LOOK_EVERY_S, Pulse
 
 FOLLOW_CREDIT = 4 * 1024 * 1024
 OPEN_MAX = 65_536
@@ -19,6 +20,7 @@ TURN_BYTES_MAX = 4 * 1024 * 1024
 """Appends of one turn travel together up to this size; a larger one travels alone."""
 RECORD_BYTES_MAX = wire.FRAME_BYTES_MAX - 1024
 """A frame holds no larger record."""
+SILENT = "the server did not answer in time"
 _KINDS: dict[str, type[IsotoneError]] = {
     "NotYet": NotYet,
     "FellBehind": FellBehind,
@@ -39,7 +41,7 @@ class Follower:
 class Stream(asyncio.Protocol):
     """One connection."""
 
-    def __init__(self) -> None:
+    def __init__(self, look_every_s: float = LOOK_EVERY_S) -> None:
         self._loop = asyncio.get_running_loop()
         self._frames: wire.Frames[wire.ServerFrame] = wire.Frames(wire.SERVER_FRAMES)
         self.welcome: asyncio.Future[str] = self._loop.create_future()
@@ -47,6 +49,8 @@ class Stream(asyncio.Protocol):
         self.reason = "the stream broke"
         self.refusal: IsotoneError | None = None  # the two do not fit, or one broke a rule: to ask again is no use
         self.heard_at = self._loop.time()  # when something came last
+        self.is_silent = False  # it was given up since nothing came any more
+        self._pulse = Pulse(look_every_s, is_awaited=self._is_awaited, ask=self._ask_pulse, give_up=self.drop_silent)
         self._last = 0
         self._answers: dict[int, asyncio.Future[Any]] = {}
         self._followers: dict[int, Follower] = {}
@@ -64,6 +68,7 @@ class Stream(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         if error is not None and self.refusal is None:
             self.reason = str(error)
+        self._pulse.end()
         self._writable.set()
         self._waiting.clear()
         if not self.welcome.done():
@@ -93,8 +98,26 @@ class Stream(asyncio.Protocol):
         self.reason = reason
         self._transport.abort()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether anything can be asked here."""
+        return not (self.lost.done() or self.is_silent)
+
+    def drop_silent(self) -> None:
+        """Nothing comes any more: its process is stopped, or hangs."""
+        self.is_silent = True
+        self.abort(SILENT)
+
+    def _is_awaited(self) -> bool:
+        return bool(self._answers or self._followers)
+
+    def _ask_pulse(self) -> None:
+        """Whatever it says is a sign of life; nobody waits for this answer."""
+        self.write(wire.Question(self._number(), "end"))
+
     def data_received(self, data: bytes) -> None:
         self.heard_at = self._loop.time()
+        self._pulse.heard()
         try:
             for frame in self._frames.feed(data):
                 self._on_frame(frame)
@@ -135,6 +158,7 @@ class Stream(asyncio.Protocol):
                     raise Refused(f"{server} speaks version {version} of the log's port, this client {wire.VERSION}")
                 if not self.welcome.done():
                     self.welcome.set_result(server)
+                    self._pulse.begin()
 
     def _settle(self, request: int, outcome: object) -> None:
         answer = self._answers.pop(request, None)
