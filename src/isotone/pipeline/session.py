@@ -18,6 +18,7 @@ from isotone.core.errors import InputError, MachineError
 from isotone.pipeline.gateway import launching, speak
 from isotone.pipeline.java import java_home
 from isotone.pipeline.java_words import gist
+from isotone.pipeline.masters import require_master
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -97,6 +98,7 @@ def session(
     builder = SparkSession.builder.appName(name)
     if not is_submitted:
         place = master or LOCAL
+        require_master(place)
         _prepare_environment(is_local=place.startswith("local"))
         builder = builder.master(place)
     wanted = settings(is_small=is_small, is_wide=is_wide)
