@@ -23,6 +23,7 @@ from isotone.cli.group_work import described
 from isotone.cli.local_cluster import places_of
 from isotone.daemon.admin.metric_table import METRICS
 from tests.cli.running import WITHIN_S, Running, answers, first_object, isotone, process, told, wait_until
+from tests.ports import free_ports
 
 # --- looking -------------------------------------------------------------------------------------------------------
 
@@ -319,9 +320,7 @@ def test_a_daemon_is_not_ready_before_its_first_daemon_view(tmp_path: Path) -> N
 
 def test_a_daemon_for_development_needs_no_file(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    from isotone.cli.local_cluster import free_ports
-
-    port, admin = free_ports(1)[0]
+    port, admin = free_ports(2)
     options = ["--port", str(port), "--admin-port", str(admin), "--directory", str(tmp_path / "dev")]
     with process("daemon", "--dev", *options, log=log) as running:
         address = f"127.0.0.1:{admin}"

@@ -19,9 +19,9 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
-from isotone.bench.clients_daemons import LOOPBACK, free_ports
 from isotone.bench.replica_grpc import GrpcConnection
 from isotone.core.errors import IsotoneError, MachineError
+from isotone.daemon.ports import LOOPBACK, free_ports
 from isotone.host.log_client import RemoteLog
 
 SERVERS = ("a", "b", "c")
