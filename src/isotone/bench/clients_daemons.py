@@ -111,12 +111,17 @@ class DaemonProcess:
             raise MachineError(f"cannot read {error.filename}: {error.strerror}") from error
 
     def _of_threads(self, name: str) -> list[str]:
+        """Of those that did not end meanwhile."""
         self.check()
         assert self._process is not None
+        tasks, told = Path(f"/proc/{self._process.pid}/task"), []
         try:
-            return [path.read_text() for path in sorted(Path(f"/proc/{self._process.pid}/task").glob(f"*/{name}"))]
+            for thread in sorted(os.listdir(tasks)):
+                with suppress(FileNotFoundError, ProcessLookupError):
+                    told.append((tasks / thread / name).read_text())
         except OSError as error:
             raise MachineError(f"cannot read {error.filename}: {error.strerror}") from error
+        return told
 
 
 class Daemons:
