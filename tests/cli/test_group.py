@@ -110,6 +110,6 @@ def test_every_address_is_tried_before_the_time_is_over(addresses: int) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:  # it takes calls and never answers
         where = f"127.0.0.1:{silent.getsockname()[1]}"
         everywhere = [word for _ in range(addresses) for word in ("--address", where)]
-        result = isotone("group", "send", "room", "x", *everywhere, "--timeout", "1")
+        result = isotone("group", "send", "room", "x", *everywhere, "--timeout", "3")
     assert result.exit_code == 3
     assert where in result.stderr and "no attempt was made" not in result.stderr

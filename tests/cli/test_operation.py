@@ -93,7 +93,7 @@ def test_a_daemon_that_does_not_answer_is_told_with_3(cluster: Running) -> None:
 
 def test_a_client_command_without_a_daemon_says_so_with_3(tmp_path: Path) -> None:
     nobody = f"unix:{tmp_path / 'nobody'}"
-    result = isotone("group", "send", "room", "hello", "--address", nobody, "--timeout", "0.2")
+    result = isotone("group", "send", "room", "hello", "--address", nobody, "--timeout", "3")
     assert result.exit_code == 3
     assert "No such file or directory" in result.stderr
 
