@@ -22,7 +22,7 @@ from isotone.trace.writer import Level, TraceWriter
 from tests.ports import free_port
 
 RUN = "isotone"
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 
 
 class LocalCluster:

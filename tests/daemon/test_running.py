@@ -32,7 +32,7 @@ from tests.daemon.daemon_process import Wanted
 from tests.daemon.test_cluster import judge
 from tests.ports import free_port
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 PROGRAM = Path(__file__).with_name("daemon_process.py")
 
 

@@ -26,6 +26,8 @@ from tests.ports import free_ports
 RUN = "integration"
 WITHIN_S = 45.0
 LOOK_S = 0.05
+PATIENT = "[timeouts]\nsilence_floor_ms = 10000\n"
+"""Where no view may change: a machine that lets a daemon wait for a second lets nobody suspect it."""
 
 
 def run(main: Coroutine[Any, Any, None], within_s: float = 4 * WITHIN_S) -> None:

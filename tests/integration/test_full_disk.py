@@ -11,11 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from isotone.trace.events import Gap, Truncated
-from tests.integration.cluster import RealCluster, judged, real_cluster, run
+from tests.integration.cluster import PATIENT, RealCluster, judged, real_cluster, run
 from tests.integration.people import assert_nothing_acknowledged_is_lost, person
 
 DISK_BYTES = 128 * 1024
-PATIENT = "[timeouts]\nsilence_floor_ms = 10000"  # a busy machine lets nobody suspect the other
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from isotone.daemon.security.keys import generate_key
 from isotone.daemon.security.tls import client_context
 from isotone.evs.sessions.settings import ClientSettings
 from tests.daemon.security.test_tls import DAY, Issuer
+from tests.integration.cluster import PATIENT as PATIENT_DAEMONS
 from tests.integration.cluster import WITHIN_S, RealCluster, real_cluster, run
 from tests.integration.people import Person
 from tests.ports import free_ports
@@ -68,7 +69,7 @@ allow = ["connect", "join", "send"]
 [[security.access]]
 principals = ["operator"]
 allow = ["connect", "admin"]
-"""
+{PATIENT_DAEMONS}"""
 
     def connect(
         self, name: str, credential: str = "", certificate: Path | None = None, *, daemon: str = "d1"
