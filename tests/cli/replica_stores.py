@@ -14,7 +14,7 @@ from isotone.corel.journal import LOG
 from isotone.corel.message import Message, Origin
 from isotone.host.scrub import create
 from isotone.host.store import LOGS
-from tests.ports import free_ports
+from tests.ports import free_port, free_ports
 
 MESSAGE = Message(Origin("a", 1), 1, 1, (b"x",))
 GREEN = (r.Received((MESSAGE,), True), r.Greened(1))
@@ -39,9 +39,10 @@ def three_servers(directory: Path, *, begun: bool = False, **ports: int) -> Path
 
 @contextmanager
 def listener() -> Iterator[int]:
-    """A port at which somebody answers."""
-    with socket.create_server((LOOPBACK, 0)) as opened:
-        yield int(opened.getsockname()[1])
+    """A port at which somebody answers, and nobody afterwards."""
+    port = free_port()
+    with socket.create_server((LOOPBACK, port)):
+        yield port
 
 
 def unreadable_segment(store: Path) -> Path:
