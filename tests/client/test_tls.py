@@ -6,7 +6,6 @@ import asyncio
 import datetime
 import ipaddress
 import ssl
-import time
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,7 @@ from isotone.client.errors import ConnectFailed
 from isotone.core.errors import InputError
 from isotone.evs.sessions.settings import ClientSettings
 from tests.client.daemon import Daemon, run
+from tests.passing_time import pass_time
 
 PATIENT = Settings(session=ClientSettings(connect_within_us=3_600_000_000))
 LONG_S = 20
@@ -115,10 +115,9 @@ def test_another_daemon_may_have_a_better_certificate(tmp_path: Path, caplog: py
         return sum("certificate verify failed" in record.getMessage() for record in caplog.records)
 
     async def let_time_pass_behind_the_second() -> None:
-        loop = asyncio.get_running_loop()
         while told() < 2:
             await asyncio.sleep(0)
-        loop.time = lambda: time.monotonic() + LONG_S  # type: ignore[method-assign]
+        pass_time(LONG_S)
 
     run(main)
     assert told() == 2, "one for each client"
