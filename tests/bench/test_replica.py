@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -33,8 +35,12 @@ class Instant(System):
         return append
 
 
-def test_a_turn_counts_records_and_their_time(tmp_path: Path) -> None:
-    sample = asyncio.run(_load(Instant(tmp_path / "servers"), 3, 0.05))
+def test_a_turn_counts_records_and_their_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look at the clock takes a millisecond of it."""
+    clock = (look / 1_000 for look in count())
+    monkeypatch.setattr("isotone.bench.replica.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr("isotone.bench.replica.WARM_S", 0.0)
+    sample = asyncio.run(_load(Instant(tmp_path / "servers"), 3, 0.5))
     assert sample.per_second > 100 and 0 < sample.median_ms <= sample.slow_ms and sample.cpu_us == 0
 
 

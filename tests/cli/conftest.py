@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cli.running import Running, first_object, process
+from tests.cli.running import Running, first_object, process, wait_until
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """Three daemons in two sites, started by ``isotone up`` and stopped by SIGTERM."""
     home = tmp_path_factory.mktemp("up")
     arguments = ["up", "3", "--sites", "2", "--port", "0", "--directory", str(home / "cluster"), "--json"]
@@ -19,3 +19,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield Running(first_object(running, home / "up.log"))
         running.send_signal(signal.SIGTERM)
         assert running.wait(30) == 0, (home / "up.log").read_text()
+
+
+@pytest.fixture
+def cluster(started: Running) -> Running:
+    """In one daemon view, also where a busy machine has let them suspect each other since the last test."""
+    wait_until(started.is_together, "all are together")
+    return started

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from isotone.cli.local_cluster import LOOPBACK, free_ports
+from isotone.cli.local_cluster import LOOPBACK
 from isotone.core.contract import Storage, StoredLog
 from isotone.corel import records as r
 from isotone.corel.journal import LOG
 from isotone.corel.message import Message, Origin
 from isotone.host.scrub import create
 from isotone.host.store import LOGS
+from tests.ports import free_port, free_ports
 
 MESSAGE = Message(Origin("a", 1), 1, 1, (b"x",))
 GREEN = (r.Received((MESSAGE,), True), r.Greened(1))
@@ -24,7 +25,7 @@ def three_servers(directory: Path, *, begun: bool = False, **ports: int) -> Path
     """Their settings file; their stores are beside it. ``begun``: all have met once."""
     file = directory / "isotone.toml"
     lines = ["[security]", 'mode = "open"', "[cluster]", f'state_directory = "{directory}"']
-    free = [number for pair in free_ports(5) for number in pair]
+    free = free_ports(9)
     for name, own, port, admin in zip("abc", free, free[3:], free[6:], strict=False):
         lines += ["[[daemon]]", f'name = "{name}"', f'address = "{LOOPBACK}"']
         lines += [f"port = {port}", f"admin_port = {admin}"]
@@ -38,9 +39,10 @@ def three_servers(directory: Path, *, begun: bool = False, **ports: int) -> Path
 
 @contextmanager
 def listener() -> Iterator[int]:
-    """A port at which somebody answers."""
-    with socket.create_server((LOOPBACK, 0)) as opened:
-        yield int(opened.getsockname()[1])
+    """A port at which somebody answers, and nobody afterwards."""
+    port = free_port()
+    with socket.create_server((LOOPBACK, port)):
+        yield port
 
 
 def unreadable_segment(store: Path) -> Path:

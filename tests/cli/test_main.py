@@ -16,6 +16,7 @@ from isotone import __version__
 from isotone.cli.command_group import CommandGroup
 from isotone.cli.main import commands
 from isotone.core.errors import InputError, LocalProtocolError, MachineError
+from tests.cli.running import wait_until
 
 COMMANDS = [[], ["sim"], ["sim", "swarm"], ["sim", "replay"], ["check"], ["demo"], ["daemon"], ["daemon", "run"]]
 COMMANDS += [["daemon", "credential"], ["up"], ["status"]]
@@ -243,25 +244,24 @@ def test_an_interrupt_ends_the_workers_and_leaves_no_stack_trace(number: signal.
     _wait_until_none_is_left(process.pid)
 
 
-LOOKS_MAX = 200_000
-
-
 def _wait_for_workers(parent: int) -> None:
     """Until both workers have used some CPU time, which they do only when they run plans."""
-    for _ in range(LOOKS_MAX):
+
+    def are_there() -> bool:
         children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-        if sum(_cpu_ticks(child) > 60 for child in children) >= 2:
-            return
-    pytest.fail("no workers came up")
+        return sum(_cpu_ticks(child) > 60 for child in children) >= 2
+
+    wait_until(are_there, "both workers run plans")
 
 
 def _wait_until_none_is_left(group: int) -> None:
     """The helper process of multiprocessing ends by itself soon after; workers must not stay."""
-    for _ in range(LOOKS_MAX):
-        states = [_status(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
-        if not any(fields[2] == str(group) and fields[0] != "Z" for fields in states if fields):
-            return
-    pytest.fail("a worker outlived the command")
+
+    def is_none_left() -> bool:
+        states = [_status(name) for name in os.listdir("/proc") if name.isdigit()]
+        return not any(fields[2] == str(group) and fields[0] != "Z" for fields in states if fields)
+
+    wait_until(is_none_left, "no worker outlives the command")
 
 
 def _cpu_ticks(pid: str) -> int:

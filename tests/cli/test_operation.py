@@ -18,11 +18,13 @@ from pathlib import Path
 import pytest
 
 import isotone as isotone_library
+from isotone.cli import group as commands_of_group
 from isotone.cli.admin_client import AdminClient
 from isotone.cli.group_work import described
 from isotone.cli.local_cluster import places_of
 from isotone.daemon.admin.metric_table import METRICS
 from tests.cli.running import WITHIN_S, Running, answers, first_object, isotone, process, told, wait_until
+from tests.ports import free_ports
 
 # --- looking -------------------------------------------------------------------------------------------------------
 
@@ -90,9 +92,10 @@ def test_a_daemon_that_does_not_answer_is_told_with_3(cluster: Running) -> None:
     assert [each["status"] is None for each in some["daemons"]] == [False, True]
 
 
-def test_a_client_command_without_a_daemon_says_so_with_3(tmp_path: Path) -> None:
+def test_a_client_command_without_a_daemon_says_so_with_3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands_of_group, "CONNECT_WITHIN_S", 1.0)
     nobody = f"unix:{tmp_path / 'nobody'}"
-    result = isotone("group", "send", "room", "hello", "--address", nobody, "--timeout", "0.2")
+    result = isotone("group", "send", "room", "hello", "--address", nobody, "--timeout", "60")
     assert result.exit_code == 3
     assert "No such file or directory" in result.stderr
 
@@ -234,11 +237,12 @@ def test_chat_whose_reader_has_gone_ends_quietly(cluster: Running) -> None:
         assert chatting.stderr.read() == b""
 
 
-def test_names_that_are_refused_end_with_2(cluster: Running) -> None:
+def test_names_that_are_refused_end_with_2(cluster: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands_of_group, "CONNECT_WITHIN_S", 0.5)
     wrong = isotone("group", "send", "room", "x", "--name", "far too long a name", "--address", cluster.clients)
     assert wrong.exit_code == 2
     assert isotone("group", "send", "bad name", "x", "--address", cluster.clients).exit_code == 2
-    assert isotone("group", "send", "room", "x", "--address", "127.0.0.1:1", "--timeout", "1").exit_code == 3
+    assert isotone("group", "send", "room", "x", "--address", "127.0.0.1:1", "--timeout", "60").exit_code == 3
 
 
 # --- acting --------------------------------------------------------------------------------------------------------
@@ -319,9 +323,7 @@ def test_a_daemon_is_not_ready_before_its_first_daemon_view(tmp_path: Path) -> N
 
 def test_a_daemon_for_development_needs_no_file(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    from isotone.cli.local_cluster import free_ports
-
-    port, admin = free_ports(1)[0]
+    port, admin = free_ports(2)
     options = ["--port", str(port), "--admin-port", str(admin), "--directory", str(tmp_path / "dev")]
     with process("daemon", "--dev", *options, log=log) as running:
         address = f"127.0.0.1:{admin}"

@@ -32,6 +32,7 @@ from isotone.evs.sessions.notices import RoomChanged
 from isotone.evs.sessions.server import ServerSessions
 from isotone.evs.sessions.settings import ServerSettings
 from tests.evs.sessions.pair import FakeGroups
+from tests.ports import free_port
 
 WITHIN_S = 20.0
 SECRET = b"a secret of the daemon"
@@ -75,7 +76,6 @@ class Peer(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         if self.daemon.peers.pop(self.number, None) is not None:
             self.daemon.hand(StreamClosed(self.daemon.now(), self.number, str(error or "closed")))
-        self.daemon.look()
 
 
 class Daemon:
@@ -101,9 +101,8 @@ class Daemon:
         self._events: deque[Event] = deque()
         self._running = False
         self._timers: dict[TimerKey, asyncio.TimerHandle] = {}
-        self._looking: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._server: asyncio.Server | None = None
-        self._port = 0
+        self._port = free_port()  # also while it does not listen
         self.begin()
 
     def begin(self) -> None:
@@ -135,7 +134,6 @@ class Daemon:
             self._server = await loop.create_unix_server(lambda: Peer(self), self._unix, ssl=self._tls)
         else:
             self._server = await loop.create_server(lambda: Peer(self), "127.0.0.1", self._port, ssl=self._tls)
-            self._port = self._server.sockets[0].getsockname()[1]
 
     async def deafen(self) -> None:
         """Nobody listens any more."""
@@ -155,19 +153,10 @@ class Daemon:
         return self._streams
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait for something to become true here."""
-        if not condition():
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._looking.append((condition, waiter))
-            await within(waiter)
-
-    def look(self) -> None:
-        looking, self._looking = self._looking, []
-        for condition, waiter in looking:
-            if not waiter.done() and condition():
-                waiter.set_result(None)
-            elif not waiter.done():
-                self._looking.append((condition, waiter))
+        """Wait for something to become true, here or at a client: in every turn of the loop it is looked at."""
+        async with asyncio.timeout(WITHIN_S):
+            while not condition():
+                await asyncio.sleep(0)
 
     # --- what tests do ---------------------------------------------------------------------------------------------
 
@@ -214,7 +203,6 @@ class Daemon:
             for action in self.sessions.handle(self._events.popleft()):
                 self._perform(action)
         self._running = False
-        self.look()
 
     def _perform(self, action: Action) -> None:
         match action:

@@ -20,6 +20,7 @@ IMPATIENT = Settings(
     pause_max_s=0.01,
     close_within_s=0.05,
 )
+PATIENT = Settings(session=ClientSettings(retry_first_us=5_000, retry_max_us=10_000), pause_max_s=0.01)
 
 
 class Meddler:
@@ -80,12 +81,12 @@ class Meddler:
         return bytes(changed)
 
 
-async def converse(address: str, name: str) -> None:
+async def converse(address: str, name: str, settings: Settings = PATIENT, deadline: float | None = None) -> None:
     """What a program does, until something goes wrong or all went well."""
-    async with isotone.connect(address, name=name, settings=IMPATIENT) as me:
+    async with isotone.connect(address, name=name, settings=settings) as me:
         chat = await me.join("chat")
         for number in range(5):
-            await chat.send(b"%d" % number, deadline=0.2)
+            await chat.send(b"%d" % number, deadline=deadline)
         heard = 0
         async for event in chat:
             heard += isinstance(event, isotone.Message)
@@ -101,7 +102,7 @@ def test_meddling(caplog: pytest.LogCaptureFixture) -> None:
         async with Meddler(daemon, Choice(f"meddler {number}")) as meddler:
             try:
                 async with asyncio.timeout(1.0):
-                    await converse(meddler.address, f"c{number}")
+                    await converse(meddler.address, f"c{number}", IMPATIENT, 0.2)
                 outcome = "fine"
             except (isotone.ClientError, TimeoutError) as error:
                 outcome = type(error).__name__

@@ -327,7 +327,7 @@ def test_confirmation_that_does_not_come() -> None:
             chat = await me.join("chat")
             daemon.held = deque()
             with pytest.raises(isotone.Unconfirmed) as late:
-                await chat.send(b"1", confirm=True, deadline=0.02)
+                await chat.send(b"1", confirm=True, deadline=0.2)
             assert late.value.reason == "deadline"
             waiting = asyncio.create_task(chat.send(b"2", confirm=True))
             await daemon.until(lambda: daemon.sent("alice") == [b"1", b"2"])

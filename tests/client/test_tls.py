@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import ipaddress
 import ssl
@@ -20,8 +21,11 @@ from isotone.client.errors import ConnectFailed
 from isotone.core.errors import InputError
 from isotone.evs.sessions.settings import ClientSettings
 from tests.client.daemon import Daemon, run
+from tests.passing_time import pass_time
 
 PATIENT = Settings(session=ClientSettings(connect_within_us=3_600_000_000))
+LONG_S = 20
+LONG = Settings(session=ClientSettings(connect_within_us=LONG_S * 1_000_000))
 BRIEF = Settings(session=ClientSettings(connect_within_us=300_000, retry_max_us=100_000))
 
 
@@ -101,13 +105,22 @@ def test_another_daemon_may_have_a_better_certificate(tmp_path: Path, caplog: py
         async with Daemon(tls=other, unix=f"{tmp_path}/o") as wrong, Daemon(tls=server, unix=f"{tmp_path}/s") as right:
             async with isotone.connect([wrong.address, right.address], tls=path, settings=PATIENT) as me:
                 await me.send("g", b"x")
+            passing = asyncio.create_task(let_time_pass_behind_the_second())
             with pytest.raises(ConnectFailed, match="certificate verify failed") as failed:
-                await isotone.connect([wrong.address, f"unix:{tmp_path}/nobody"], tls=path, settings=BRIEF)
+                await isotone.connect([wrong.address, f"unix:{tmp_path}/nobody"], tls=path, settings=LONG)
+            await passing
             assert failed.value.code == "unreachable"
 
+    def told() -> int:
+        return sum("certificate verify failed" in record.getMessage() for record in caplog.records)
+
+    async def let_time_pass_behind_the_second() -> None:
+        while told() < 2:
+            await asyncio.sleep(0)
+        pass_time(LONG_S)
+
     run(main)
-    told = [record.getMessage() for record in caplog.records if "certificate verify failed" in record.getMessage()]
-    assert len(told) == 2, "one for each client"
+    assert told() == 2, "one for each client"
 
 
 def test_what_tls_may_be(tmp_path: Path) -> None:

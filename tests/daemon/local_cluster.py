@@ -1,8 +1,9 @@
-"""Daemons on loopback in one loop, for tests: the kernel chooses ports, and every wait has a deadline."""
+"""Daemons on loopback in one loop, for tests: each has a port of its own, and every wait has a deadline."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,9 +19,10 @@ from isotone.evs.stack import StackSettings
 from isotone.trace.events import Ended, Stabilised
 from isotone.trace.recorder import Recorder
 from isotone.trace.writer import Level, TraceWriter
+from tests.ports import free_port
 
 RUN = "isotone"
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 
 
 class LocalCluster:
@@ -38,6 +40,7 @@ class LocalCluster:
         self.names = tuple(names)
         self.nodes: dict[str, Node] = {}
         self._addresses: dict[str, Address] = {}
+        self._ports = defaultdict[str, int](free_port)  # the same after a restart
         self.hooks = hooks
         self._base, self._sites = base, sites or {}
         self._wakes = asyncio.Event()
@@ -52,7 +55,7 @@ class LocalCluster:
             self._base,
             name=name,
             site=self._site(name),
-            port=int(self._addresses[name].rpartition(":")[2]) if name in self._addresses else 0,
+            port=self._ports[name],
             stack=msgspec.structs.replace(self._base.stack, membership=membership),
             state_directory=self.directory / name,
         )

@@ -17,6 +17,7 @@ from isotone.daemon.node_settings import NodeSettings
 from isotone.evs.membership import KnownDaemon
 from isotone.evs.membership.messages import Alive
 from tests.daemon.local_cluster import DEADLINE_S, local_cluster, traced
+from tests.ports import free_port
 
 
 def run(main: object) -> None:
@@ -172,7 +173,7 @@ def test_what_it_tells_about_itself(tmp_path: Path) -> None:
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_both_families_and_multicast(tmp_path: Path, host: str) -> None:
     async def main() -> None:
-        group = "239.255.77.77:47700" if host == "127.0.0.1" else ""
+        group = f"239.255.77.77:{free_port()}" if host == "127.0.0.1" else ""
         base = traced(tmp_path, host=host, multicast=group)
         async with local_cluster(tmp_path, ("d1", "d2"), base=base) as cluster:
             for node in cluster.nodes.values():

@@ -30,17 +30,10 @@ from isotone.evs.sessions.frames import control_frame
 from isotone.evs.sessions.messages import Hello, JoinAsked, client_codec
 from tests.daemon.daemon_process import Wanted
 from tests.daemon.test_cluster import judge
+from tests.ports import free_port
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 PROGRAM = Path(__file__).with_name("daemon_process.py")
-
-
-def free_port() -> int:
-    with socket.socket() as tcp, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
-        tcp.bind(("127.0.0.1", 0))
-        port = tcp.getsockname()[1]
-        udp.bind(("127.0.0.1", port))
-        return int(port)
 
 
 class Processes:

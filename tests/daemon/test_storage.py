@@ -24,7 +24,7 @@ def write(state: StateDirectory, *writes: Write) -> list[str]:
         done.set()
 
     disk.submit(writes, answer)
-    assert done.wait(10)
+    assert done.wait(60)
     disk.close()
     return said
 
@@ -145,7 +145,7 @@ def test_a_kill_at_any_moment_leaves_the_old_value_or_a_newer_one(tmp_path: Path
         for _ in range(told_max):
             told = int(child.stdout.readline())
         child.kill()
-        child.wait(10)
+        child.wait(60)
         child.stdout.close()
         state = StateDirectory(directory)
         assert state.open("d1")[1] == 2

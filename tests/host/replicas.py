@@ -8,7 +8,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from isotone.cli.local_cluster import free_ports
 from isotone.corel.quorum import Majority, Quorum
 from isotone.corel.settings import ReplicaSettings
 from isotone.daemon.embedded import node
@@ -18,6 +17,7 @@ from isotone.host.files import Files
 from isotone.host.replica_log import ReplicaLog
 from isotone.host.service import Service
 from isotone.host.session import SessionService
+from tests.ports import free_port
 
 DEADLINE_S = 60.0
 GROUP = "$log/replica"
@@ -46,7 +46,7 @@ class Replicas:
         self.kind = "embedded"
         self.files: dict[str, Files] = {}  # of servers whose files are special
         self._stacks: dict[str, AsyncExitStack] = {}
-        self._ports = {name: f"127.0.0.1:{port}" for name, (port, _) in zip(names, free_ports(len(names)), strict=True)}
+        self.move()
 
     def settings(self, name: str) -> ReplicaSettings:
         return ReplicaSettings(server=name, servers=self.names, group=GROUP, quorum=self.quorum, **self.more)
@@ -56,9 +56,7 @@ class Replicas:
 
     def move(self) -> None:
         """New addresses, from the next start on."""
-        self._ports = {
-            name: f"127.0.0.1:{port}" for name, (port, _) in zip(self.names, free_ports(len(self.names)), strict=True)
-        }
+        self._ports = {name: f"127.0.0.1:{free_port()}" for name in self.names}
 
     async def start(self, *names: str) -> None:
         for name in names or self.names:

@@ -21,9 +21,11 @@ from isotone.host.log_port import LogPort
 from isotone.host.log_stream import RECORD_BYTES_MAX, TURN_BYTES_MAX, Stream
 from isotone.host.pulse import GIVE_UP_AT
 from tests.host.replicas import replicas, run
+from tests.passing_time import pass_time
 
 SOON_S = 0.01
 LONG_S = 3600.0
+CONNECT_S = 50.0
 
 
 class Silent(asyncio.Protocol):
@@ -58,7 +60,7 @@ async def stopped(words: int = 1) -> AsyncIterator[tuple[str, list[Silent]]]:
 
 def client(*addresses: str) -> RemoteLog:
     log = RemoteLog(addresses)
-    log.grace_s = SOON_S
+    log.connect_within_s, log.grace_s = 3600.0, SOON_S
     return log
 
 
@@ -229,16 +231,21 @@ def test_connecting_counts_and_every_address_has_its_share(tmp_path: Path) -> No
     """The first accepts the connection and says nothing."""
 
     async def main() -> None:
-        async with replicas(tmp_path, "a") as group, stopped(0) as (address, _):
+        async with replicas(tmp_path, "a") as group, stopped(0) as (address, came):
             log = client(address)
-            log.connect_within_s = 3600.0
             with pytest.raises(MachineError, match="no server of the log answers"):
                 await log.append(b"not sent", within_s=SOON_S)
             port = LogPort(group.logs["a"])
             await port.start("127.0.0.1", 0)
-            async with client(address, port.address) as log:
-                assert await log.append(b"x") == 1 and log.server == "a"
-                assert group.records("a") == [b"x"]
+            log, before = client(address, port.address), len(came)
+            log.connect_within_s = CONNECT_S
+            connecting = asyncio.ensure_future(log.append(b"x"))
+            while len(came) == before:
+                await asyncio.sleep(0)
+            pass_time(CONNECT_S / 2)
+            assert await connecting == 1 and log.server == "a"
+            assert group.records("a") == [b"x"]
+            await log.close()
             await port.stop()
 
     run(main)

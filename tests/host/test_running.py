@@ -11,6 +11,7 @@ import pytest
 from isotone.core.errors import MachineError
 from isotone.host.running import answering, kept_still
 from isotone.host.store import Store
+from tests.ports import free_port
 
 
 def test_a_store_in_use_is_named_and_the_others_stay_still(tmp_path: Path) -> None:
@@ -44,7 +45,6 @@ def test_a_file_system_without_locks_says_nothing(tmp_path: Path, monkeypatch: p
 
 
 def test_who_answers_at_its_port() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as gone:
-        address, nobody = (f"127.0.0.1:{each.getsockname()[1]}" for each in (one, gone))
-        gone.close()
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        address, nobody = f"127.0.0.1:{one.getsockname()[1]}", f"127.0.0.1:{free_port()}"
         assert answering({"b": nobody, "a": address, "c": "127.0.0.1:0"}) == {"a": f"a answers at {address}"}

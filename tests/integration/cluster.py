@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from isotone.cli.admin_client import AdminClient
-from isotone.cli.local_cluster import LOOPBACK, LocalDaemon, Place, free_ports, quoted
+from isotone.cli.local_cluster import LOOPBACK, LocalDaemon, Place, quoted
 from isotone.core.errors import MachineError
 from isotone.sim.run import verdicts_and_violations
 from isotone.spec.check import check
@@ -21,10 +21,13 @@ from isotone.trace.events import Ended, Row, Stabilised, Truncated
 from isotone.trace.reader import read_runs
 from isotone.trace.recorder import Recorder
 from isotone.trace.writer import Level, TraceWriter
+from tests.ports import free_ports
 
 RUN = "integration"
 WITHIN_S = 45.0
 LOOK_S = 0.05
+PATIENT = "[timeouts]\nsilence_floor_ms = 10000\n"
+"""Where no view may change: a machine that lets a daemon wait for a second lets nobody suspect it."""
 
 
 def run(main: Coroutine[Any, Any, None], within_s: float = 4 * WITHIN_S) -> None:
@@ -60,7 +63,8 @@ class RealCluster:
         """Further lines of a daemon's table."""
         self.daemons: dict[str, RealDaemon] = {}
         self.credential = ""
-        for (name, site), (port, admin) in zip(sites.items(), free_ports(len(sites)), strict=True):
+        for name, site in sites.items():
+            port, admin = free_ports(2)
             self._place(Place(name=name, site=site, port=port, admin_port=admin))
 
     @property
@@ -106,7 +110,7 @@ class RealCluster:
 
     def move(self, name: str) -> None:
         """Another port, from its next start on."""
-        ((port, admin),) = free_ports(1)
+        port, admin = free_ports(2)
         self._place(Place(name=name, site=self.daemons[name].place.site, port=port, admin_port=admin))
 
     def _place(self, place: Place) -> None:

@@ -11,11 +11,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from isotone.cli.local_cluster import LOOPBACK, LocalDaemon, Place, free_ports, quoted
+from isotone.cli.local_cluster import LOOPBACK, LocalDaemon, Place, quoted
 from isotone.core.errors import IsotoneError
 from isotone.host.log_client import RemoteLog
 from tests.integration.cluster import WITHIN_S, RealCluster, run
 from tests.integration.forks import Forked
+from tests.ports import free_port, free_ports
 
 __all__ = ["ReplicaCluster", "isotone", "replica_cluster", "run"]
 
@@ -42,13 +43,13 @@ class ReplicaCluster(RealCluster):
         super().__init__(directory, dict.fromkeys(names, "s1"))
 
     def _place(self, place: Any) -> None:
-        ((self.ports[place.name], _),) = free_ports(1)
+        self.ports[place.name] = free_port()
         self.daemons[place.name] = ServerProcess(place, self.settings, self.directory / f"{place.name}.log")  # type: ignore[assignment]
 
     def joins(self, name: str) -> None:
         """A server more, which is no founder."""
         self.learners.append(name)
-        ((port, admin),) = free_ports(1)
+        port, admin = free_ports(2)
         self._place(Place(name=name, site="s1", port=port, admin_port=admin))
 
     def start_daemons(self) -> None:

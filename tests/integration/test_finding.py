@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from isotone.cli.local_cluster import free_ports
 from tests.integration.cluster import RealCluster, real_cluster, run
 from tests.integration.people import assert_all_end_in_one_view, person
+from tests.ports import free_port
 
 
 async def assert_they_talk(cluster: RealCluster) -> None:
@@ -42,8 +42,7 @@ def with_settings_of_its_own(cluster: RealCluster, name: str, *changes: tuple[st
 def test_daemons_of_a_lan_find_each_other_by_multicast_alone(tmp_path: Path) -> None:
     async def main() -> None:
         async with real_cluster(tmp_path, {"d1": "s1", "d2": "s1", "d3": "s1"}, start=False) as cluster:
-            ((port, _),) = free_ports(1)
-            group = ('[[site]]\nname = "s1"', f'[[site]]\nname = "s1"\nmulticast = "239.192.77.7:{port}"')
+            group = ('[[site]]\nname = "s1"', f'[[site]]\nname = "s1"\nmulticast = "239.192.77.7:{free_port()}"')
             for name in cluster.names:
                 with_settings_of_its_own(cluster, name, group)
             await cluster.together()

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from isotone.trace.events import Gap, Truncated
-from tests.integration.cluster import RealCluster, judged, real_cluster, run
+from tests.integration.cluster import PATIENT, RealCluster, judged, real_cluster, run
 from tests.integration.people import assert_nothing_acknowledged_is_lost, person
 
 DISK_BYTES = 128 * 1024
@@ -39,7 +39,7 @@ def limit_files(cluster: RealCluster, name: str) -> None:
 
 def test_a_full_disk_costs_rows_and_nothing_else(tmp_path: Path) -> None:
     async def main(is_mounted: bool) -> None:
-        async with real_cluster(tmp_path, {"d1": "s1", "d2": "s1"}, extra="") as cluster:
+        async with real_cluster(tmp_path, {"d1": "s1", "d2": "s1"}, extra=PATIENT) as cluster:
             if not is_mounted:
                 limit_files(cluster, "d1")
             people = ada, ben = [await person("ada", cluster.address("d1")), await person("ben", cluster.address("d2"))]

@@ -8,7 +8,7 @@ from pathlib import Path
 from isotone.cli.local_cluster import quoted
 from isotone.daemon.security.credentials import add_credential
 from isotone.daemon.security.keys import generate_key
-from tests.integration.cluster import RealCluster, real_cluster, run
+from tests.integration.cluster import PATIENT, RealCluster, real_cluster, run
 from tests.integration.people import assert_all_end_in_one_view, person
 
 NAMES = ("d1", "d2", "d3", "d4")
@@ -29,7 +29,7 @@ allow = ["connect", "join", "send"]
 [[security.access]]
 principals = ["operator"]
 allow = ["admin"]
-"""
+{PATIENT}"""
 
 
 def test_a_daemon_with_a_wrong_key_stays_outside(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from isotone.cli.local_cluster import LOOPBACK, free_ports, quoted
+from isotone.cli.local_cluster import LOOPBACK, quoted
 from isotone.client import Settings, connect
 from isotone.client.connecting import Connecting
 from isotone.client.errors import ConnectFailed, NotSent, Refused
@@ -24,8 +24,10 @@ from isotone.daemon.security.keys import generate_key
 from isotone.daemon.security.tls import client_context
 from isotone.evs.sessions.settings import ClientSettings
 from tests.daemon.security.test_tls import DAY, Issuer
+from tests.integration.cluster import PATIENT as PATIENT_DAEMONS
 from tests.integration.cluster import WITHIN_S, RealCluster, real_cluster, run
 from tests.integration.people import Person
+from tests.ports import free_ports
 from tests.spread_client.blocking import SocketClient
 from tests.spread_client.protocol import SpreadClient
 
@@ -43,7 +45,7 @@ class Fortress:
         self.given = {name: add_credential(directory / "credentials", name, (f"{name}*",)) for name in ("alice", "bob")}
         cluster.credential = self.given["operator"] = add_credential(directory / "credentials", "operator")
         certificate = self.issuer.issue("localhost")
-        ports = dict(zip(SITES, free_ports(len(SITES)), strict=True))
+        ports = {name: free_ports(2) for name in SITES}
         self.ports = {name: tls for name, (tls, _) in ports.items()}
         self.spread_port = ports["d1"][1]
         for name, (tls, spread) in ports.items():
@@ -67,7 +69,7 @@ allow = ["connect", "join", "send"]
 [[security.access]]
 principals = ["operator"]
 allow = ["connect", "admin"]
-"""
+{PATIENT_DAEMONS}"""
 
     def connect(
         self, name: str, credential: str = "", certificate: Path | None = None, *, daemon: str = "d1"

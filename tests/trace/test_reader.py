@@ -128,6 +128,17 @@ def test_a_spool_that_is_rotated_while_it_is_read(tmp_path: Path) -> None:
     assert list(read([spool])) == sends(5)
 
 
+def test_spools_that_are_rotated_while_others_are_opened(tmp_path: Path) -> None:
+    for node in ("d1", "d2", "d3"):
+        write_record(tmp_path, sends(3, node))
+    listed = trace_files([tmp_path])
+    found = [next(listed)]
+    rotated = [rotate(tmp_path / "r" / f"d{number}-1-000000.spool") for number in (2, 3)]
+    found += listed
+    assert found[1:] == rotated
+    assert list(read(found)) == list(read([tmp_path]))
+
+
 def test_unreadable_files_are_named_or_skipped(tmp_path: Path) -> None:
     write_record(tmp_path, sends(2))
     bad = [tmp_path / "r" / name for name in ("bad.jsonl", "bad.parquet", "d9-1-000000.spool")]

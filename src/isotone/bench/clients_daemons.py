@@ -8,21 +8,20 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any
 
 from isotone.core.errors import MachineError
+from isotone.daemon.ports import LOOPBACK, free_ports
 
-LOOPBACK = "127.0.0.1"
 START_WITHIN_S = 120.0
 STOP_WITHIN_S = 15.0
 ANSWER_WITHIN_S = 10.0
@@ -112,12 +111,17 @@ class DaemonProcess:
             raise MachineError(f"cannot read {error.filename}: {error.strerror}") from error
 
     def _of_threads(self, name: str) -> list[str]:
+        """Of those that did not end meanwhile."""
         self.check()
         assert self._process is not None
+        tasks, told = Path(f"/proc/{self._process.pid}/task"), []
         try:
-            return [path.read_text() for path in sorted(Path(f"/proc/{self._process.pid}/task").glob(f"*/{name}"))]
+            for thread in sorted(os.listdir(tasks)):
+                with suppress(FileNotFoundError, ProcessLookupError):
+                    told.append((tasks / thread / name).read_text())
         except OSError as error:
             raise MachineError(f"cannot read {error.filename}: {error.strerror}") from error
+        return told
 
 
 class Daemons:
@@ -182,17 +186,3 @@ def settings_text(daemons: list[DaemonProcess], directory: Path, limits: str) ->
         lines += [f"port = {daemon.port}", f"admin_port = {daemon.admin_port}", ""]
     lines += ["[trace]", f"directory = {json.dumps(str(directory / 'trace'))}", "", "[limits]", limits]
     return "\n".join(lines)
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that are free for UDP and TCP alike, all different."""
-    with ExitStack() as held:
-        numbers: list[int] = []
-        while len(numbers) < count:
-            stream = held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
-            datagrams = held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-            stream.bind((LOOPBACK, 0))
-            with suppress(OSError):
-                datagrams.bind((LOOPBACK, stream.getsockname()[1]))
-                numbers.append(stream.getsockname()[1])
-        return numbers

@@ -11,12 +11,12 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 def _processes() -> dict[int, list[str]]:
     """The fields of ``stat`` behind the name, by process."""
     found = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
+    for name in filter(str.isdigit, os.listdir("/proc")):
         try:
-            text = path.read_text(encoding="utf-8", errors="replace")
+            text = Path(f"/proc/{name}/stat").read_text(encoding="utf-8", errors="replace")
         except OSError:  # it ended meanwhile
             continue
-        found[int(path.parent.name)] = text.rpartition(")")[2].split()
+        found[int(name)] = text.rpartition(")")[2].split()
     return found
 
 

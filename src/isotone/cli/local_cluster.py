@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -17,9 +16,9 @@ import msgspec
 
 from isotone.cli.admin_client import AdminClient
 from isotone.core.errors import InputError, MachineError
+from isotone.daemon.ports import LOOPBACK, free_ports
 from isotone.daemon.settings.addresses import PORT_MAX
 
-LOOPBACK = "127.0.0.1"
 PORT, ADMIN_PORT, STRIDE = 4803, 4810, 10
 DAEMONS_MAX = 64
 LOOK_EVERY_S = 0.05
@@ -47,10 +46,14 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def places_of(daemons: int, sites: int, port: int | None) -> list[Place]:
-    """Names d1, d2 …, sites s1, s2 … in turn; without a port those that the kernel has free."""
+    """Names d1, d2 …, sites s1, s2 … in turn; without a port some that are free."""
     if not 1 <= daemons <= DAEMONS_MAX or not 1 <= sites <= daemons:
         raise InputError(f"1 to {DAEMONS_MAX} daemons, and no more sites than daemons")
-    ports = _ports_from(port, daemons) if port else free_ports(daemons)
+    if port:
+        ports = _ports_from(port, daemons)
+    else:
+        numbers = free_ports(2 * daemons)
+        ports = list(zip(numbers[::2], numbers[1::2]))
     per_site = -(-daemons // sites)
     return [
         Place(name=f"d{i + 1}", site=f"s{i // per_site + 1}", port=own, admin_port=admin)
@@ -63,20 +66,6 @@ def _ports_from(first: int, pairs: int) -> list[tuple[int, int]]:
     if first > last:
         raise InputError(f"{pairs} daemons from port {first} on need ports above {PORT_MAX}: begin at {last} at most")
     return [(port, port + ADMIN_PORT - PORT) for port in range(first, first + STRIDE * pairs, STRIDE)]
-
-
-def free_ports(pairs: int) -> list[tuple[int, int]]:
-    """Ports that are free for UDP and TCP alike, all different."""
-    with ExitStack() as held:
-        numbers: list[int] = []
-        while len(numbers) < 2 * pairs:
-            stream = held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
-            datagrams = held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-            stream.bind((LOOPBACK, 0))
-            with suppress(OSError):
-                datagrams.bind((LOOPBACK, stream.getsockname()[1]))
-                numbers.append(stream.getsockname()[1])
-        return list(zip(numbers[::2], numbers[1::2]))
 
 
 def settings_text(places: Sequence[Place], directory: Path, *, trace: str = "buffered", thorough: bool = False) -> str:

@@ -13,7 +13,7 @@ from queue import SimpleQueue
 from threading import Lock, Thread
 
 from isotone.core.errors import InputError, IsotoneError
-from isotone.trace.layout import SPOOL_SUFFIX, header_of_path
+from isotone.trace.layout import SPOOL_SUFFIX, files_of_runs, header_of_path
 from isotone.trace.parquet import has_pyarrow
 from isotone.trace.process import has_died
 from isotone.trace.rotation import rotate
@@ -124,4 +124,4 @@ def left_over(directory: Path, run: str, node: str, incarnation: int) -> list[Pa
 
 
 def _spools(directory: Path) -> Iterable[Path]:
-    return directory.glob(f"*/*{SPOOL_SUFFIX}") if has_pyarrow() else ()
+    return (path for path in files_of_runs(directory) if path.suffix == SPOOL_SUFFIX) if has_pyarrow() else ()

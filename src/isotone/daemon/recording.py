@@ -22,7 +22,7 @@ from isotone.daemon.admin.operated import TraceStatus
 from isotone.daemon.converting import Converter, left_over
 from isotone.daemon.node_settings import TraceSettings
 from isotone.trace.events import Entry, Row
-from isotone.trace.layout import PARQUET_SUFFIX, SPOOL_SUFFIX, header_of_path
+from isotone.trace.layout import PARQUET_SUFFIX, SPOOL_SUFFIX, files_of_runs, header_of_path
 from isotone.trace.recorder import Recorder
 from isotone.trace.writer import Level, TraceWriter
 
@@ -192,7 +192,7 @@ class Recording:
         found: list[tuple[tuple[int, int], float, int, Path]] = []
         if self.settings.directory is None:
             return []
-        for path in self.settings.directory.glob("*/*"):
+        for path in files_of_runs(self.settings.directory):
             header = header_of_path(path) if path.suffix in (PARQUET_SUFFIX, SPOOL_SUFFIX) else None
             if header is not None and header.node == self._node and header.run == self.settings.run:
                 with suppress(OSError):

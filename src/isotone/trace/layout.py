@@ -7,6 +7,7 @@ and the empty name (the node of whoever drives the faults) is a lone ``%``.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote, unquote
@@ -90,6 +91,14 @@ def stale_files(directory: Path, run: str, node: str) -> list[Path]:
     found = [path for path in _files(directory, run) if path.suffix == TEMPORARY_SUFFIX]
     headers = [(header_of_path(path.with_name(path.stem.removeprefix("."))), path) for path in found]
     return [path for header, path in headers if header and header.node == node]
+
+
+def files_of_runs(directory: Path) -> Iterator[Path]:
+    """What lies in the directories of all runs; one that somebody removes meanwhile is left out."""
+    for place, folders, names in os.walk(directory):
+        if Path(place) != directory:
+            folders.clear()
+            yield from (Path(place, name) for name in names)
 
 
 def _files(directory: Path, run: str) -> list[Path]:

@@ -78,9 +78,12 @@ def trace_files(paths: Iterable[Path]) -> Iterator[Path]:
                 raise InputError(f"{path}: a trace is named {', '.join(SUFFIXES)}")
             yield path
             continue
-        for found in sorted(_files_below(path)):
-            if found.suffix in SUFFIXES and not found.name.startswith(".") and (found.is_file() or _is_dangling(found)):
+        listed = {each for each in _files_below(path) if each.suffix in SUFFIXES and not each.name.startswith(".")}
+        for found in sorted(listed):
+            if found.is_file() or _is_dangling(found):
                 yield found
+            elif found.suffix == SPOOL_SUFFIX and (rotated := rotated_path(found)) not in listed and rotated.is_file():
+                yield rotated  # a live writer has rotated it since we looked
 
 
 def require_target(path: Path) -> None:

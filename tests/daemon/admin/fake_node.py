@@ -114,7 +114,7 @@ class Port:
         writer.write(data)
         if end:
             writer.write_eof()
-        answer = await asyncio.wait_for(reader.read(), 10)
+        answer = await asyncio.wait_for(reader.read(), 60)
         writer.close()
         return answer
 

@@ -26,7 +26,7 @@ async def exchange(data: bytes, limits: HttpLimits = LIMITS) -> bytes:
     try:
         reader, writer = await asyncio.open_connection(host, port)
         writer.write(data)
-        answer = await asyncio.wait_for(reader.read(), 10)
+        answer = await asyncio.wait_for(reader.read(), 60)
         writer.close()
         return answer
     finally:
@@ -94,10 +94,10 @@ def test_who_has_asked_is_answered_before_the_server_is_gone() -> None:
         writer.write(b"POST /stop HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n")
         await asked.wait()
         stopping = asyncio.create_task(server.stop())
-        said = await asyncio.wait_for(idle.read(), 10)
+        said = await asyncio.wait_for(idle.read(), 60)
         may_answer.set()
-        answer = await asyncio.wait_for(reader.read(), 10)
-        await asyncio.wait_for(stopping, 10)
+        answer = await asyncio.wait_for(reader.read(), 60)
+        await asyncio.wait_for(stopping, 60)
         for each in (writer, idle_writer):
             each.close()
         return said, answer
@@ -118,8 +118,8 @@ def test_nobody_is_waited_for_longer_than_a_stop_may_take() -> None:
         writer.write(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
         while not server._connections or server._reading:
             await asyncio.sleep(0)
-        await asyncio.wait_for(server.stop(), 10)
-        answer = await asyncio.wait_for(reader.read(), 10)
+        await asyncio.wait_for(server.stop(), 60)
+        answer = await asyncio.wait_for(reader.read(), 60)
         writer.close()
         return answer
 
@@ -136,8 +136,8 @@ def test_connections_have_a_bound() -> None:
             await reader.readuntil(b"]")
         reader, writer = await asyncio.open_connection(host, port)
         writer.write(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n")
-        answer = await asyncio.wait_for(reader.readuntil(b"]"), 10)
-        gone = await asyncio.wait_for(idle[0][0].read(), 10)
+        answer = await asyncio.wait_for(reader.readuntil(b"]"), 60)
+        gone = await asyncio.wait_for(idle[0][0].read(), 60)
         assert answer.startswith(b"HTTP/1.1 200") and not idle[1][0].at_eof()
         for _, each in [*idle, (reader, writer)]:
             each.close()
@@ -182,7 +182,7 @@ def test_mutated_requests_end_their_own_connection_and_nothing_else() -> None:
             reader, writer = await asyncio.open_connection(host, port)
             writer.write(data)
             writer.write_eof()
-            seen = statuses(await asyncio.wait_for(reader.read(), 10))
+            seen = statuses(await asyncio.wait_for(reader.read(), 60))
             writer.close()
         await server.stop()
         assert not failures

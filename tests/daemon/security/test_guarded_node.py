@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from isotone.evs.sessions.settings import ClientSettings
 from isotone.evs.stack import StackSettings
 from tests.daemon.security.guarded import key_of, roster_of
 from tests.daemon.security.test_tls import DAY, Issuer
+from tests.ports import free_port
 
 WITHIN_S = 30
 
@@ -35,20 +35,6 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0)
 
     await asyncio.wait_for(look(), WITHIN_S)
-
-
-def free_port() -> int:
-    """One that the kernel chose, and that is free for UDP and TCP alike."""
-    for _ in range(100):
-        with socket.socket() as stream, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
-            stream.bind(("127.0.0.1", 0))
-            port = int(stream.getsockname()[1])
-            try:
-                datagrams.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise AssertionError("no port is free")
 
 
 class _builds:

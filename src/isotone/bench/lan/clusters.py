@@ -13,11 +13,11 @@ from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Protocol
 
-from isotone.bench.clients_daemons import LOOPBACK, free_ports
 from isotone.bench.lan.cells import Cluster
 from isotone.bench.lan.network import Network
 from isotone.bench.lan.processes import Process, end_all, family_cpu_seconds
 from isotone.core.errors import MachineError
+from isotone.daemon.ports import LOOPBACK, free_ports
 from isotone.daemon.security.keys import generate_key
 
 LISTEN_WITHIN_S = 60.0

@@ -11,10 +11,10 @@ import signal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from isotone.bench.clients_daemons import free_ports
 from isotone.bench.lan.cells import Cluster
 from isotone.bench.lan.network import SUBNET, Network
 from isotone.bench.lan.processes import Process, end_all
+from isotone.daemon.ports import free_ports
 
 SYSTEM = "spread"
 SESSION_MESSAGES_MAX = 5_000
