@@ -268,7 +268,7 @@ def test_a_session_is_resumed_also_while_the_program_does_not_read() -> None:
     async def main() -> None:
         small = Settings(session=QUICK.session, inbox_bytes_max=100_000, overrun_bytes_max=400_000)
         async with (
-            Daemon() as daemon,
+            Daemon(settings=ServerSettings(heartbeat_us=200_000)) as daemon,  # who does not read notices a break then
             isotone.connect(daemon.address, name="slow", settings=small) as slow,
             isotone.connect(daemon.address, name="alice") as alice,
         ):
