@@ -116,7 +116,7 @@ def test_a_server_that_is_stopped_is_left_also_without_a_deadline(
             await port.start("127.0.0.1", 0)
             await group.logs["a"].append(b"first")
             log = RemoteLog((address, port.address))
-            log.look_every_s = SOON_S
+            log.connect_within_s, log.look_every_s = LONG_S, SOON_S
             async with log:
                 log.look_every_s = LONG_S  # at the server that answers
                 await call(log)
