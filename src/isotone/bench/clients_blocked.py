@@ -25,7 +25,11 @@ CASES = {"block": 1, "block far": 2}
 LIMITS = """\
 buffer_bytes_max = {buffer}
 slow_policy = "block"
+
+[timeouts]
+silence_floor_ms = 10000
 """
+"""Between daemons that suspect each other, as on a busy machine, messages are not for all readers."""
 
 
 class Round(msgspec.Struct, kw_only=True):
