@@ -8,9 +8,9 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -27,22 +27,24 @@ from isotone.cli import main
 from isotone.core.choice import Choice
 from isotone.pipeline import stages
 from isotone.pipeline.java import java_home
+from isotone.pipeline.little import PARTITIONS, SEVERAL
+from isotone.pipeline.session import settings
 from isotone.pipeline.stages import refresh
 from isotone.pipeline.tables import manifests, read_table, writing
 from tests.pipeline.conftest import Piped
 
 PROGRAM = Path(main.__file__).with_name("__main__.py")
 WITHIN_S = 900  # of a machine that does much else; nothing waits for it
+JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
 CHEAP = {
+    **{key: value for key, value in settings(is_small=True).items() if key.startswith("spark.sql.")},
+    PARTITIONS: SEVERAL,  # what belongs together is moved between the workers
     "spark.executor.memory": "600m",
     "spark.ui.enabled": "false",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m",
-    "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m",
+    "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+    "spark.executor.extraJavaOptions": JAVA_OPTIONS,
 }
+LOOK_S = 0.001
 Tables = dict[str, list[str]]
 
 
@@ -63,19 +65,13 @@ def expected(spark: SparkSession, piped: Piped) -> Tables:
 # --- a cluster -------------------------------------------------------------------------------------------------------
 
 
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
 def _environment(place: Path) -> dict[str, str]:
     local = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_MASTER_HOST": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
     return {
         **os.environ,
         **local,
         "JAVA_HOME": str(java_home(place)),
-        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1",
+        "SPARK_DAEMON_JAVA_OPTS": JAVA_OPTIONS,
     }
 
 
@@ -86,23 +82,34 @@ def _spark_program(name: str) -> str:
     return str(Path(spec.origin).with_name("bin") / name)
 
 
+def _said(process: subprocess.Popen[bytes], log: Path, pattern: str) -> str:
+    """What a process has written behind these words, as soon as it has."""
+    ends = time.monotonic() + WITHIN_S
+    while (found := re.search(pattern, log.read_text())) is None:
+        assert process.poll() is None and time.monotonic() < ends, log.read_text()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(LOOK_S)
+    return found[1]
+
+
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[str]:
-    """A standalone master and two workers on loopback."""
-    port, environment = _free_port(), _environment(tmp_path)
-    url = f"spark://127.0.0.1:{port}"
-    deploy = "org.apache.spark.deploy"
-    commands = [[f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]]
-    worker = [f"{deploy}.worker.Worker", "--host", "127.0.0.1", "--cores", "1", "--memory", "1g", "--webui-port", "0"]
-    commands += [[*worker, "--work-dir", str(tmp_path / f"work{number}"), url] for number in range(2)]
-    started = []
+    """A standalone master, at a port of its own choice, and two workers on loopback."""
+    deploy, here = "org.apache.spark.deploy", ["--host", "127.0.0.1", "--webui-port", "0"]
+    worker = [f"{deploy}.worker.Worker", *here, "--cores", "1", "--memory", "1g"]
+    started: list[subprocess.Popen[bytes]] = []
+    environment = _environment(tmp_path)
+
+    def start(log: str, *command: str) -> None:
+        with (tmp_path / log).open("wb") as file:
+            program = [_spark_program("spark-class"), *command]
+            started.append(subprocess.Popen(program, env=environment, stdout=file, stderr=file, start_new_session=True))
+
     try:
-        for place, command in enumerate(commands):
-            with (tmp_path / f"{place}.log").open("wb") as log:
-                program = [_spark_program("spark-class"), *command]
-                started.append(
-                    subprocess.Popen(program, env=environment, stdout=log, stderr=log, start_new_session=True)
-                )
+        start("master.log", f"{deploy}.master.Master", *here, "--port", "0")
+        url = _said(started[0], tmp_path / "master.log", r"Starting Spark master at (spark://127\.0\.0\.1:\d+)\s")
+        for number in range(2):
+            start(f"worker{number}.log", *worker, "--work-dir", str(tmp_path / f"work{number}"), url)
         yield url
     finally:
         for process in started:
@@ -196,7 +203,6 @@ MOMENTS = (
     ".lock",
 )
 """When one of these appears, the process is killed; the last has an odd place, for a run that was killed leaves it."""
-LOOK_S = 0.001
 LATER_MAX = 200
 """So many looks behind the moment at most."""
 

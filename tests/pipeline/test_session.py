@@ -57,7 +57,7 @@ def test_an_interrupt_while_spark_starts_leaves_no_process_behind(tmp_path: Path
     submit = f"echo noise >&2; echo $$ > '{is_there}.1'; mv '{is_there}.1' '{is_there}'; exec tail -f /dev/null"
     environment = _stand_in(tmp_path / "spark", submit)
     command = [sys.executable, "-c", INTERRUPTED_AT_ITS_START, str(int(number)), str(is_there), str(TRACE)]
-    told = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    told = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
     assert (told.returncode, told.stdout, told.stderr.strip()) == (130, "", "isotone: interrupted")
     with pytest.raises(ProcessLookupError):
         os.kill(int(is_there.read_text()), 0)
@@ -131,7 +131,7 @@ def test_why_spark_does_not_start_is_told_in_one_line() -> None:
 def test_a_java_that_ends_at_once_is_told_with_its_last_words(tmp_path: Path) -> None:
     environment = _stand_in(tmp_path / "spark", "echo 'no room for Java' >&2; exit 1")
     command = [sys.executable, "-m", "isotone.cli", "check", str(TRACE), "--engine", "spark"]
-    told = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    told = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
     assert told.stderr == "isotone: Spark does not start at local[*]: no room for Java\n"
     assert (told.returncode, told.stdout) == (3, "")
 
