@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
 from isotone.cli.main import commands
+from isotone.pipeline.little import in_several, is_in_one
 from isotone.pipeline.session import session
 from isotone.trace.jsonl import read_jsonl
 from isotone.trace.parquet import write_parquet
@@ -33,6 +34,15 @@ def spark() -> Iterator[SparkSession]:
     started = session("local[2]", is_small=True, name="isotone-tests")
     yield started
     started.stop()
+
+
+@pytest.fixture(scope="session")
+def spread(spark: SparkSession) -> SparkSession:
+    """The same with tables in several partitions, as of much data and on clusters: what belongs together is moved."""
+    other = spark.newSession()
+    in_several(other)
+    assert not is_in_one(other)
+    return other
 
 
 @pytest.fixture(scope="session")

@@ -175,12 +175,12 @@ def _expected() -> dict[str, Outcome]:
 
 
 @pytest.fixture(scope="module")
-def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
+def judged(spread: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
     """One job over everything."""
     place = tmp_path_factory.mktemp("traces")
     for number, (run, rows) in enumerate(_runs()):
         write_parquet(place / f"{number}.parquet", run, rows)
-    bronze = read_bronze(spark, [place])
+    bronze = read_bronze(spread, [place])
     bronze = bronze._replace(rows=bronze.rows.localCheckpoint(eager=True))
     assert problems(bronze) == ()
     found: dict[str, Outcome] = {}

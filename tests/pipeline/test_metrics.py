@@ -74,11 +74,11 @@ Key = tuple[str, str, str]
 
 
 @pytest.fixture(scope="module")
-def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[Key, dict[str, Any]]]:
+def runs(spread: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[Key, dict[str, Any]]]:
     place = tmp_path_factory.mktemp("metrics")
     for run, text in (("r", RUN), ("drift", DRIFT)):
         write_parquet(place / f"{run}.parquet", run, JsonLines(run, text.splitlines()).rows())
-    rows = metrics(silver(read_bronze(spark, [Path(place)]).rows)).collect()
+    rows = metrics(silver(read_bronze(spread, [Path(place)]).rows)).collect()
     assert len({(row["run"], row["metric"], row["dimension"], row["key"]) for row in rows}) == len(rows)
     found: dict[str, dict[Key, dict[str, Any]]] = {"r": {}, "drift": {}}
     for row in rows:

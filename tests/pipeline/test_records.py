@@ -179,10 +179,10 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def found(spark: SparkSession, traces: Path) -> dict[str, list[Told]]:
+def found(spread: SparkSession, traces: Path) -> dict[str, list[Told]]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(bronze_module, "GROUPS_PER_TASK", 1)
-        bronze = kept(read_bronze(spark, [traces]), rows_too=False)
+        bronze = kept(read_bronze(spread, [traces]), rows_too=False)
     told: dict[str, list[Told]] = {}
     for row in silver(bronze.rows, bronze.notes).collect():
         place = (row["node"], row["incarnation"], row["index"], row["kind"])

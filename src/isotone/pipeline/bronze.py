@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 from isotone.core.errors import InputError
 from isotone.pipeline import schema
 from isotone.pipeline.files import read_chunks, read_notes
+from isotone.pipeline.little import as_one, is_in_one, rows_of
 from isotone.trace.layout import PARQUET_SUFFIX
 from isotone.trace.parquet import require_pyarrow
 from isotone.trace.reader import require_target, trace_files
@@ -70,7 +71,10 @@ def _read(spark: SparkSession, chunks: Sequence[Chunk]) -> tuple[DataFrame, Data
     by_count = -(-len(chunks) // FILES_PER_TASK)
     by_bytes = -(-sum(map(_size, {path for path, _, _ in chunks})) // BYTES_PER_TASK)
     slices = max(min(by_count, by_bytes), min(len(chunks), spark.sparkContext.defaultParallelism), 1)
-    listed = spark.createDataFrame(list(chunks), _CHUNK).repartition(slices)
+    if is_in_one(spark):
+        listed = as_one(rows_of(spark, chunks, _CHUNK))
+    else:  # not by `rows_of`: of plain data Spark knows the size, and would take that of a list of files for theirs
+        listed = spark.createDataFrame(list(chunks), _CHUNK).repartition(slices)
     return listed.mapInArrow(read_chunks, schema.BRONZE), listed.mapInArrow(read_notes, schema.BRONZE)
 
 

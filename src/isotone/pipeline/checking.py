@@ -17,6 +17,7 @@ from isotone.pipeline.bronze import ChangedError, Problem, found_files, kept, pr
 from isotone.pipeline.conformance.verdicts import judge
 from isotone.pipeline.failures import failures_named
 from isotone.pipeline.gold import verdict_rows
+from isotone.pipeline.little import ONE_BYTES_MAX, in_several
 from isotone.pipeline.session import is_small, session
 from isotone.pipeline.silver import FROM, counted_silver, sources
 from isotone.pipeline.stages import Advance, bytes_of_runs
@@ -58,7 +59,11 @@ def session_for(traces: Sequence[Path], master: str | None, *, out: Path | None 
     """
     files = require_traces(traces)
     more = 0 if out is None else bytes_of_runs(out, files)
-    return session(master, is_small=is_small(files, master, more_bytes=more))
+    small = is_small(files, master, more_bytes=more)
+    spark = session(master, is_small=small)
+    if small and not is_small(files, master, more_bytes=more, bytes_max=ONE_BYTES_MAX):
+        in_several(spark)
+    return spark
 
 
 def require_traces(traces: Sequence[Path]) -> list[Path]:

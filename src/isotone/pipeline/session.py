@@ -42,13 +42,17 @@ _SETTINGS = {
 }
 _FEW_TASKS = "spark.default.parallelism"
 _FAST = {
-    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.shuffle.partitions": "1",  # see `isotone.pipeline.little`
+    "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",  # each is a query of its own
+    "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
+    "spark.sql.lightweightPlanChangeValidation": "false",
     _FEW_TASKS: "2",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m",
+    # most of what planning makes is thrown away at once: so much room for it, and little is collected twice
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Xmn400m -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m",
 }
 """What makes small queries quick: for tests, and for traces that one core reads in a blink."""
 
@@ -142,14 +146,16 @@ def _remember_classes(spark: SparkSession) -> None:
         vars(classes[name]).update({each: getattr(classes[name], each) for each in found})
 
 
-def is_small(paths: Iterable[Path], master: str | None, *, more_bytes: int = 0) -> bool:
+def is_small(
+    paths: Iterable[Path], master: str | None, *, more_bytes: int = 0, bytes_max: int = SMALL_BYTES_MAX
+) -> bool:
     """Whether these files, and so many bytes of others, are little: starting costs more than computing.
 
     On a machine of our own; of a cluster nothing is known.
     """
     if not (master or LOCAL).startswith("local") or (master is None and _SUBMITTED in os.environ):
         return False
-    return more_bytes + sum(path.stat().st_size for path in paths if path.exists()) <= SMALL_BYTES_MAX
+    return more_bytes + sum(path.stat().st_size for path in paths if path.exists()) <= bytes_max
 
 
 def _reason(error: Exception, held: str) -> str:

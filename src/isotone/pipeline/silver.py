@@ -66,7 +66,7 @@ def counted_silver(bronze: DataFrame, notes: DataFrame | None = None, older: Old
     if older is not None:
         notes = notes.unionByName(older.notes)
         typed = typed if older.rows is None else typed.unionByName(older.rows)
-    told = _spans(notes)
+    told = _spans(notes).localCheckpoint(eager=True)
     rows, spans = _once(typed, told, () if older is None else older.files)
     ends = ends_of(told, records_of(notes, told)).localCheckpoint(eager=True)
     behind = ends.select(*RECORD, "index", (F.col("index") + 1).alias("next"), "at")

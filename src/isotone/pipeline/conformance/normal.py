@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from isotone.pipeline.conformance import asks, held, lives, messages, network_uses, placing, stays
 from isotone.pipeline.conformance.terms import kept
+from isotone.pipeline.little import as_one
 
 _APART = ("isotone.pipeline.conformance.network", "isotone.pipeline.conformance.causal")
 """The modules whose checks need nothing of views, and of messages only where they find something to ask."""
@@ -54,7 +55,7 @@ class Normal:
     @property
     def rows(self) -> DataFrame:
         """Silver."""
-        return self._kept("rows", "rows", lambda: self._silver)
+        return self._kept("rows", "rows", lambda: as_one(self._silver))
 
     @property
     def runs(self) -> DataFrame:

@@ -21,6 +21,7 @@ from isotone.pipeline.conformance.survey.judging import EVERYTHING, RUN
 from isotone.pipeline.conformance.survey.past import clear_causal
 from isotone.pipeline.conformance.survey.table import survey, suspects
 from isotone.pipeline.conformance.terms import CLIENTS, DAEMONS, NETWORK
+from isotone.pipeline.little import as_one, rows_of
 from isotone.pipeline.schema import WITNESS
 from isotone.spec.properties import PROPERTIES, Boundary, Form
 from isotone.spec.verdicts import State
@@ -36,6 +37,7 @@ _FOUND = ("run", "boundary", "id", "is_exercised", "is_unknown", "witness")
 
 def judge(silver: DataFrame) -> DataFrame:
     """All verdicts of all runs: run, label, state, witness, place."""
+    silver = as_one(silver)
     surveyed = clear_causal(silver, survey(silver))
     found = surveyed.found
     doubts = found.where("is_doubtful").select("run", "boundary", "id", "is_exercised")
@@ -86,8 +88,10 @@ def judge_exactly(rows: DataFrame, ids: Sequence[str]) -> DataFrame:
     with ThreadPoolExecutor(BATCHES_AT_ONCE) as pool:
         outcomes = [each for each in pool.map(partial(_outcomes, normal), batches) if each is not None]
     if not outcomes:
-        return rows.sparkSession.createDataFrame(
-            [], f"run string, boundary int, id string, is_exercised boolean, is_unknown boolean, witness {WITNESS}"
+        return rows_of(
+            rows.sparkSession,
+            [],
+            f"run string, boundary int, id string, is_exercised boolean, is_unknown boolean, witness {WITNESS}",
         )
     return reduce(DataFrame.unionByName, outcomes)
 
@@ -124,7 +128,7 @@ def _labels(spark: SparkSession) -> DataFrame:
         if boundary in each.boundaries and each.id.removeprefix("EVS-") in CHECKS
     ]
     placed = [(*row, place) for place, row in enumerate(rows)]
-    return spark.createDataFrame(placed, "id string, boundary int, label string, is_liveness boolean, place int")
+    return rows_of(spark, placed, "id string, boundary int, label string, is_liveness boolean, place int")
 
 
 def _state() -> Column:

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from isotone.pipeline.conformance.lives import CLIENT_KINDS, DAEMON_KINDS
 from isotone.pipeline.conformance.terms import CLIENTS, DAEMONS, HOME
+from isotone.pipeline.little import as_one
 from isotone.pipeline.metrics.clocks import clocks
 from isotone.pipeline.silver import LINK_COUNT
 
@@ -48,6 +49,7 @@ class Traffic(NamedTuple):
 
 def traffic(silver: DataFrame) -> Traffic:
     """The messages of all runs, their times set side by side."""
+    silver = as_one(silver)
     sends = _bundles(silver, _SENDS).withColumn("sender", F.get("clients", F.lit(0)))
     sends = (
         sends.groupBy(*_BUNDLE)
