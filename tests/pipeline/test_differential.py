@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from isotone.core.choice import Choice
 from isotone.pipeline.bronze import problems, read_bronze
-from isotone.pipeline.conformance.registry import CHECKS, COREL_CHECKED
+from isotone.pipeline.conformance.registry import CHECKS
 from isotone.pipeline.conformance.survey import packets
 from isotone.pipeline.conformance.verdicts import judge
 from isotone.pipeline.silver import silver
@@ -29,6 +29,7 @@ from isotone.sim.run import play_plan
 from isotone.sim.system import Setting, draw_plan
 from isotone.spec.check import Report, check
 from isotone.spec.check.synthetic import Shape, Synthetic
+from isotone.spec.corel_properties import corel_labels
 from isotone.spec.properties import BY_ID, PROPERTIES, Boundary, Form
 from isotone.trace.events import Crashed, Ended, Gap, LinkCounted, Row, Stabilised, Truncated
 from isotone.trace.jsonl import read_jsonl
@@ -65,7 +66,7 @@ LABELS = [
     for each in PROPERTIES
     if boundary in each.boundaries and each.form is not Form.DEFINITION and each.id.removeprefix("EVS-") in CHECKS
 ]
-COREL = list(COREL_CHECKED)
+COREL = list(corel_labels())
 
 
 def _runs() -> Iterator[tuple[str, list[Row]]]:

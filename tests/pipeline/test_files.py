@@ -15,8 +15,7 @@ from isotone.core.errors import InputError
 from isotone.pipeline import checking, tables
 from isotone.pipeline.bronze import Bronze, Problem, found_files, kept, problems, read_bronze
 from isotone.pipeline.checking import check_with
-from isotone.pipeline.conformance import corel
-from isotone.pipeline.conformance.registry import COREL_CHECKED
+from isotone.pipeline.conformance import layers
 from isotone.pipeline.schema import STAMP
 from isotone.pipeline.silver import silver
 from isotone.pipeline.tables import write_runs
@@ -146,20 +145,19 @@ def test_no_file_ends_the_job(spark: SparkSession, tmp_path: Path) -> None:
     assert [Path(each.path).name for each in checked.problems] == ["no-view.parquet", "unknown-service.parquet"]
     assert (checked.summary.runs, checked.summary.violations, checked.exit_code) == (4, 0, 2)
     assert checked.summary.properties["EVS-2.5"]["not_exercised"] == 4
-    assert checked.summary.properties[COREL_CHECKED[0]]["not_judged"] == 1
+    assert checked.summary.properties["COR-FIFO"]["not_judged"] == 1
 
 
 def test_replicas_with_too_many_rows_are_named(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corel, "ROWS_MAX", 1)
+    monkeypatch.setattr(layers, "ROWS_MAX", 1)
     form = "run string, node string, incarnation bigint, index bigint, kind string, extra string, "
     form += f"servers array<string>, digests array<bigint>, stamp {STAMP}"
     rows = [("large", "a", 1, index, "white", "{}", None, None, None) for index in range(2)]
     runs = spark.createDataFrame([("large", False, None, None)], _ABOUT)
     with pytest.warns(UserWarning, match="'large' has 2 rows"):
-        found = corel.judge_replicas(spark.createDataFrame(rows, form), runs, 0)
-    assert found is not None
-    assert {row["state"] for row in found.collect()} == {"not_judged"}
-    assert corel.judge_replicas(spark.createDataFrame([], form), runs, 0) is None
+        found = layers.judge_layers(spark.createDataFrame(rows, form), runs, 0)
+    assert {row["state"] for row in found[0].collect()} == {"not_judged"}
+    assert layers.judge_layers(spark.createDataFrame([], form), runs, 0) == []
 
 
 _ABOUT = "run string, is_lossy boolean, quiet boolean, components array<array<string>>"

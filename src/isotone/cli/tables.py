@@ -9,20 +9,19 @@ from rich.markup import escape
 from rich.table import Table
 
 from isotone.sim.summary import Failure, Summary
-from isotone.spec.corel_properties import COREL_PROPERTIES
-from isotone.spec.properties import BY_ID
+from isotone.spec.check.layers import ALL_PROPERTIES
 from isotone.spec.verdicts import EventId
 from isotone.trace.events import Row
 from isotone.trace.jsonl import jsonl_line
 
-NAMES = {each.id: each.name for each in (*BY_ID.values(), *COREL_PROPERTIES)}
 FAILURES_SHOWN_MAX = 20
 WITNESS_SHOWN_MAX = 12
 
 
 def property_name(label: str) -> str:
     """The short name of the property behind a label."""
-    return NAMES.get(label.removesuffix("@S"), "")
+    known = ALL_PROPERTIES.get(label.removesuffix("@S"))
+    return known.name if known else ""
 
 
 def verdict_table(properties: Mapping[str, Mapping[str, int]]) -> Table:

@@ -23,8 +23,8 @@ from isotone.pipeline.silver import FROM, counted_silver, sources
 from isotone.pipeline.stages import Advance, bytes_of_runs
 from isotone.sim.run import Violation
 from isotone.sim.summary import Failure, Summary, count_verdicts, failure_of
-from isotone.spec.corel_properties import COREL_PROPERTIES
-from isotone.spec.properties import PROPERTIES, Boundary
+from isotone.spec.check.layers import ALL_PROPERTIES
+from isotone.spec.properties import Boundary
 
 NOTHING = Summary(runs=0, violations=0, properties={}, failures=(), bounds={})
 
@@ -135,7 +135,7 @@ def _summed(rows: Iterable[dict[str, Any]], command: str) -> Summary:
 
 def _statement(label: str, run: str) -> str:
     """What was promised, and where it was broken; the witness says by which events."""
-    for each in (*PROPERTIES, *COREL_PROPERTIES):
+    for each in ALL_PROPERTIES.values():
         if label in (each.id, each.label(Boundary.DAEMONS)):
             return f"In run {run}, these events break: {each.statement}"
     raise AssertionError(label)

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import isotone.trace.corel  # noqa: F401  a worker knows the kinds of rows that it has loaded
+import isotone.spec.check.layers  # noqa: F401  a worker knows the kinds of rows that it has loaded
 from isotone.core.errors import InputError
 from isotone.pipeline.file_checks import good_rows
 from isotone.pipeline.schema import PART, PROBLEM, RUN

@@ -21,7 +21,7 @@ from isotone.pipeline import schema
 from isotone.pipeline.bronze import ChangedError, is_note, together
 from isotone.pipeline.records import ends_of, records_of
 from isotone.pipeline.schema import RECORD
-from isotone.spec.check.corel.checker import ENTRIES
+from isotone.spec.check.layers import layer_entries
 from isotone.trace.events import LinkCounted
 from isotone.trace.vocabulary import kind_of
 
@@ -155,9 +155,9 @@ def _set(name: str) -> Column:
     return ordered.alias(name)
 
 
-def _is_of_replica() -> Column:
+def _is_of_layer() -> Column:
     """Those rows are judged as they were written."""
-    return F.col("kind").isin(*(kind_of(each) for each in ENTRIES))
+    return F.col("kind").isin(*(kind_of(each) for each in layer_entries()))
 
 
 def _typed(rows: DataFrame) -> DataFrame:
@@ -183,12 +183,12 @@ def _typed(rows: DataFrame) -> DataFrame:
         _set("members"),
         _set("transitional"),
         "network",
-        F.when(_is_of_replica(), F.col("servers")).otherwise(_set("servers")).alias("servers"),
+        F.when(_is_of_layer(), F.col("servers")).otherwise(_set("servers")).alias("servers"),
         extra["lost"].alias("lost"),
         "reason",
         extra["components"].alias("components"),
         extra["quiet"].alias("quiet"),
-        F.when(_is_of_replica() | (F.col("kind") == LINK_COUNT), F.col("extra")).alias("extra"),
+        F.when(_is_of_layer() | (F.col("kind") == LINK_COUNT), F.col("extra")).alias("extra"),
         "file",
         "is_part",
     )

@@ -36,6 +36,10 @@ class Boundary(Enum):
     NETWORK = "network"
     RUN = "run"
     COREL = "COReL"
+    ISIS = "ISIS"
+    HAB = "HAB"
+    FLOWS = "flows"
+    REPLICATED = "replicated"
 
 
 class Form(Enum):

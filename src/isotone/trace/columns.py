@@ -151,6 +151,12 @@ _FITS: Mapping[str, tuple[_Fit, ...]] = {
 }
 
 
+def columns_used(type: EntryType) -> frozenset[str]:
+    """The columns that entries of this type fill, but for ``kind``."""
+    _, fitting, rest = _plan(type)
+    return frozenset(fit.column for _, fit in fitting) | ({"extra"} if rest else frozenset())
+
+
 def columns_of(entry: Entry) -> dict[str, Any]:
     """The columns that this entry fills; all others are null."""
     kind, fitting, rest = _plan(type(entry))

@@ -20,7 +20,6 @@ from isotone.pipeline.conformance import (
     views,
 )
 from isotone.pipeline.conformance.normal import Normal
-from isotone.spec.corel_properties import corel_labels
 
 Check = Callable[[Normal], DataFrame | None]
 
@@ -62,6 +61,3 @@ CHECKS: Mapping[str, Check] = {
 
 MISSING: Mapping[str, str] = {}
 """Properties of group communication that only the plain checkers judge, and why."""
-
-COREL_CHECKED: tuple[str, ...] = corel_labels()
-"""Of COReL: all of them, by `isotone.pipeline.conformance.corel`."""

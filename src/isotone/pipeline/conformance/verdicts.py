@@ -14,7 +14,7 @@ from functools import partial, reduce
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from isotone.pipeline.conformance.corel import judge_replicas
+from isotone.pipeline.conformance.layers import judge_layers
 from isotone.pipeline.conformance.normal import Normal
 from isotone.pipeline.conformance.registry import CHECKS, Check
 from isotone.pipeline.conformance.survey.judging import EVERYTHING, RUN
@@ -30,7 +30,7 @@ BATCHES = 6
 BATCHES_AT_ONCE = 3
 """Planning a query keeps one thread of the driver busy and the workers idle, so some queries are under way together."""
 LABELS_MAX = 1000
-"""Of group communication; COReL's stand behind them."""
+"""Of group communication; those of the layers above stand behind them."""
 _SIDES = {Boundary.CLIENTS: CLIENTS, Boundary.DAEMONS: DAEMONS, Boundary.NETWORK: NETWORK}
 _FOUND = ("run", "boundary", "id", "is_exercised", "is_unknown", "witness")
 
@@ -54,9 +54,9 @@ def judge(silver: DataFrame) -> DataFrame:
         exact = judge_exactly(suspects(silver, surveyed), wanted)
         clear = clear.unionByName(_only(exact, doubts))
     found = _verdicts(runs, clear)
-    replicas = judge_replicas(silver, runs, LABELS_MAX)
-    both = found if replicas is None else found.unionByName(replicas)
-    return both.orderBy("run", "place").localCheckpoint(eager=True)
+    for layer in judge_layers(silver, runs, LABELS_MAX):
+        found = found.unionByName(layer)
+    return found.orderBy("run", "place").localCheckpoint(eager=True)
 
 
 def _only(exact: DataFrame, doubts: DataFrame) -> DataFrame:

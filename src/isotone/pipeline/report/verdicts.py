@@ -9,8 +9,8 @@ from typing import Any
 
 from isotone.pipeline.report.markup import run_name, section, text
 from isotone.pipeline.report.tally import Tally
-from isotone.spec.corel_properties import COREL_PROPERTIES
-from isotone.spec.properties import BY_ID, Property
+from isotone.spec.check.layers import ALL_PROPERTIES
+from isotone.spec.properties import Property
 from isotone.spec.verdicts import State
 
 WITNESS_MAX = 8
@@ -20,7 +20,6 @@ STATES = {
     "not_exercised": "not exercised",
     "not_judged": "not judged",
 }
-_KNOWN = {**BY_ID, **{each.id: each for each in COREL_PROPERTIES}}
 _MEANING = (
     "<p class='note'><b>holds</b>: the premise was true at least once, and the promise was kept. <b>not exercised</b>: "
     "the premise never was. <b>not judged</b>: rows are missing that it would take.</p>"
@@ -41,7 +40,7 @@ def verdict_section(tally: Tally) -> str:
 
 def property_of(label: str) -> Property | None:
     """The property behind a label."""
-    return _KNOWN.get(label.removesuffix("@S"))
+    return ALL_PROPERTIES.get(label.removesuffix("@S"))
 
 
 def _line(label: str, tally: Tally) -> str:

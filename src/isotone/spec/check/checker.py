@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
-from isotone.spec.check.corel import CorelChecker
-from isotone.spec.check.corel.checker import ENTRIES as COREL_ENTRIES
 from isotone.spec.check.engine import Engine
+from isotone.spec.check.layers import LAYERS, LayerChecker
 from isotone.spec.check.network import NetworkChecker
 from isotone.spec.check.rules import CLIENTS, DAEMONS
 from isotone.spec.check.sequencer import Need, Sequencer
@@ -33,7 +32,7 @@ class Checker:
         self._clients = Engine(CLIENTS, linger=linger) if Boundary.CLIENTS in boundaries else None
         self._daemons = Engine(DAEMONS, linger=linger) if Boundary.DAEMONS in boundaries else None
         self._network = NetworkChecker() if Boundary.NETWORK in boundaries else None
-        self._corel = CorelChecker()
+        self._layers = [(layer, layer.checker()) for layer in LAYERS]
         self._engines = [engine for engine in (self._clients, self._daemons) if engine is not None]
         self._sequencer = Sequencer(self._take, self._need)
         self._handlers = self._table()
@@ -85,8 +84,9 @@ class Checker:
         found: dict[str, Verdict] = {}
         for tally in tallies:
             found |= tally.verdicts(lossy=self._lossy, liveness=liveness)
-        if len(self._corel):  # a run without replicas is not told that it keeps their promises
-            found |= self._corel.finish(lossy=self._lossy, liveness=liveness, components=self._components or ())
+        for _, checker in self._layers:
+            if len(checker):  # a run without replicas is not told that it keeps their promises
+                found |= checker.finish(lossy=self._lossy, liveness=liveness, components=self._components or ())
         return found
 
     # --- the order of work -----------------------------------------------------------------------------------------
@@ -149,8 +149,9 @@ class Checker:
             trace.Truncated: self._on_loss,
             trace.Stabilised: self._on_stable,
             trace.Ended: self._on_end,
-            **dict.fromkeys(COREL_ENTRIES, self._on_corel),
         }
+        for layer, checker in self._layers:
+            table |= dict.fromkeys(layer.entries, _feeding(checker))
         if self._clients is not None:
             table |= {
                 trace.Disconnected: self._on_disconnect,
@@ -263,9 +264,6 @@ class Checker:
         home = self._daemons.home(row.node, row.incarnation)
         self._daemons.signal(home, row.index, (entry.daemon,), "", entry.view)
 
-    def _on_corel(self, row: Row, entry: trace.Entry) -> None:
-        self._corel.feed(row)
-
     # --- about the run ---------------------------------------------------------------------------------------------
 
     def _on_crash(self, row: Row, entry: trace.Crashed) -> None:
@@ -300,6 +298,10 @@ class Checker:
 
     def _on_end(self, row: Row, entry: trace.Ended) -> None:
         self._quiet = entry.quiet
+
+
+def _feeding(checker: LayerChecker) -> Callable[[Row, Any], None]:
+    return lambda row, entry: checker.feed(row)
 
 
 def _as_set(names: tuple[str, ...]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ Implements: [DESIGN 4], [COReL 5.4], [COReL 6]. Deviations: none.
 
 from __future__ import annotations
 
-from isotone.spec.check.corel.account import Account
+from isotone.spec.check.account import Account
 from isotone.spec.check.corel.due import judge_due
 from isotone.spec.check.corel.growth import GrowthJudge
 from isotone.spec.check.corel.order import GreenOrder
@@ -17,6 +17,7 @@ from isotone.spec.check.corel.queues import Had, QueueJudge, pasts, rows_of
 from isotone.spec.check.corel.recovered import judge_recovered
 from isotone.spec.check.corel.sides import Side, sides_of
 from isotone.spec.check.corel.trail import event_of
+from isotone.spec.corel_properties import COREL_PROPERTIES
 from isotone.spec.verdicts import State, Verdict
 from isotone.trace import corel as trace
 from isotone.trace.events import Row
@@ -59,7 +60,7 @@ class CorelChecker:
         self, *, lossy: bool, liveness: State | None, components: tuple[tuple[str, ...], ...]
     ) -> dict[str, Verdict]:
         """The verdicts; ``components`` are who reached whom when the run was stable."""
-        account = Account()
+        account = Account(COREL_PROPERTIES)
         trails = rows_of(self._rows)
         nodes = {trail.rows[0].node for trail in trails}
         together = len(components) == 1 and nodes <= set(components[0])

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from isotone.spec.check.corel.account import Account
+from isotone.spec.check.account import Account
 from isotone.spec.check.corel.trail import Trail, event_of
 from isotone.spec.verdicts import EventId
 from isotone.trace import corel as trace

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from isotone.spec.check.corel.account import Account
+from isotone.spec.check.account import Account
 from isotone.spec.check.corel.sides import Side, kept_by
 from isotone.spec.check.corel.trail import Trail, event_of
 from isotone.spec.verdicts import EventId

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from isotone.spec.check.corel.account import Account
+from isotone.spec.check.account import Account
 from isotone.spec.check.corel.trail import Trail, Vector, event_of, parted
 from isotone.spec.verdicts import EventId
 from isotone.trace import corel as trace

@@ -8,7 +8,7 @@ Implements: [COReL Claims 5, 8]. Deviations: none.
 
 from __future__ import annotations
 
-from isotone.spec.check.corel.account import Account
+from isotone.spec.check.account import Account
 from isotone.spec.check.corel.sides import Side
 from isotone.spec.check.corel.trail import Trail, event_of
 from isotone.spec.verdicts import EventId

@@ -5,7 +5,7 @@ Implements: [COReL Claim 4], [COReL 5.2], [COReL 3.3]. Deviations: none.
 
 from __future__ import annotations
 
-from isotone.spec.check.corel.account import Account
+from isotone.spec.check.account import Account
 from isotone.spec.check.corel.forgotten import judge_forgotten
 from isotone.spec.check.corel.queues import Had
 from isotone.spec.check.corel.trail import Trail, event_of

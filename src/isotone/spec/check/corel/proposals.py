@@ -5,7 +5,7 @@ Implements: [COReL 7.1.3]. Deviations: none.
 
 from __future__ import annotations
 
-from isotone.spec.check.corel.account import Account
+from isotone.spec.check.account import Account
 from isotone.spec.check.corel.sides import Side
 from isotone.spec.check.corel.trail import event_of
 from isotone.trace import corel as trace

@@ -5,7 +5,7 @@ Implements: [COReL 5.4]. Deviations: D-life, D-told, see `isotone.spec.corel_pro
 
 from __future__ import annotations
 
-from isotone.spec.check.corel.account import Account
+from isotone.spec.check.account import Account
 from isotone.spec.check.corel.order import GreenOrder
 from isotone.spec.check.corel.trail import Trail, Vector, event_of, parted
 from isotone.spec.verdicts import EventId

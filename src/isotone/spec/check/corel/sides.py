@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from isotone.spec.check.corel.account import Account
+from isotone.spec.check.account import Account
 from isotone.spec.check.corel.trail import Trail, event_of
 from isotone.trace import corel as trace
 from isotone.trace.events import Row

@@ -1,18 +1,18 @@
-"""Exercised ids and the first witness against each; as `isotone.spec.check.tally`, for COReL's properties."""
+"""Exercised ids and the first witness against each, for the properties of one layer above group communication."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from isotone.spec.corel_properties import COREL_PROPERTIES
-from isotone.spec.properties import Form
+from isotone.spec.properties import Form, Property
 from isotone.spec.verdicts import EventId, State, Verdict, Violation
 
 
 class Account:
-    """Of one run; ids stand without the ``COR-``."""
+    """Of one run; ids stand without the prefix that all properties of the layer share, such as ``COR-``."""
 
-    def __init__(self) -> None:
+    def __init__(self, properties: tuple[Property, ...]) -> None:
+        self._properties = properties
         self.exercised: set[str] = set()
         self._first: dict[str, tuple[tuple[EventId, ...], str]] = {}
 
@@ -27,11 +27,11 @@ class Account:
         """All verdicts; lost rows leave only what the rows at hand prove, and here that is nothing for certain."""
         return {
             each.id: self._verdict(each.id, lossy, liveness if each.form is Form.LIVENESS else None)
-            for each in COREL_PROPERTIES
+            for each in self._properties
         }
 
     def _verdict(self, full_id: str, lossy: bool, overruled: State | None) -> Verdict:
-        id = full_id.removeprefix("COR-")
+        id = full_id.partition("-")[2]
         if lossy:
             return Verdict(State.NOT_JUDGED)
         if id in self._first:
