@@ -335,11 +335,12 @@ def test_a_daemon_for_development_needs_no_file(tmp_path: Path) -> None:
     assert "OPEN" in log.read_text()
 
 
-def test_up_says_why_a_daemon_did_not_come_up(cluster: Running, tmp_path: Path) -> None:
+def test_up_names_a_port_that_is_taken_before_it_starts_anything(cluster: Running, tmp_path: Path) -> None:
     port = cluster.clients.rpartition(":")[2]
     result = isotone("up", "1", "--port", port, "--directory", str(tmp_path / "x"), "--within", "30")
     assert result.exit_code == 3
-    assert "d1 ended with 3" in result.stderr and port in result.stderr
+    assert f"daemon d1 cannot have port {port} of 127.0.0.1" in result.stderr
+    assert "is another cluster up? --port 0 takes free ones" in result.stderr
 
 
 def test_up_refuses_ports_that_do_not_exist() -> None:

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 import click
 
+from isotone.cli.context import read_context
 from isotone.core.errors import InputError, MachineError
 
 DEFAULT_ADDRESS = "127.0.0.1:4810"
@@ -104,7 +105,8 @@ def admin_options(command: Command) -> Command:
             multiple=True,
             metavar="HOST:PORT",
             envvar="ISOTONE_ADMIN",
-            help=f"The administration port of a daemon; several times for several (default: {DEFAULT_ADDRESS}).",
+            help="The administration port of a daemon; several times for several (default: those of `isotone up` "
+            f"in this directory, else {DEFAULT_ADDRESS}).",
         ),
     ):
         command = option(command)
@@ -112,9 +114,14 @@ def admin_options(command: Command) -> Command:
 
 
 def clients_of(addresses: tuple[str, ...], credential_file: Path | None) -> list[AdminClient]:
-    """One for each address."""
+    """One for each address; without any, for each daemon of the cluster that runs from this directory."""
     credential = read_credential(credential_file)
-    return [AdminClient(address, credential) for address in addresses or (DEFAULT_ADDRESS,)]
+    return [AdminClient(address, credential) for address in addresses or _known_addresses()]
+
+
+def _known_addresses() -> tuple[str, ...]:
+    context = read_context()
+    return tuple(each.admin for each in context.daemons) if context is not None else (DEFAULT_ADDRESS,)
 
 
 def read_credential(path: Path | None) -> str:

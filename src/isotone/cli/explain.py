@@ -8,17 +8,23 @@ from typing import Any
 import click
 
 from isotone.cli.admin_client import admin_options, clients_of
+from isotone.cli.causes import causes_of
 from isotone.cli.command_group import EXIT_VIOLATION, CommandGroup
 from isotone.cli.output import json_option, print_json, results
-from isotone.core.errors import InputError
+from isotone.cli.status import ask_all
 
 FINE = {"place": ("delivered",), "ruling": ("member", "ourselves")}
+WHOLE = ("no answer", "partition")
+"""Causes that no single daemon sees as its own trouble."""
 LAZY = {name: f"isotone.cli.replica_explain:{name}_command" for name in ("primary", "green")}
 
 
 @click.group("explain", cls=CommandGroup, lazy=LAZY)
 def explain_commands() -> None:
-    """Ask a daemon why something does not happen: who waits for what, since when, and what happens next.
+    """Why something does not happen: who waits for what, since when, and what happens next.
+
+    Every daemon that is known is asked: those of --address, or of `isotone up` in this directory. Causes come first: an
+    injected fault, a daemon that is suspected or does not answer, a partition, a client that does not read.
 
     \b
     Examples:
@@ -50,7 +56,7 @@ def view_command(addresses: tuple[str, ...], credential_file: Path | None, as_js
 @admin_options
 @json_option
 def message_command(message: str, addresses: tuple[str, ...], credential_file: Path | None, as_json: bool) -> int:
-    """Why MESSAGE is not delivered at this daemon.
+    """Why MESSAGE is not delivered, at each daemon that is asked.
 
     MESSAGE is a stamp, 120!d1#3, or a client's id and the message's number in its session, #alice#d1#3#17:5.
 
@@ -77,14 +83,27 @@ def exclusion_command(daemon: str, addresses: tuple[str, ...], credential_file: 
 
 def _explain(addresses: tuple[str, ...], credential_file: Path | None, as_json: bool, **question: str) -> int:
     clients = clients_of(addresses, credential_file)
-    if len(clients) > 1:
-        raise InputError("one daemon answers for itself: give one --address")
-    answer = clients[0].get("/explain", **question)
+    told = ask_all(clients)
+    answers = {
+        status["name"]: client.get("/explain", **question)
+        for client, (_, status, _) in zip(clients, told, strict=True)
+        if status is not None
+    }
+    causes = causes_of(told)
+    fine = all(map(is_fine, answers.values())) and not any(cause.kind in WHOLE for cause in causes)
+    causes = [] if fine else causes
     if as_json:
-        print_json(answer)
-    else:
+        (only,) = answers.values() if len(answers) == 1 else (None,)
+        several = {"daemons": [{"daemon": name, "answer": answer} for name, answer in answers.items()]}
+        print_json({**(only or several), "causes": causes})
+        return 0 if fine else EXIT_VIOLATION
+    for cause in causes:
+        results().print(f"cause: {cause.text}", markup=False)
+    for name, answer in answers.items():
+        if len(clients) > 1:
+            results().print(f"{name}:", markup=False)
         _show(answer)
-    return 0 if is_fine(answer) else EXIT_VIOLATION
+    return 0 if fine else EXIT_VIOLATION
 
 
 def is_fine(answer: dict[str, Any]) -> bool:

@@ -1,7 +1,8 @@
-"""``isotone faults``: cut, delay or drop traffic of a running daemon on purpose, for tests and drills."""
+"""``isotone faults``: inject network faults into running daemons, for tests and drills."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,17 +11,23 @@ import click
 
 from isotone.cli.admin_client import AdminClient, admin_options, clients_of
 from isotone.cli.command_group import CommandGroup
+from isotone.cli.context import read_context
 from isotone.cli.output import json_option, print_json, results
+from isotone.core.errors import InputError
 
 Rule = dict[str, Any]
 
 
 @click.group("faults", cls=CommandGroup)
 def faults_commands() -> None:
-    """Injure the traffic of a running daemon on purpose, where its settings enable it: [faults] enabled = true.
+    """Inject network faults: lose or delay packets between daemons, where the settings allow it ([faults] enabled).
+
+    In the directory of a running `isotone up` no --address is needed: a fault is then between the named daemons and all
+    others. With --address only the daemon there is told, and the fault is between it and the named ones.
 
     \b
     Examples:
+      isotone faults partition d1,d2 / d3
       isotone faults cut d3
       isotone faults delay d2 50
       isotone faults drop d2 0.1
@@ -42,10 +49,60 @@ def status_command(addresses: tuple[str, ...], credential_file: Path | None, as_
     return _tell(addresses, credential_file, as_json, lambda client: client.get("/faults"))
 
 
+@faults_commands.command("partition")
+@click.argument("parts", nargs=-1, required=True, metavar="NAMES / NAMES [/ NAMES…]")
+@admin_options
+@json_option
+def partition_command(
+    parts: tuple[str, ...], addresses: tuple[str, ...], credential_file: Path | None, as_json: bool
+) -> int:
+    """Part the cluster: daemons of different parts lose all that they send to each other.
+
+    A part is a list of daemons, separated by commas; / stands between parts. A daemon that is named nowhere is a part
+    of its own. Faults that were injected before are replaced. `isotone faults heal` ends it.
+
+    \b
+    Examples:
+      isotone faults partition d1,d2 / d3
+      isotone faults partition d1 / d2 / d3,d4
+      isotone faults partition d1,d2 / d3 --address 127.0.0.1:4810 --address 127.0.0.1:4820 --address 127.0.0.1:4830
+    """
+    clients = named_clients(addresses, credential_file)
+    components = parse_parts(parts, tuple(clients))
+    told = []
+    for own, client in clients.items():
+        (here,) = (component for component in components if own in component)
+        rules = [{"daemon": name, "cut": True} for name in clients if name not in here]
+        told.append((client.address, client.post("/faults", {"rules": rules})))
+    return _print(told, as_json)
+
+
+def parse_parts(words: tuple[str, ...], names: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """The parts that ``d1,d2 / d3`` names; daemons that it leaves out are alone."""
+    parts = [tuple(name for name in re.split(r"[,\s]+", text) if name) for text in " ".join(words).split("/")]
+    named = [name for part in parts for name in part]
+    for name in named:
+        if name not in names:
+            raise InputError(f"there is no daemon {name!r}; there are {', '.join(names)}")
+        if named.count(name) > 1:
+            raise InputError(f"{name} can be in one part only")
+    if not all(parts):
+        raise InputError("a part without daemons; write isotone faults partition d1,d2 / d3")
+    alone = [(name,) for name in names if name not in named]
+    if len(parts) + len(alone) < 2:
+        raise InputError("all daemons are in one part; put / between the parts: d1,d2 / d3")
+    return [*parts, *alone]
+
+
+def named_clients(addresses: tuple[str, ...], credential_file: Path | None) -> dict[str, AdminClient]:
+    """The administration ports by the names of their daemons."""
+    return {client.get("/status")["name"]: client for client in clients_of(addresses, credential_file)}
+
+
 @faults_commands.command("cut")
 @click.argument("daemons", nargs=-1, required=True)
-@click.option("--receive-only", is_flag=True, help="Only what we send is lost.")
-@click.option("--send-only", is_flag=True, help="Only what they send is lost.")
+@click.option("--receive-only", is_flag=True, help="Only packets to DAEMONS are lost.")
+@click.option("--send-only", is_flag=True, help="Only packets from DAEMONS are lost.")
 @admin_options
 @json_option
 def cut_command(
@@ -57,14 +114,15 @@ def cut_command(
     credential_file: Path | None,
     as_json: bool,
 ) -> int:
-    """Cut the daemon off from DAEMONS, besides the faults that are there.
+    """Lose all packets between DAEMONS and the others, besides the faults that are there.
 
     \b
     Examples:
+      isotone faults cut d3
       isotone faults cut d1 d2 --address 127.0.0.1:4830
     """
     rules = [{"daemon": name, "cut": True, "receive_only": receive_only, "send_only": send_only} for name in daemons]
-    return _tell(addresses, credential_file, as_json, lambda client: _add(client, rules))
+    return _inject(addresses, credential_file, as_json, rules)
 
 
 @faults_commands.command("delay")
@@ -75,14 +133,14 @@ def cut_command(
 def delay_command(
     *, daemon: str, milliseconds: float, addresses: tuple[str, ...], credential_file: Path | None, as_json: bool
 ) -> int:
-    """Send to DAEMON so much later.
+    """Delay packets to DAEMON by so many MILLISECONDS.
 
     \b
     Examples:
       isotone faults delay d2 50
     """
     rule = {"daemon": daemon, "delay_us": int(milliseconds * 1000)}
-    return _tell(addresses, credential_file, as_json, lambda client: _add(client, [rule]))
+    return _inject(addresses, credential_file, as_json, [rule])
 
 
 @faults_commands.command("drop")
@@ -93,26 +151,37 @@ def delay_command(
 def drop_command(
     *, daemon: str, share: float, addresses: tuple[str, ...], credential_file: Path | None, as_json: bool
 ) -> int:
-    """Lose this SHARE of what is sent to DAEMON, from 0 to 1.
+    """Lose this SHARE of the packets to DAEMON, from 0 to 1.
 
     \b
     Examples:
       isotone faults drop d2 0.1
     """
-    return _tell(addresses, credential_file, as_json, lambda client: _add(client, [{"daemon": daemon, "drop": share}]))
+    return _inject(addresses, credential_file, as_json, [{"daemon": daemon, "drop": share}])
 
 
 @faults_commands.command("heal")
 @admin_options
 @json_option
 def heal_command(addresses: tuple[str, ...], credential_file: Path | None, as_json: bool) -> int:
-    """End all faults.
+    """End all injected faults.
 
     \b
     Examples:
       isotone faults heal
     """
     return _tell(addresses, credential_file, as_json, lambda client: client.post("/faults", {"rules": []}))
+
+
+def _inject(addresses: tuple[str, ...], credential_file: Path | None, as_json: bool, rules: list[Rule]) -> int:
+    """At the addresses; without any, at every daemon of the cluster of this directory that no rule names."""
+    context = None if addresses else read_context()
+    if context is not None:
+        named = {context.daemon(rule["daemon"]).name for rule in rules}
+        addresses = tuple(each.admin for each in context.daemons if each.name not in named)
+        if not addresses:
+            raise InputError("a fault is between daemons: name some of the cluster, not all")
+    return _tell(addresses, credential_file, as_json, lambda client: _add(client, rules))
 
 
 def _add(client: AdminClient, rules: list[Rule]) -> Any:
@@ -125,7 +194,10 @@ def _add(client: AdminClient, rules: list[Rule]) -> Any:
 def _tell(
     addresses: tuple[str, ...], credential_file: Path | None, as_json: bool, ask: Callable[[AdminClient], Any]
 ) -> int:
-    told = [(client.address, ask(client)) for client in clients_of(addresses, credential_file)]
+    return _print([(client.address, ask(client)) for client in clients_of(addresses, credential_file)], as_json)
+
+
+def _print(told: list[tuple[str, Any]], as_json: bool) -> int:
     if as_json:
         print_json(told[0][1] if len(told) == 1 else {"daemons": [{"address": a, "faults": f} for a, f in told]})
         return 0
@@ -138,8 +210,8 @@ def _tell(
 def _line(rule: Rule) -> str:
     parts = []
     if rule["cut"]:
-        way = "what we send" if rule["receive_only"] else "what it sends" if rule["send_only"] else "both ways"
+        way = "packets to it" if rule["receive_only"] else "packets from it" if rule["send_only"] else "both ways"
         parts.append(f"cut ({way})")
-    parts += [f"{rule['delay_us'] / 1000:g} ms later"] if rule["delay_us"] else []
+    parts += [f"{rule['delay_us'] / 1000:g} ms delay"] if rule["delay_us"] else []
     parts += [f"{rule['drop']:.0%} lost"] if rule["drop"] else []
     return f"{rule['daemon']}: {', '.join(parts) or 'nothing'}"

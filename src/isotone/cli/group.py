@@ -12,6 +12,7 @@ import click
 
 from isotone.cli.admin_client import read_credential
 from isotone.cli.command_group import BadAnswer, CommandGroup
+from isotone.cli.context import read_context
 from isotone.cli.group_work import CONNECT_WITHIN_S, Caller, chat, flood, ping, receive, send
 from isotone.cli.output import json_option, print_json, results
 from isotone.client.asking import sending_service
@@ -69,7 +70,8 @@ def client_options(command: Command) -> Command:
             multiple=True,
             metavar="HOST:PORT",
             envvar="ISOTONE_ADDRESS",
-            help=f"Of the daemon, or unix:/path; several times for several to try (default: {DEFAULT_ADDRESS}).",
+            help="Of the daemon, or unix:/path; several times for several to try (default: those of `isotone up` in "
+            f"this directory, else {DEFAULT_ADDRESS}).",
         ),
     ):
         command = option(command)
@@ -223,12 +225,17 @@ _T = TypeVar("_T")
 
 def _caller(who: dict[str, Any], within_s: float = CONNECT_WITHIN_S) -> Caller:
     return Caller(
-        addresses=who["addresses"] or (DEFAULT_ADDRESS,),
+        addresses=who["addresses"] or _known_addresses(),
         name=who["name"],
         credential=read_credential(who["credential_file"]),
         tls=who["tls"] or "",
         connect_within_s=min(within_s, CONNECT_WITHIN_S),
     )
+
+
+def _known_addresses() -> tuple[str, ...]:
+    context = read_context()
+    return tuple(each.address for each in context.daemons) if context is not None else (DEFAULT_ADDRESS,)
 
 
 def _run(work: Awaitable[_T], timeout: float | None) -> _T:

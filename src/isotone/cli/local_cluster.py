@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -100,6 +101,23 @@ def settings_text(places: Sequence[Place], directory: Path, *, trace: str = "buf
 def quoted(path: Path) -> str:
     """As a string of TOML."""
     return msgspec.json.encode(str(path)).decode()
+
+
+def refuse_taken_ports(places: Sequence[Place]) -> None:
+    """Raise a `MachineError` that names the first port of these that another program has."""
+    streams, datagrams = socket.SOCK_STREAM, socket.SOCK_DGRAM
+    for place in places:
+        for port, kind in ((place.port, streams), (place.port, datagrams), (place.admin_port, streams)):
+            with socket.socket(socket.AF_INET, kind) as probe:
+                if kind == streams:  # as a daemon does: a port that only lingers is no obstacle
+                    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    probe.bind((LOOPBACK, port))
+                except OSError as error:
+                    raise MachineError(
+                        f"daemon {place.name} cannot have port {port} of {LOOPBACK}: {error.strerror}; is another "
+                        "cluster up? --port 0 takes free ones"
+                    ) from error
 
 
 class LocalDaemon:

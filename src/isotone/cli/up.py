@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import time
@@ -12,7 +13,8 @@ import click
 from rich.console import Console
 
 from isotone.cli.command_group import EXIT_VIOLATION
-from isotone.cli.local_cluster import PORT, LocalCluster, LocalDaemon, places_of
+from isotone.cli.context import CONTEXT_FILE, Context, ContextDaemon, kept_context
+from isotone.cli.local_cluster import PORT, LocalCluster, LocalDaemon, Place, places_of, refuse_taken_ports
 from isotone.cli.output import json_option, live_display, print_json, progress_bar, results
 from isotone.cli.status_tables import cluster_table
 from isotone.core.errors import IsotoneError
@@ -46,6 +48,8 @@ def up_command(
 
     They are real processes on loopback, open to every program of this machine, with faults enabled: for development
     and nothing else. With --json one object is printed when all are in one daemon view; end it with SIGTERM or Ctrl-C.
+    While it runs, commands in the same directory find the cluster without --address: status, explain, faults, group,
+    check.
 
     \b
     Examples:
@@ -59,7 +63,9 @@ def up_command(
     home = directory or Path(tempfile.mkdtemp(prefix="isotone-up-"))
     ended_alone = False
     try:
-        with LocalCluster(places, home.resolve(), trace=trace) as cluster:
+        refuse_taken_ports(places)
+        cluster = LocalCluster(places, home.resolve(), trace=trace)
+        with kept_context(context_of(cluster)), cluster:
             with progress_bar("starting", total=None) as advance:
                 cluster.start(within, advance)
             try:
@@ -70,6 +76,20 @@ def up_command(
         if directory is None:
             shutil.rmtree(home, ignore_errors=True)
     return EXIT_VIOLATION if ended_alone else 0
+
+
+def context_of(cluster: LocalCluster) -> Context:
+    """What other commands need to know of it."""
+    daemons = [daemon.place for daemon in cluster.daemons]
+    return Context(
+        process=os.getpid(),
+        settings=str(cluster.settings),
+        trace=str(cluster.directory / "trace"),
+        daemons=tuple(
+            ContextDaemon(name=place.name, site=place.site, address=place.address, admin=place.admin)
+            for place in daemons
+        ),
+    )
 
 
 def _tell_and_wait(cluster: LocalCluster, as_json: bool) -> bool:
@@ -118,16 +138,25 @@ def description(cluster: LocalCluster) -> dict[str, object]:
 
 
 def _introduce(console: Console, cluster: LocalCluster) -> None:
-    first = cluster.daemons[0].place
     console.print(
         f"{len(cluster.daemons)} daemons are in one daemon view; settings, traces and logs in {cluster.directory}"
     )
     for daemon in cluster.daemons:
         place = daemon.place
         console.print(f"  {place.name}  site {place.site}  clients {place.address}  administration {place.admin}")
-    console.print(f"try: isotone group chat room --address {first.address} --name alice", markup=False)
-    console.print(f"     isotone status --address {first.admin}", markup=False)
+    console.print("In this directory (they find the cluster by " + CONTEXT_FILE + "):", markup=False)
+    for example in _examples([daemon.place for daemon in cluster.daemons]):
+        console.print(f"  {example}", markup=False)
     console.print("Ctrl-C stops them all.")
+
+
+def _examples(places: list[Place]) -> list[str]:
+    """What to try next, with the names of this cluster."""
+    examples = ["isotone group chat room --name alice", "isotone status"]
+    if len(places) > 1:
+        names = [place.name for place in places]
+        examples += [f"isotone faults partition {','.join(names[:-1])} / {names[-1]}", "isotone faults heal"]
+    return examples
 
 
 def _show_live(cluster: LocalCluster) -> None:
