@@ -51,7 +51,8 @@ def process(*arguments: str, log: Path) -> Iterator[subprocess.Popen[str]]:
     """``isotone`` with these arguments; ended when the block ends."""
     with log.open("w") as errors:
         command = [sys.executable, "-m", "isotone.cli", *arguments]
-        running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        # In a directory of its own: a cluster leaves a file where it is started, by which other commands find it.
+        running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=log.parent)
     try:
         yield running
     finally:
@@ -92,6 +93,7 @@ class Running:
         self.description = description
         self.daemons = {each["name"]: each for each in description["daemons"]}
         self.clients = self.daemons["d1"]["address"]
+        self.started_in = Path(description["directory"]).parent
 
     def admin(self, name: str) -> str:
         return str(self.daemons[name]["admin"])

@@ -47,17 +47,16 @@ def test_the_demo_tells_its_story_and_finds_no_violation(tmp_path: Path) -> None
     assert "\x1b[" not in done.stdout, "no colours without a terminal"
     for service in ("unreliable", "reliable", "fifo", "causal", "agreed", "safe"):
         assert f"({service})" in done.stdout
+    assert "Views of the daemons over" in done.stdout, "the picture"
     for mark in ("SIGKILL", "cut apart", "healed", "started again", "is back with a new session", "no violation"):
         assert mark in done.stdout
     told = [re.sub(r"^ *[0-9.]+ s  ", "", line) for line in done.stdout.splitlines()]
     for name, daemon in (("alice", "d1"), ("carol", "d3")):
         views = [line.partition("view    ")[2] for line in told if line.startswith(f"{name:<6}at {daemon}  view")]
-        joined = [views.index(f"alice, bob, carol (by {cause})") for cause in ("join",)]
-        assert [view for view in views[joined[0] :] if "network" in view][:3] == [
-            "alice, carol (by network)",
-            f"{name} (by network)",
-            "alice, carol (by network)",
-        ]
+        # A daemon that the machine starves has views in between; these come in this order all the same.
+        later = iter(view.partition(" (by")[0] for view in views)
+        for members in ("alice, bob, carol", "alice, carol", name, "alice, carol", "alice, bob, carol"):
+            assert members in later, f"{name} had no view of {members} in its place: {views}"
     for line in ("bob answers 'alice asks'", "into the cut, safe of alice", "settled.jsonl"):
         assert line in done.stdout
     for label in (

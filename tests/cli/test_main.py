@@ -64,7 +64,6 @@ def test_the_version_is_told() -> None:
         ["status", "--credential-file", "no/such/file"],
         ["explain"],
         ["explain", "message"],
-        ["explain", "view", "--address", "a:1", "--address", "b:1"],
         ["group", "send"],
         ["group", "send", "room", "x", "--service", "holy"],
         ["group", "ping", "room", "--count", "0"],

@@ -24,8 +24,7 @@ def is_cut(cluster: Running) -> bool:
 
 
 def test_the_quickstart(cluster: Running, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("ISOTONE_ADMIN", cluster.admin("d1"))
-    monkeypatch.setenv("ISOTONE_ADDRESS", cluster.clients)
+    monkeypatch.chdir(cluster.started_in)  # as the guide says: commands find the cluster there
     kinds = [kind for kind, _ in blocks("quickstart")]
     assert kinds == ["text", "sh", "python", "sh", "sh"], "every block is of a kind that runs here"
     for kind, text in blocks("quickstart"):
@@ -40,7 +39,7 @@ def test_the_quickstart(cluster: Running, monkeypatch: pytest.MonkeyPatch, capsy
                 result = isotone(*words[1:])
                 expected = 1 if words[1] == "explain" else 0  # the answer is: it is excluded
                 assert (words[0], result.exit_code) == ("isotone", expected), (line, result.output)
-            if "faults cut" in text:
+            if "faults partition" in text:
                 wait_until(lambda: is_cut(cluster), "the sites are apart")
     wait_until(cluster.is_together, "all are together again")
 

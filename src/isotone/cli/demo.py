@@ -16,8 +16,11 @@ from isotone.cli.demo_story import Story
 from isotone.cli.local_cluster import LocalCluster, places_of
 from isotone.cli.output import json_option, print_json, print_text, progress_bar, results
 from isotone.cli.tables import print_failures, print_summary
+from isotone.cli.timeline import show as show_timeline
 from isotone.core.errors import InputError, MachineError
 from isotone.sim.summary import Summary
+from isotone.trace.reader import read
+from isotone.trace.story import story_of
 
 DAEMONS, SITES = 3, 2
 START_WITHIN_S = 60.0
@@ -40,9 +43,9 @@ def demo_command(*, directory: Path, simulated: bool, seed: str | None, report: 
     """Show a cluster through a kill, a cut and a merge, and judge what it recorded.
 
     Three real daemons run in two sites on loopback, with a client at each. They send through all services; one daemon
-    is killed, the sites are cut apart, healed, and the dead daemon comes back. Then every property is judged, and the
-    pipeline judges and measures the trace on Spark and writes DIRECTORY/report.html; without isotone[pipeline], or
-    without a Java, it says so and leaves that out.
+    is killed, the sites are cut apart, healed, and the dead daemon comes back. Then the run is drawn over time, every
+    property is judged, and the pipeline judges and measures the trace on Spark and writes DIRECTORY/report.html;
+    without isotone[pipeline], or without a Java, it says so and leaves that out.
 
     \b
     Examples:
@@ -59,6 +62,10 @@ def demo_command(*, directory: Path, simulated: bool, seed: str | None, report: 
     if seed is not None:
         raise InputError("--seed goes with --simulated: real daemons have none")
     verdicts = tell(prepared(directory.resolve()), Screen(None if as_json else results()))
+    if not as_json:
+        print_text("")
+        show_timeline(results(), story_of(read([directory / "trace"])))
+        print_text("")
     code = EXIT_VIOLATION if verdicts.both.violations or not_judged(verdicts.both) else 0
     if as_json:
         print_json(verdicts.both)

@@ -25,6 +25,7 @@ COMMANDS = {
     "replica": "isotone.cli.replica:replica_commands",
     "sim": "isotone.cli.sim:sim_commands",
     "status": "isotone.cli.status:status_command",
+    "timeline": "isotone.cli.timeline:timeline_command",
     "trace": "isotone.cli.trace_level:trace_commands",
     "up": "isotone.cli.up:up_command",
 }
@@ -44,6 +45,7 @@ def commands() -> None:
       isotone demo                         a cluster through a partition, a crash and a merge
       isotone sim swarm --seeds 1..200     200 random clusters against every property
       isotone sim replay 17                one of them again, in detail
+      isotone timeline run.jsonl           a recorded run as a picture
       isotone check run.jsonl              every property over a recorded trace
       isotone pipeline run traces --out d  the same for any amount of traces, with metrics and a report
 
