@@ -44,14 +44,19 @@ def test_status_of_several_is_a_line_each(cluster: Running) -> None:
     everywhere = [part for name in cluster.daemons for part in cluster.at(name)]
     assert [each["status"]["name"] for each in told("status", *everywhere)["daemons"]] == ["d1", "d2", "d3"]
     shown = isotone("status", *everywhere).stdout.splitlines()
-    assert [line.split()[:2] for line in shown[1:4]] == [["d1", "ready"], ["d2", "ready"], ["d3", "ready"]]
+    sites = [("d1", "s1"), ("d2", "s1"), ("d3", "s2")]
+    assert [line.split()[:6] for line in shown[1:4]] == [[d, s, "ready", "d1", "d2", "d3"] for d, s in sites]
+    assert len(shown) <= 24 and all(len(line.rstrip()) <= 80 for line in shown), "it fits a terminal"
 
 
 def test_status_for_people(cluster: Running) -> None:
     shown = isotone("status", *cluster.at("d1"))
     assert shown.exit_code == 0
-    for part in ("d1#", "ready", "works: d1, d2, d3", "sites", "links", "timeouts", "where it comes from"):
+    for part in ("d1#", "ready", "works: d1, d2, d3", "under way"):
         assert part in shown.stdout
+    assert "timeouts" not in shown.stdout
+    for part in ("sites", "links", "timeouts", "where it comes from", "again: share of packets sent more than once"):
+        assert part in isotone("status", "--links", *cluster.at("d1")).stdout
 
 
 def test_status_can_be_watched(cluster: Running, tmp_path: Path) -> None:

@@ -14,41 +14,45 @@ import click
 from rich.console import Group, RenderableType
 
 from isotone.cli.admin_client import AdminClient, admin_options, clients_of
+from isotone.cli.causes import causes_of
 from isotone.cli.command_group import EXIT_VIOLATION
 from isotone.cli.output import json_option, live_display, print_json, print_shown, print_text, results
-from isotone.cli.status_tables import cluster_table, status_view
+from isotone.cli.status_tables import links_view, status_view, together_view
 from isotone.core.errors import MachineError
 
 
 @click.command("status")
 @admin_options
+@click.option("--links", is_flag=True, help="Also sites, links, other daemons and timeouts, with where they come from.")
 @click.option("--watch", is_flag=True, help="Show it anew every --every seconds until interrupted.")
 @click.option("--every", type=click.FloatRange(0.1, 3600), default=1.0, show_default=True, metavar="SECONDS")
 @json_option
 def status_command(
-    addresses: tuple[str, ...], credential_file: Path | None, watch: bool, every: float, as_json: bool
+    *, addresses: tuple[str, ...], credential_file: Path | None, links: bool, watch: bool, every: float, as_json: bool
 ) -> int:
-    """Show daemon view, sites, links, groups, clients, and timeouts with where they come from.
+    """Show which daemons see each other, groups, clients, slow readers, and what is wrong.
 
-    With one --address everything about that daemon; with several a line for each. With --watch and --json, one JSON
-    object on a line each time.
+    With one daemon its groups and clients in tables; with several a line for each. In the directory of `isotone up` all
+    its daemons are asked. JSON has everything, also what --links shows. With --watch and --json, one JSON object on a
+    line each time.
 
     \b
     Examples:
       isotone status
       isotone status --watch
+      isotone status --links
       isotone status --address 127.0.0.1:4810 --address 127.0.0.1:4820 --json
 
     Exit codes: 0 all ready, 1 one is not, 2 wrong usage or no credential, 3 none answers.
     """
     clients = clients_of(addresses, credential_file)
     if watch:
-        return _watch(clients, every, as_json)
+        return _watch(clients, every, links=links, as_json=as_json)
     told = ask_all(clients)
     if as_json:
         print_json(_json(told))
     else:
-        results().print(_shown(told))
+        results().print(_shown(told, links))
     return exit_code(told)
 
 
@@ -79,20 +83,24 @@ def _json(told: Told) -> object:
     return {"daemons": [{"address": address, "status": status, "error": why} for address, status, why in told]}
 
 
-def _shown(told: Told) -> RenderableType:
-    if len(told) == 1 and told[0][1] is not None:
-        return status_view(told[0][1])
-    return Group(cluster_table((status["name"] if status else where, status, why) for where, status, why in told))
+def _shown(told: Told, links: bool) -> RenderableType:
+    known = [status for _, status, _ in told if status is not None]
+    if len(told) == 1 and known:
+        parts = [status_view(known[0])]
+    else:
+        rows = [(status["name"] if status else where, status, "" if status else why) for where, status, why in told]
+        parts = [together_view(rows, [cause.text for cause in causes_of(told) if cause.kind != "no answer"])]
+    return Group(*parts, *(links_view(status) for status in known if links))
 
 
-def _watch(clients: Sequence[AdminClient], every: float, as_json: bool) -> int:
+def _watch(clients: Sequence[AdminClient], every: float, *, links: bool, as_json: bool) -> int:
     """Until interrupted or nobody reads it, also while none answers; only the first time one has to."""
     told = ask_all(clients)
     with live_display() if not as_json and sys.stdout.isatty() else nullcontext() as live:
         while True:
             if live is not None:
-                live.update(_shown(told), refresh=True)
-            elif not (print_text(json.dumps(_json(told))) if as_json else print_shown(_shown(told))):
+                live.update(_shown(told, links), refresh=True)
+            elif not (print_text(json.dumps(_json(told))) if as_json else print_shown(_shown(told, links))):
                 return exit_code(told)
             time.sleep(every)
             told = ask_all(clients, needed=False)

@@ -1,8 +1,8 @@
-"""A daemon's status for people: daemon view, sites, links, peers with their timeouts, groups, clients."""
+"""The status of daemons for people: who is there, groups, clients and slow readers; links and timeouts where asked."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -10,10 +10,16 @@ from rich.table import Table
 from rich.text import Text
 
 ROWS_MAX = 12
+ROWS_TOGETHER_MAX = 5
+"""Groups and clients that are listed below a table of daemons, so that all of it fits a screen of 24 lines."""
+COLUMNS_EXPLAINED = (
+    "units: received/known of a site; line: nothing earlier will come from it; everywhere: acknowledged by all; "
+    "again: share of packets sent more than once; held: bytes that wait; ±: variation of the round trip"
+)
 
 
-def status_view(status: dict[str, Any]) -> RenderableType:
-    """All of one daemon."""
+def links_view(status: dict[str, Any]) -> RenderableType:
+    """One daemon with its sites, links, other daemons and timeouts."""
     parts: list[RenderableType] = [headline(status)]
     if status["stack"]["sites"]:
         parts.append(sites_table(status["stack"]))
@@ -21,12 +27,50 @@ def status_view(status: dict[str, Any]) -> RenderableType:
         parts.append(links_table(status["stack"]))
     if status["stack"]["peers"]:
         parts += [peers_table(status["stack"]), timeouts_table(status["stack"])]
+    parts.append(Text(COLUMNS_EXPLAINED, style="dim"))
+    return Group(*parts)
+
+
+def status_view(status: dict[str, Any]) -> RenderableType:
+    """One daemon: who is there, groups, clients, what is wrong."""
+    parts: list[RenderableType] = [headline(status), traffic(status)]
     if status["groups"]:
         parts.append(groups_table(status))
     if status["clients"]:
         parts.append(clients_table(status))
     parts.append(tail(status))
     return Group(*parts)
+
+
+def traffic(status: dict[str, Any]) -> Text:
+    """What is under way: messages that are here and not everywhere yet, and who is waited for."""
+    lines, held = status["stack"]["lines"] or {}, status["stack"]["memory"]
+    text = Text(f"under way: {size(held['unstable'])} not yet everywhere, {size(held['unstamped'])} not yet ordered")
+    if lines.get("agreed_since") is not None and lines["slowest"]:
+        text.append(f"; messages wait for site {', '.join(lines['slowest'])}", style="yellow")
+    return text
+
+
+def together_view(rows: Sequence[tuple[str, dict[str, Any] | None, str]], causes: Sequence[str]) -> RenderableType:
+    """Several daemons: a line each, their groups and clients together, what is wrong."""
+    statuses = [status for _, status, _ in rows if status is not None]
+    parts: list[RenderableType] = [cluster_table(rows)]
+    groups = {group["name"]: group for status in statuses for group in status["groups"]}
+    if groups:
+        listed = [f"{name} ({groups[name]['members_total']})" for name in sorted(groups)]
+        parts.append(_line_of("groups (members)", listed))
+    clients = [f"{client['name']}@{status['name']}" for status in statuses for client in status["clients"]]
+    if clients:
+        parts.append(_line_of("clients", clients))
+    parts += [Text(f"! {cause}", style="yellow") for cause in causes[:ROWS_TOGETHER_MAX]]
+    if len(causes) > ROWS_TOGETHER_MAX:
+        parts.append(Text(f"! and {len(causes) - ROWS_TOGETHER_MAX} more", style="yellow"))
+    return Group(*parts)
+
+
+def _line_of(title: str, names: Sequence[str]) -> Text:
+    more = f" and {len(names) - ROWS_MAX} more" if len(names) > ROWS_MAX else ""
+    return Text(f"{title}: {', '.join(names[:ROWS_MAX])}{more}")
 
 
 def headline(status: dict[str, Any]) -> Text:
@@ -163,16 +207,25 @@ def tail(status: dict[str, Any]) -> Text:
 
 def cluster_table(rows: Iterable[tuple[str, dict[str, Any] | None, str]]) -> Table:
     """Several daemons, one line each: name, status if it answered, and what else is to be said."""
-    table = _table("", ("daemon", "state", "daemon view", "members", "groups", "clients", "round trips", ""), ())
+    table = _table("", ("daemon", "site", "state", "sees", "groups", "clients", "slow readers", "under way", ""), ())
     for name, status, note in rows:
         if status is None:
-            table.add_row(name, Text("no answer", style="red"), "", "", "", "", "", note)
+            table.add_row(name, "", Text("no answer", style="red"), "", "", "", "", "", note)
             continue
-        view, peers = status["stack"]["view"], status["stack"]["peers"]
-        trips = " ".join(f"{peer['name']} {span(peer['round_trip_us'])}" for peer in peers if peer["reached"])
-        state = Text("ready", style="green") if status["ready"] else Text(view["state"], style="yellow")
-        groups, clients = str(status["totals"]["groups"]), str(status["totals"]["clients"])
-        table.add_row(name, state, view["daemon_view"], " ".join(view["members"]), groups, clients, trips, note)
+        stack = status["stack"]
+        state = Text("ready", style="green") if status["ready"] else Text(stack["view"]["state"], style="yellow")
+        slow = sum(1 for client in status["clients"] if client["blocks"])
+        table.add_row(
+            name,
+            stack["site"],
+            state,
+            " ".join(stack["view"]["members"]),
+            str(status["totals"]["groups"]),
+            str(status["totals"]["clients"]),
+            Text(str(slow), style="bold yellow" if slow else ""),
+            size(stack["memory"]["unstable"]),
+            note,
+        )
     return table
 
 
@@ -182,7 +235,7 @@ def _some(title: str, total: int) -> str:
 
 def _table(title: str, columns: Iterable[str], rows: Iterable[tuple[str, ...]]) -> Table:
     table = Table(
-        title=title or None, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2)
+        title=title or None, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
     )
     for column in columns:
         table.add_column(column, header_style="dim")
