@@ -14,6 +14,7 @@ from isotone.cli.command_group import CommandGroup
 from isotone.daemon.early import stop_cleanly
 
 COMMANDS = {
+    "archive": "isotone.cli.archive:archive_commands",
     "bench": "isotone.cli.bench:bench_commands",
     "check": "isotone.cli.check:check_command",
     "daemon": "isotone.cli.daemon:daemon_commands",

@@ -13,10 +13,11 @@ import msgspec
 
 
 class LogEntry(msgspec.Struct, frozen=True, gc=False):
-    """One ordered record."""
+    """One ordered record; ``message`` names the message that carried it, empty where the log has no messages."""
 
     position: int
     record: bytes
+    message: str = ""
 
 
 class Snapshot(msgspec.Struct, frozen=True, gc=False):

@@ -20,6 +20,7 @@ class Entries:
         self.end = first - 1  # the last position
         self._firsts: list[int] = []  # invariant: run i holds the positions _firsts[i] … _firsts[i + 1] - 1
         self._runs: list[Sequence[bytes]] = []
+        self._messages: list[Message] = []  # that of each run
 
     def extend(self, position: int, messages: Sequence[Message]) -> int:
         """Take messages whose records begin at this position; those told before are passed over. How many are new."""
@@ -31,6 +32,7 @@ class Entries:
                 assert told >= 0, f"position {position} follows {self.end}"
                 self._firsts.append(self.end + 1)
                 self._runs.append(message.records[told:] if told else message.records)
+                self._messages.append(message)
                 self.end = last
             position = last + 1
         return self.end - before
@@ -43,9 +45,9 @@ class Entries:
         found: list[LogEntry] = []
         run = bisect_right(self._firsts, first) - 1
         while first <= last:
-            begin, records = self._firsts[run], self._runs[run]
+            begin, records, name = self._firsts[run], self._runs[run], str(self._messages[run])
             for record in records[first - begin : last + 1 - begin]:
-                found.append(LogEntry(first, record))
+                found.append(LogEntry(first, record, name))
                 first += 1
             run += 1
         return found
@@ -58,11 +60,12 @@ class Entries:
         self.first = up_to + 1
         keep = max(0, bisect_right(self._firsts, self.first) - 1) if self.first <= self.end else len(self._firsts)
         if keep >= CUT_MIN or keep == len(self._firsts):
-            del self._firsts[:keep], self._runs[:keep]
+            del self._firsts[:keep], self._runs[:keep], self._messages[:keep]
 
     def jump(self, position: int) -> None:
         """Somebody else's snapshot stands for everything up to this position."""
         if position > self.end:
             self._firsts.clear()
             self._runs.clear()
+            self._messages.clear()
             self.first, self.end = position + 1, position

@@ -225,7 +225,7 @@ class RemoteLog:
             answer = await self._ask(lambda request, at=begin: wire.ReadRange(request, at, last))
             if not answer.records:
                 break
-            found += [LogEntry(first + place, record) for place, record in enumerate(answer.records)]
+            found += answer.entries()
             first += len(answer.records)
         return found
 
@@ -235,8 +235,8 @@ class RemoteLog:
         async with aclosing(self._followed(lambda request: wire.Follow(request, first, FOLLOW_CREDIT))) as frames:
             async for frame in frames:
                 assert isinstance(frame, wire.Entries)
-                for position, record in enumerate(frame.records, frame.first):
-                    yield LogEntry(position, record)
+                for entry in frame.entries():
+                    yield entry
                 first = frame.first + len(frame.records)
 
     async def red(self) -> AsyncIterator[Message]:

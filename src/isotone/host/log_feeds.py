@@ -50,13 +50,18 @@ async def _white(log: ReplicaLog, request: int) -> AsyncGenerator[wire.White, No
 def fitting(request: int, first: int, entries: Sequence[LogEntry]) -> wire.Entries:
     """As much of them as one frame may hold; who asks goes on behind it."""
     records: list[bytes] = []
+    messages: list[tuple[int, str]] = []
     size = 0
     for entry in entries:
         if records and size + len(entry.record) > READ_BYTES_MAX:
             break
         records.append(entry.record)
         size += len(entry.record)
-    return wire.Entries(request, first, tuple(records))
+        if messages and messages[-1][1] == entry.message:
+            messages[-1] = (messages[-1][0] + 1, entry.message)
+        else:
+            messages.append((1, entry.message))
+    return wire.Entries(request, first, tuple(records), tuple(messages))
 
 
 class Credit:

@@ -13,9 +13,11 @@ from typing import Annotated, Any, Generic, TypeVar
 import msgspec
 
 from isotone.core.errors import RemoteProtocolError
+from isotone.core.ordered_log import LogEntry
 
-VERSION = 2
-"""2: snapshots go in pieces; the rule and votes can be changed; red and white can be followed."""
+VERSION = 3
+"""2: snapshots go in pieces; the rule and votes can be changed; red and white can be followed.
+3: entries name their messages."""
 FRAME_BYTES_MAX = 32 * 1024 * 1024
 PIECE_BYTES_MAX = 1024 * 1024
 """So much of a snapshot stands in one frame."""
@@ -149,11 +151,20 @@ class Unordered(Said, frozen=True, tag=3):
 
 
 class Entries(Said, frozen=True, tag=4):
-    """Records from this position on."""
+    """Records from this position on; ``messages`` names the messages that carried them, with how many each carried."""
 
     request: Natural
     first: Natural
     records: tuple[bytes, ...]
+    messages: tuple[tuple[Natural, str], ...] = ()
+
+    def entries(self) -> list[LogEntry]:
+        """The records with their positions and messages."""
+        names = [name for count, name in self.messages for _ in range(min(count, len(self.records)))]
+        if len(names) != len(self.records):
+            raise RemoteProtocolError(f"{len(self.records)} records, and messages for {len(names)}")
+        named = zip(self.records, names, strict=True)
+        return [LogEntry(position, record, name) for position, (record, name) in enumerate(named, self.first)]
 
     @property
     def size(self) -> int:

@@ -82,6 +82,7 @@ class ReplicaLog(Levels):
         self.settings = settings = msgspec.structs.replace(settings, snapshots=True)
         self.standing = corel.StandingChanged(corel.Standing.DETACHED, False, (), "not started")
         self.disk_is_low = False
+        self.archived: int | None = None  # up to here the log is in its archive; None: it has none
         self.sync = sync
         self._changes = Changes(lambda: f"the change of servers is not green. {self.why_no_primary()}")
         self.host = Host(
@@ -263,6 +264,11 @@ class ReplicaLog(Levels):
         snapshot = checked_snapshot(snapshot)
         if not 1 <= snapshot.position <= self.entries.end:
             raise LocalProtocolError(f"a snapshot at {snapshot.position}; the log ends at {self.entries.end}")
+        if self.archived is not None and snapshot.position > self.archived:
+            raise LocalProtocolError(
+                f"the snapshot at {snapshot.position} is not kept: the archive ends at {self.archived}, and the log is "
+                "cut only where it is archived"
+            )
         kept = self.replica.ledger.snapshot
         if kept is not None and snapshot.position <= kept.head.position:
             return  # as new as this one, or newer

@@ -240,6 +240,8 @@ class Replica(Table, frozen=True, kw_only=True):
     waiting_records_max: int = 65_536
     held_bytes_max: int = 4 * GIB
     transfer_bytes_per_s: int = 64 * MIB
+    archive: str = ""
+    archive_credential_file: str = ""
     server: tuple[ReplicaServer, ...] = ()
     rule: tuple[ReplicaRule, ...] = ()
 

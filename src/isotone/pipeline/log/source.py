@@ -1,0 +1,219 @@
+"""The data source ``isotone``: the ordered log as a batch and as a stream; offsets are positions.
+
+`register(session)` makes ``spark.read.format("isotone")`` and ``readStream`` known to a session.
+
+Implements: [DESIGN 5], tables and streams. Deviations: none.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from typing import Any, cast
+
+import msgspec
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    InputPartition,
+    LessThan,
+    LessThanOrEqual,
+)
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+
+from isotone.core.errors import InputError
+from isotone.pipeline.log.decoding import parse_columns, with_columns
+from isotone.pipeline.log.options import LogOptions, parse_options
+from isotone.pipeline.log.reading import Extent, Piece, batches, extent, pieces, read_piece
+
+NAME = "isotone"
+SCHEMA = StructType(
+    [
+        StructField("position", LongType(), nullable=False),
+        StructField("message", StringType(), nullable=False),
+        StructField("sender", StringType(), nullable=False),
+        StructField("record", BinaryType(), nullable=False),
+    ]
+)
+LOOK_EVERY_S = 0.1
+"""Spark asks for the latest position a hundred times a second; archive and servers are asked so often."""
+
+
+def register(session: SparkSession) -> None:
+    """Make the source known to this session, with filters on the position pushed down to it."""
+    session.dataSource.register(IsotoneSource)
+    session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+
+
+class LogPartition(InputPartition):
+    """What one task reads, and from where."""
+
+    def __init__(self, piece: Piece, servers: tuple[str, ...]) -> None:
+        super().__init__(msgspec.msgpack.encode((piece, servers)))
+
+    def parts(self) -> tuple[Piece, tuple[str, ...]]:
+        """The piece and the servers."""
+        return msgspec.msgpack.decode(self.value, type=tuple[Piece, tuple[str, ...]])
+
+
+class IsotoneSource(DataSource):
+    """``format("isotone")``."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        self._options = parse_options(dict(options))
+
+    @classmethod
+    def name(cls) -> str:
+        """As ``format`` takes it."""
+        return NAME
+
+    def schema(self) -> StructType:
+        """Position, message, sender, record, and the decoded columns."""
+        if not self._options.decode:
+            return SCHEMA
+        return StructType([*SCHEMA.fields, *parse_columns(self._options.columns).fields])
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A batch."""
+        return LogReader(self._options)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """A stream."""
+        return LogStreamReader(self._options)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """The sink."""
+        from isotone.pipeline.log.sink import LogSink
+
+        return LogSink(self._options, schema)
+
+
+def _rows(options: LogOptions, partition: InputPartition) -> Iterator[Any]:
+    """In a task."""
+    assert isinstance(partition, LogPartition)
+    piece, servers = partition.parts()
+    if piece.first > piece.last:
+        return
+    found: Iterable[Any] = batches(read_piece(piece, options, servers))
+    if options.decode:
+        found = with_columns(found, options.decode, parse_columns(options.columns))
+    yield from found
+
+
+class LogReader(DataSourceReader):
+    """All of the log, or a range of positions, as it is when the query is planned."""
+
+    def __init__(self, options: LogOptions) -> None:
+        self._options = options
+        self._filter_first, self._filter_last = 1, cast("int | None", None)
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Comparisons of the position with a number narrow the range; Spark does the others."""
+        for each in filters:
+            if not self._narrow(each):
+                yield each
+
+    def _narrow(self, filter: Filter) -> bool:
+        match filter:
+            case EqualTo(attribute=("position",), value=int(value)):
+                self._only_between(value, value)
+            case GreaterThan(attribute=("position",), value=int(value)):
+                self._only_between(value + 1, None)
+            case GreaterThanOrEqual(attribute=("position",), value=int(value)):
+                self._only_between(value, None)
+            case LessThan(attribute=("position",), value=int(value)):
+                self._only_between(None, value - 1)
+            case LessThanOrEqual(attribute=("position",), value=int(value)):
+                self._only_between(None, value)
+            case _:
+                return False
+        return True
+
+    def _only_between(self, first: int | None, last: int | None) -> None:
+        if first is not None:
+            self._filter_first = max(self._filter_first, first)
+        if last is not None and (self._filter_last is None or last < self._filter_last):
+            self._filter_last = last
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Ranges of positions. What was asked for and is not there is an error; a filter only leaves rows out."""
+        there = extent(self._options)
+        first = self._options.first if self._options.first is not None else there.first
+        last = self._options.last if self._options.last is not None else there.last
+        first = max(first, self._filter_first)
+        last = last if self._filter_last is None else min(last, self._filter_last)
+        if first > last:
+            return [LogPartition(Piece(1, 0), there.servers)]
+        return [LogPartition(piece, there.servers) for piece in pieces(there, first, last)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The rows of one range."""
+        return _rows(self._options, partition)
+
+
+class LogStreamReader(DataSourceStreamReader):
+    """The log as it grows; an offset is the last position that was read."""
+
+    def __init__(self, options: LogOptions) -> None:
+        self._options = options
+        self._there: Extent | None = None
+        self._looked_at = 0.0
+
+    def initialOffset(self) -> dict[str, int]:
+        """Before the first position that is wanted."""
+        there = self._look(now=True)
+        match self._options.starting:
+            case int(position):
+                if position < there.first and self._options.fail_on_loss:
+                    raise InputError(
+                        f"position {position} was cut away: the oldest is {there.first}; startingPosition=earliest "
+                        "begins there, failOnDataLoss=false goes on without what is gone"
+                    )
+                return {"position": max(position, there.first) - 1}
+            case "latest":
+                return {"position": there.last}
+        return {"position": there.first - 1}
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+        """The last position, or as far as the limit goes."""
+        last = self._look().last
+        if isinstance(limit, ReadMaxRows):
+            last = min(last, start["position"] + limit.max_rows)
+        return {"position": max(last, start["position"])}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """As the option says."""
+        return ReadAllAvailable() if self._options.records_max is None else ReadMaxRows(self._options.records_max)
+
+    def reportLatestOffset(self) -> dict[str, int]:
+        """For the progress of the query."""
+        return {"position": self._look().last}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        """The positions behind ``start`` up to ``end``."""
+        first, last = start["position"] + 1, end["position"]
+        there = self._look(now=True)
+        if first < there.first and not self._options.fail_on_loss:
+            first = there.first
+        if first > last:
+            return []
+        return [LogPartition(piece, there.servers) for piece in pieces(there, first, last)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The rows of one range."""
+        return _rows(self._options, partition)
+
+    def _look(self, *, now: bool = False) -> Extent:
+        if now or self._there is None or time.monotonic() - self._looked_at > LOOK_EVERY_S:
+            self._there = extent(self._options)
+            self._looked_at = time.monotonic()
+        return self._there

@@ -1,0 +1,213 @@
+"""The data source ``isotone`` on Spark: batch, stream and sink, over an archive and over real servers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from isotone.core.memory_log import MemoryLog
+from isotone.pipeline.log.sink import Committed, Staged, committed_rows, encode_record
+from isotone.pipeline.log.source import register
+from isotone.replicated.archive import segments
+from isotone.replicated.archive.store import Archive
+from isotone.replicated.archive.writer import ArchiveWriter
+from tests.pipeline.log.serving import Servers, serving
+
+ARCHIVED = 100
+
+
+@pytest.fixture(scope="module")
+def source(spark: SparkSession) -> SparkSession:
+    register(spark)
+    return spark
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    with serving(tmp_path_factory.mktemp("servers")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def archive(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The first hundred positions of the servers' log; ten more are only with the servers."""
+    place = tmp_path_factory.mktemp("archive")
+    records = [b'{"user": "u%d", "amount": %d}' % (number, number) for number in range(ARCHIVED + 10)]
+    for record in records:
+        servers.append(record)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(segments, "SEGMENT_RECORDS_MAX", 20)
+        patched.setattr("isotone.replicated.archive.writer.SEGMENT_RECORDS_MAX", 20)
+        log = servers.group.logs["a"]
+        servers.do(lambda: ArchiveWriter(log, Archive(place), may_write=lambda: _has_room(place)).step())
+    return place
+
+
+def _has_room(place: Path) -> bool:
+    return len(list(place.iterdir())) < ARCHIVED // 20
+
+
+def load(spark: SparkSession, **options: object) -> DataFrame:
+    reader = spark.read.format("isotone")
+    for name, value in options.items():
+        reader = reader.option(name.removesuffix("_"), str(value))
+    return reader.load()
+
+
+def positions(rows: DataFrame) -> list[int]:
+    return [row["position"] for row in rows.orderBy("position").collect()]
+
+
+def test_archive_and_live_tail_are_one_table(source: SparkSession, archive: Path, servers: Servers) -> None:
+    rows = load(source, archive=archive, replica=servers.replica)
+    assert positions(rows) == list(range(1, ARCHIVED + 11))
+    assert positions(load(source, archive=archive)) == list(range(1, ARCHIVED + 1))
+    assert positions(load(source, replica=servers.replica)) == list(range(1, ARCHIVED + 11))
+    one, other = (
+        load(source, **{kind: place}).where("position <= 100")
+        for kind, place in (("archive", archive), ("replica", servers.replica))
+    )
+    assert one.orderBy("position").collect() == other.orderBy("position").collect(), "whoever is asked"
+    first = rows.where("position = 1").collect()[0]
+    assert (first["sender"], bytes(first["record"])) == ("a", b'{"user": "u0", "amount": 0}')
+    assert first["message"].startswith("a.")
+
+
+def test_ranges_and_filters_on_the_position(source: SparkSession, archive: Path, servers: Servers) -> None:
+    both = {"archive": archive, "replica": servers.replica}
+    assert positions(load(source, **both, from_=95, to=104)) == list(range(95, 105))
+    rows = load(source, **both).where("position > 30 AND position <= 55 AND sender = 'a'")
+    assert positions(rows) == list(range(31, 56))
+    assert positions(load(source, **both).where("position > 1000")) == []
+    assert positions(load(source, **both).where("position = 101")) == [101]
+
+
+def test_decoded_columns(source: SparkSession, archive: Path) -> None:
+    rows = load(source, archive=archive, decode="json", columns="user string, amount bigint, missing double")
+    total = rows.selectExpr("sum(amount) AS total", "count(missing) AS missing", "max(user) AS user").collect()[0]
+    assert (total["total"], total["missing"], total["user"]) == (sum(range(ARCHIVED)), 0, "u99")
+    wrong = load(source, archive=archive, decode="json", columns="user bigint, amount string")
+    assert wrong.where("user IS NOT NULL OR amount IS NOT NULL").count() == 0
+    assert load(source, archive=archive, decode="msgpack", columns="user string").where("user IS NOT NULL").count() == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({}, "needs the option archive, or replica"),
+        ({"archive": "A", "colour": "red"}, "has no option 'colour'"),
+        ({"archive": "A/none"}, "there is no archive at"),
+        ({"archive": "A", "from_": 0}, "option from is a number from 1 on"),
+        ({"archive": "A", "from_": 9, "to": 3}, "behind to"),
+        ({"archive": "A", "to": 500}, "position 500 is not there yet: the last is 100"),
+        ({"archive": "A", "decode": "json"}, "go together"),
+        ({"archive": "A", "decode": "xml", "columns": "a int"}, "option decode is json or msgpack"),
+        ({"archive": "A", "decode": "json", "columns": "record int"}, "is a column of the log itself"),
+        ({"replica": "127.0.0.1:9"}, "no server of the log answers"),
+    ],
+)
+def test_wrong_options_are_named(source: SparkSession, archive: Path, options: dict[str, object], told: str) -> None:
+    given = {
+        name: str(value).replace("A", str(archive)) if name == "archive" else value for name, value in options.items()
+    }
+    with pytest.raises(PySparkException, match=told):
+        load(source, **given).count()
+
+
+def test_a_damaged_segment_is_named(source: SparkSession, tmp_path: Path) -> None:
+    async def written() -> None:
+        log = MemoryLog()
+        for number in range(segments.SEGMENT_RECORDS_MAX):
+            await log.append(b"%d" % number)
+        await ArchiveWriter(log, Archive(tmp_path)).step()
+
+    asyncio.run(written())
+    (path,) = tmp_path.iterdir()
+    data = bytearray(path.read_bytes())
+    data[200] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(PySparkException, match=path.name):
+        load(source, archive=tmp_path).count()
+
+
+def _run_stream(rows: DataFrame, out: Path) -> None:
+    query = (
+        rows.writeStream.format("parquet")
+        .option("path", str(out / "rows"))
+        .option("checkpointLocation", str(out / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+
+def test_a_stream_goes_on_exactly_where_it_stopped(
+    source: SparkSession, archive: Path, servers: Servers, tmp_path: Path
+) -> None:
+    def rows() -> DataFrame:
+        reader = source.readStream.format("isotone").option("archive", str(archive)).option("replica", servers.replica)
+        return reader.option("maxRecordsPerBatch", "64").load()
+
+    _run_stream(rows(), tmp_path)
+    before = positions(source.read.parquet(str(tmp_path / "rows")))
+    assert before == list(range(1, len(before) + 1)) and len(before) >= ARCHIVED + 10
+    last = servers.append(b"one more", b"and another")
+    _run_stream(rows(), tmp_path)
+    assert positions(source.read.parquet(str(tmp_path / "rows"))) == list(range(1, last + 1))
+
+
+def test_a_stream_begins_where_it_is_told_to(source: SparkSession, archive: Path, tmp_path: Path) -> None:
+    reader = source.readStream.format("isotone").option("archive", str(archive))
+    _run_stream(reader.option("startingPosition", "91").load(), tmp_path)
+    assert positions(source.read.parquet(str(tmp_path / "rows"))) == list(range(91, ARCHIVED + 1))
+
+
+def _write_stream(rows: DataFrame, servers: Servers, checkpoint: Path, query: str) -> None:
+    writer = rows.writeStream.format("isotone").option("replica", servers.replica).option("query", query)
+    writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start().awaitTermination()
+
+
+def test_the_sink_appends_each_row_once_also_when_a_batch_comes_again(
+    source: SparkSession, archive: Path, servers: Servers, tmp_path: Path
+) -> None:
+    def rows() -> DataFrame:
+        reader = source.readStream.format("isotone").option("archive", str(archive))
+        return reader.option("maxRecordsPerBatch", "40").load().select("record")
+
+    def written() -> list[bytes]:
+        found = committed_rows(load(source, replica=servers.replica), "copy").orderBy("batch", "place").collect()
+        return [bytes(row["row"]) for row in found]
+
+    wanted = [bytes(row["record"]) for row in load(source, archive=archive).orderBy("position").collect()]
+    _write_stream(rows(), servers, tmp_path / "first", "copy")
+    assert sorted(written()) == sorted(wanted)
+    before = written()
+    _write_stream(rows(), servers, tmp_path / "second", "copy")  # its own commits are lost: all batches come again
+    assert written() == before
+
+
+def test_rows_count_that_the_first_commit_of_a_batch_names(source: SparkSession, servers: Servers) -> None:
+    records = [
+        Staged("q", "killed", 0, (b"lost",)),
+        Staged("q", "one", 0, (b"1", b"2")),
+        Staged("q", "one", 0, (b"1", b"2")),  # appended again after a *maybe*
+        Staged("q", "two", 0, (b"3",)),
+        Staged("q", "two", 1, (b"late",)),  # of an attempt that told of one chunk only
+        Staged("other", "one", 0, (b"not ours",)),
+        Committed("q", 7, (("two", 1), ("one", 1))),
+        Staged("q", "again", 0, (b"4",)),
+        Committed("q", 7, (("again", 1),)),
+        Committed("q", 8, ()),
+    ]
+    servers.append(*(encode_record(record) for record in records))
+    found = committed_rows(load(source, replica=servers.replica), "q").orderBy("batch", "place").collect()
+    assert [(row["batch"], row["place"], bytes(row["row"])) for row in found] == [
+        (7, 0, b"3"),
+        (7, 1, b"1"),
+        (7, 2, b"2"),
+    ]
