@@ -189,7 +189,9 @@ def test_a_server_of_another_version_is_refused_by_its_number() -> None:
         port = server.sockets[0].getsockname()[1]
         log = RemoteLog(f"127.0.0.1:{port}")
         log.connect_within_s = 3600.0
-        with pytest.raises(MachineError, match=rf"a speaks version {wire.VERSION + 1} of the log's port, this client {wire.VERSION}"):
+        with pytest.raises(
+            MachineError, match=rf"a speaks version {wire.VERSION + 1} of the log's port, this client {wire.VERSION}"
+        ):
             await log.append(b"x")
         server.close()
 

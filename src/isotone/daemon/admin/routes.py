@@ -2,6 +2,7 @@
 
 | request | answer |
 |---|---|
+| GET / | a page that shows the status live in a browser |
 | GET /health | the process answers |
 | GET /ready | 200 when a daemon view works and clients are served, else 503 with the reason |
 | GET /metrics | for Prometheus |
@@ -13,7 +14,8 @@
 | GET /faults, POST /faults {"rules": […]} | faults that are injected; others instead |
 | POST /reload, POST /stop {"reason": …} | as SIGHUP and SIGTERM |
 
-Health and readiness need no principal: they are for supervisors, and tell nothing else.
+Health and readiness need no principal: they are for supervisors, and tell nothing else. Nor does the page: it
+asks for the status itself.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from isotone.daemon.admin.clients import LISTED_MAX, groups_of
 from isotone.daemon.admin.http import Request, Response, plain
 from isotone.daemon.admin.metrics import CONTENT_TYPE, Metrics
 from isotone.daemon.admin.operated import Operated
+from isotone.daemon.admin.page import page_response
 from isotone.daemon.admin.principals import Audit, Judge, credential_of, why_foreign
 from isotone.daemon.admin.questions import answer
 from isotone.daemon.admin.report import clients_at, readiness_of, status_of
@@ -39,7 +42,7 @@ _T = TypeVar("_T")
 Act = Callable[[Request, str], Awaitable[tuple[str, Response]]]
 """Does what was asked; returns what to write to the audit log, and the answer."""
 
-FREE = ("/health", "/ready")
+FREE = ("/", "/health", "/ready")
 REFUSALS_MAX = 1_024
 DETAIL_MAX = 1_000
 NO_FAULTS = "faults are not enabled: write enabled = true below [faults] in the settings, and reload the daemon"
@@ -79,6 +82,7 @@ class Routes:
         self._free = free  # paths that need no principal
         self._refusals: OrderedDict[tuple[str, str, str], None] = OrderedDict()  # that are written down already
         self._looks: dict[str, Callable[[Request], Response]] = {
+            "/": lambda _: page_response(),
             "/health": self._health,
             "/ready": self._ready,
             "/metrics": self._metrics_text,
