@@ -19,6 +19,7 @@ import msgspec
 from isotone.core.contract import Address, Event, StreamClosed, StreamOpened, StreamReceived, StreamWritable
 from isotone.core.errors import LocalProtocolError, MachineError
 from isotone.daemon.addresses import UNIX, AddressBook, SocketAddress, family_of, join_address
+from isotone.daemon.sockets import enlarge
 from isotone.daemon.stream import AnyStream, Stream
 from isotone.daemon.tls import Certificate, TlsOwner, TlsStream, why_refused
 
@@ -28,6 +29,9 @@ CONNECT_SECONDS = 10.0
 SILENCE_MS = 30_000
 UNIX_BUFFER_BYTES = 1024 * 1024
 """Room for several bundles; that of TCP grows by itself."""
+RECEIVE_BYTES = 1024 * 1024
+"""Of a listener: what a program sent before it ended is lost if it is not here yet when it does."""
+RECEIVE_LIMIT = Path("/proc/sys/net/core/rmem_max")
 WRITTEN_BYTES_MAX = 64 * 1024 * 1024
 """An automaton that writes so much without waiting for `StreamWritable` is wrong."""
 ACCEPT_AGAIN_SECONDS = 0.5
@@ -319,12 +323,24 @@ def bind_tcp(host: str, port: int) -> tuple[socket.socket, Address]:
     sock.setblocking(False)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if _may_receive(RECEIVE_BYTES):
+            enlarge(sock, socket.SO_RCVBUF, RECEIVE_BYTES)
         sock.bind((host, port))
         sock.listen(BACKLOG)
     except OSError as error:
         sock.close()
         raise MachineError(f"cannot listen on {host}:{port}: {error.strerror}") from error
     return sock, join_address(host, sock.getsockname()[1])
+
+
+def _may_receive(size: int) -> bool:
+    """Whether a buffer of this size can be had. A smaller one is worse than none: it would not grow by itself any more."""
+    if os.geteuid() == 0:
+        return True
+    try:
+        return int(RECEIVE_LIMIT.read_text(encoding="ascii")) >= size
+    except (OSError, ValueError):
+        return False
 
 
 def bind_unix(path: Path) -> tuple[socket.socket, Address]:
