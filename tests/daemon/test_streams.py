@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from isotone.core.addresses import split_address
 from isotone.core.contract import Address, Event, StreamClosed, StreamOpened, StreamReceived, StreamWritable
 from isotone.core.errors import LocalProtocolError, MachineError
 from isotone.daemon import stream as stream_module
 from isotone.daemon import streams as streams_module
-from isotone.daemon.addresses import AddressBook, family_of, split_address
+from isotone.daemon.addresses import AddressBook, family_of
 from isotone.daemon.streams import RECEIVE_BYTES, Streams, bind_tcp, bind_unix
 
 DEADLINE_S = 20.0

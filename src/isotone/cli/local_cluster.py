@@ -15,9 +15,9 @@ from types import TracebackType
 import msgspec
 
 from isotone.cli.admin_client import AdminClient
+from isotone.core.addresses import PORT_MAX
 from isotone.core.errors import InputError, MachineError
 from isotone.daemon.ports import LOOPBACK, free_ports
-from isotone.daemon.settings.addresses import PORT_MAX
 
 PORT, ADMIN_PORT, STRIDE = 4803, 4810, 10
 DAEMONS_MAX = 64

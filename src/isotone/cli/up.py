@@ -15,8 +15,8 @@ from isotone.cli.command_group import EXIT_VIOLATION
 from isotone.cli.local_cluster import PORT, LocalCluster, LocalDaemon, places_of
 from isotone.cli.output import json_option, live_display, print_json, progress_bar, results
 from isotone.cli.status_tables import cluster_table
+from isotone.core.addresses import PORT_MAX
 from isotone.core.errors import IsotoneError
-from isotone.daemon.settings.addresses import PORT_MAX
 
 LOOK_EVERY_S = 1.0
 

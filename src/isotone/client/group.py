@@ -199,7 +199,7 @@ class Group:
             self._put(Reconnected(self.name, self.view, new_view, unknown, *self.session._hearing.over), size)
 
     def _on_bundle(self, bundle: Bundle, size: int) -> None:
-        """A message to several groups comes once, as soon as we are in one of them: it may be too early for this one."""
+        """A message to several groups comes as soon as we are in one of them: it may be too early for this one."""
         if self._in_session:
             self._put(bundle, size)
 

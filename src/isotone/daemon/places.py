@@ -6,9 +6,9 @@ import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from isotone.core.addresses import parse_address
 from isotone.core.contract import Address
 from isotone.core.errors import MachineError
-from isotone.daemon.addresses import UNIX, split_address
 from isotone.daemon.node_settings import Listener, NodeSettings
 from isotone.daemon.sockets import bind_datagrams
 from isotone.daemon.streams import bind_tcp, bind_unix
@@ -48,9 +48,8 @@ def bind_places(settings: NodeSettings) -> Places:
 
 def bind_listener(address: Address) -> tuple[socket.socket, Address]:
     """A listener for clients."""
-    if address.startswith(UNIX):
-        return bind_unix(Path(address.removeprefix(UNIX)))
-    return bind_tcp(*split_address(address))
+    place = parse_address(address, port_min=0)
+    return bind_unix(Path(place.path)) if place.path else bind_tcp(place.host, place.port)
 
 
 def _door(listener: Listener) -> str:

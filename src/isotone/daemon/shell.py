@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from isotone.core.addresses import host_of
 from isotone.core.boundary import Ask
 from isotone.core.contract import (
     Action,
@@ -333,9 +334,9 @@ class Shell:
         peer = self.stack.membership.node.peers.by_address.get(address)
         if peer is not None:
             return peer.name
-        host = address.rpartition(":")[0]
-        there = [peer.name for peer in self._peers().values() if peer.address.rpartition(":")[0] == host]
-        return there[0] if len(there) == 1 and host != self.address.rpartition(":")[0] else ""
+        host = host_of(address)
+        there = [peer.name for peer in self._peers().values() if host_of(peer.address) == host]
+        return there[0] if len(there) == 1 and host != host_of(self.address) else ""
 
     def _faults_changed(self) -> None:
         assert self.faults is not None
@@ -376,7 +377,7 @@ class Shell:
 
     def _remark(self, lane: Lane, action: Remark) -> None:
         del lane
-        host = action.peer.rpartition(":")[0] or action.peer  # the port is another one each time
+        host = host_of(action.peer)  # the port is another one each time
         if self._complaints.is_news(host, action.code, self.now()):
             log.info("daemon %s: client at %s: %s (%s)", self.me, action.peer, action.reason, action.code)
 

@@ -21,10 +21,11 @@ from typing import Any
 
 import msgspec
 
+from isotone.core.addresses import split_address
 from isotone.core.contract import Address
 from isotone.core.errors import MachineError
 from isotone.daemon import offload
-from isotone.daemon.addresses import AddressBook, SocketAddress, family_of, split_address
+from isotone.daemon.addresses import AddressBook, SocketAddress, family_of
 from isotone.daemon.offload import Control, Parts
 
 READS_MAX = 16  # of full buffers in one wake-up

@@ -4,8 +4,8 @@ After `close` what was written is flushed, the peer is told that nothing follows
 dropped until it closes too or the patience is over: a socket that is closed with unread bytes would reset the stream
 and could take the last words with it.
 
-A peer that ended without reading all that it was told resets the stream, and the next write fails; what it sent before is
-here all the same. So a write error only ends the writing: what came is read to its end, and then the stream ends.
+A peer that ended without reading all that it was told resets the stream, and the next write fails; what it sent before
+is here all the same. So a write error only ends the writing: what came is read to its end, and then the stream ends.
 """
 
 from __future__ import annotations

@@ -16,9 +16,10 @@ from pathlib import Path
 
 import msgspec
 
+from isotone.core.addresses import UNIX, join_address
 from isotone.core.contract import Address, Event, StreamClosed, StreamOpened, StreamReceived, StreamWritable
 from isotone.core.errors import LocalProtocolError, MachineError
-from isotone.daemon.addresses import UNIX, AddressBook, SocketAddress, family_of, join_address
+from isotone.daemon.addresses import AddressBook, SocketAddress, family_of
 from isotone.daemon.sockets import enlarge
 from isotone.daemon.stream import AnyStream, Stream
 from isotone.daemon.tls import Certificate, TlsOwner, TlsStream, why_refused
@@ -334,7 +335,7 @@ def bind_tcp(host: str, port: int) -> tuple[socket.socket, Address]:
 
 
 def _may_receive(size: int) -> bool:
-    """Whether a buffer of this size can be had. A smaller one is worse than none: it would not grow by itself any more."""
+    """Whether a buffer of this size can be had. A smaller one would be worse: it would not grow by itself any more."""
     if os.geteuid() == 0:
         return True
     try:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import msgspec
 
+from isotone.core.addresses import is_loopback
 from isotone.core.contract import Automaton
 from isotone.core.errors import InputError
-from isotone.daemon.admin.principals import is_loopback
 from isotone.daemon.composition import Composition, Hooks
 from isotone.daemon.node_settings import NodeSettings
 from isotone.daemon.security import Guard, Identity

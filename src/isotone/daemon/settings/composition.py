@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from isotone.core.addresses import is_any, is_ip
 from isotone.core.contract import Address
 from isotone.daemon.node_settings import Listener, NodeSettings, TraceSettings
 from isotone.daemon.security.keys import Roster, parse_authority, parse_public
-from isotone.daemon.settings.addresses import is_any, is_ip
 from isotone.daemon.settings.mapping import (
     MS,
     chosen_daemon,

@@ -7,8 +7,8 @@ from ipaddress import ip_address
 
 import msgspec
 
+from isotone.core.addresses import is_any, is_ip, join_address
 from isotone.core.names import DAEMON_NAME_MAX
-from isotone.daemon.settings.addresses import is_any, is_ip, join_address
 from isotone.daemon.settings.spread_conf import (
     VIRTUAL_ID,
     Option,

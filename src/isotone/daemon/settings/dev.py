@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from isotone.core.addresses import DEFAULT_PORT
 from isotone.daemon.settings.tables import (
     ADMIN_PORT,
-    DEFAULT_PORT,
     Admin,
     Cluster,
     Daemon,

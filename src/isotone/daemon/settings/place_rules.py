@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator
 from ipaddress import ip_address
 
+from isotone.core.addresses import DEFAULT_PORT, PORT_MAX, is_any, is_ip, split_address
 from isotone.core.errors import InputError, LocalProtocolError
 from isotone.core.names import check_daemon_name
-from isotone.daemon.settings.addresses import PORT_MAX, is_any, is_ip, split_address
 from isotone.daemon.settings.mapping import ONLY_SITE, site_name
 from isotone.daemon.settings.places import Path
 from isotone.daemon.settings.problems import Finding, did_you_mean
-from isotone.daemon.settings.tables import DEFAULT_PORT, Daemon, DaemonSettings
+from isotone.daemon.settings.tables import Daemon, DaemonSettings
 
 _HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_.])?")
 

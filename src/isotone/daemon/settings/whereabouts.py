@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
+from isotone.core.addresses import join_address
 from isotone.core.contract import Address
-from isotone.daemon.settings.addresses import join_address
 from isotone.daemon.settings.tables import Daemon, DaemonSettings
 
 
