@@ -101,7 +101,7 @@ class Shell:
         self.spread_lane = self._made(SPREAD, hooks.spread)
         self.below = self.guard_lane or self.stack_lane
         self.lanes = [each for each in (self.guard_lane, self.stack_lane, self.spread_lane) if each is not None]
-        self.datagrams = self._make_datagrams(places.datagrams)
+        self.datagrams = self._make_datagrams(places)
         self.streams = Streams(
             self._loop,
             self.datagrams.book,
@@ -161,18 +161,17 @@ class Shell:
             self.journal.numbered(self.now(), name)
         return self.stack.sessions.next_id(name)
 
-    def _make_datagrams(self, sock: socket.socket) -> Datagrams:
-        settings = self._settings
+    def _make_datagrams(self, places: Places) -> Datagrams:
         datagrams = Datagrams(
             self._loop,
-            sock,
+            places.datagrams,
             received=self._on_datagrams,
             refused=self._on_refusal,
             drained=self.engine.drain,
-            use_offload=settings.offload,
+            use_offload=self._settings.offload,
         )
-        if settings.multicast:
-            datagrams.join(settings.multicast, settings.interface or settings.host)
+        if places.group is not None:
+            datagrams.join(places.group, self._settings.multicast)
         return datagrams
 
     def _make_router(self) -> Router:

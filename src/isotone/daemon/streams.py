@@ -18,9 +18,9 @@ import msgspec
 
 from isotone.core.addresses import UNIX, join_address
 from isotone.core.contract import Address, Event, StreamClosed, StreamOpened, StreamReceived, StreamWritable
-from isotone.core.errors import LocalProtocolError, MachineError
+from isotone.core.errors import LocalProtocolError
 from isotone.daemon.addresses import AddressBook, SocketAddress, family_of
-from isotone.daemon.sockets import enlarge
+from isotone.daemon.sockets import enlarge, not_bound
 from isotone.daemon.stream import AnyStream, Stream
 from isotone.daemon.tls import Certificate, TlsOwner, TlsStream, why_refused
 
@@ -328,9 +328,9 @@ def bind_tcp(host: str, port: int) -> tuple[socket.socket, Address]:
             enlarge(sock, socket.SO_RCVBUF, RECEIVE_BYTES)
         sock.bind((host, port))
         sock.listen(BACKLOG)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         sock.close()
-        raise MachineError(f"cannot listen on {host}:{port}: {error.strerror}") from error
+        raise not_bound(f"cannot listen on {join_address(host, port)}", error) from error
     return sock, join_address(host, sock.getsockname()[1])
 
 
@@ -344,18 +344,25 @@ def _may_receive(size: int) -> bool:
         return False
 
 
-def bind_unix(path: Path) -> tuple[socket.socket, Address]:
-    """A listener at a path; what an earlier process left there is removed, what a living one has is not."""
+def bind_unix(path: Path, mode: int | None = None) -> tuple[socket.socket, Address]:
+    """A listener at a path; what an earlier process left there is removed, what a living one has is not.
+
+    ``mode``: who may connect; without it, that is up to the umask.
+    """
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     sock.setblocking(False)
     try:
+        if path.exists() and not path.is_socket():
+            raise FileExistsError("there is something else, which is no socket")
         if path.is_socket() and not _is_answered(path):
             path.unlink(missing_ok=True)
         sock.bind(str(path))
+        if mode is not None:
+            path.chmod(mode)
         sock.listen(BACKLOG)
     except OSError as error:
         sock.close()
-        raise MachineError(f"cannot listen on {path}: {error.strerror}") from error
+        raise not_bound(f"cannot listen on {path}", error) from error
     return sock, Address(f"{UNIX}{path}")
 
 
