@@ -93,7 +93,8 @@ def settings_text(places: Sequence[Place], directory: Path, *, trace: str = "buf
             lines += ["[[link]]", f'between = ["{site}", "{other}"]', ""]
     lines += ["[trace]", f'level = "{trace}"', f"directory = {quoted(directory / 'trace')}"]
     lines += ["network = true", ""] if thorough else [""]
-    lines += ["[spread]", "enabled = true", "share_port = true", "", "[faults]", "enabled = true", ""]
+    lines += ["[spread]", "enabled = true", "share_port = true", 'unix_socket = "/tmp/{port}"', ""]
+    lines += ["[faults]", "enabled = true", ""]
     return "\n".join(lines)
 
 

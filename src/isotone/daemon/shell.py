@@ -36,7 +36,7 @@ from isotone.core.contract import (
 )
 from isotone.core.ids import ClientId, DaemonId
 from isotone.daemon.boundary import Boundary
-from isotone.daemon.complaints import Complaints
+from isotone.daemon.complaints import SPREAD_MARK, Complaints, is_of_spread
 from isotone.daemon.composition import Composition, Hooks, prepared
 from isotone.daemon.effects import Effects
 from isotone.daemon.engine import Engine, Lane
@@ -302,6 +302,9 @@ class Shell:
     def _on_datagrams(self, source: Address, data: bytes, segment_size: int) -> None:
         if source == self.address or (self.faults is not None and self.faults.loses(source)):
             return  # our own multicast comes back
+        if data[0] >= SPREAD_MARK and is_of_spread(data):
+            self._complaints.heard_spread(source, self.now())
+            return
         self.engine.post(self.below, DatagramsReceived(self.now(), source, data, segment_size))
 
     def _on_refusal(self, destination: Address) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from ipaddress import ip_address
+from pathlib import Path as FilePath
 
 from isotone.core.addresses import DEFAULT_PORT, PORT_MAX, is_any, is_ip, split_address
 from isotone.core.errors import InputError, LocalProtocolError
@@ -13,6 +14,7 @@ from isotone.daemon.settings.mapping import ONLY_SITE, site_name, site_of
 from isotone.daemon.settings.places import Path
 from isotone.daemon.settings.problems import Finding, did_you_mean
 from isotone.daemon.settings.tables import Daemon, DaemonSettings
+from isotone.daemon.settings.whereabouts import listeners_of, spread_socket
 
 IPV4 = 4
 SOCKET_BYTES_MAX = 107
@@ -121,20 +123,25 @@ def _listeners(settings: DaemonSettings) -> Iterator[Finding]:
                 what = f"port {port} is that of {holder} on the same machine"
                 yield Finding(("daemon", place, key), what, f"give {daemon.name} another {key}")
             others.append((f"{daemon.name} ({key})", host))
-    sockets = [(each.unix_socket.replace("{name}", each.name), place) for place, each in enumerate(settings.daemon)]
-    named = [(f"{settings.daemon[place].address} {text}", ("daemon", place, "unix_socket")) for text, place in sockets]
-    yield from _twice([each for each in named if not each[0].endswith(" ")], "socket")
+    sockets: list[tuple[str, Path]] = []
+    for place, daemon in enumerate(settings.daemon):
+        listeners = listeners_of(settings, daemon)
+        if listeners.clients_unix is not None:
+            sockets.append((f"{daemon.address} {listeners.clients_unix}", ("daemon", place, "unix_socket")))
+        if listeners.spread_unix is not None:
+            sockets.append((f"{daemon.address} {listeners.spread_unix}", ("spread", "unix_socket")))
+    yield from _twice(sockets, "socket")
 
 
 def _sockets(settings: DaemonSettings) -> Iterator[Finding]:
     """Paths that the system takes as those of Unix sockets."""
     for place, daemon in enumerate(settings.daemon):
-        yield from _socket(daemon.unix_socket, daemon, ("daemon", place, "unix_socket"))
-        yield from _socket(settings.spread.unix_socket, daemon, ("spread", "unix_socket"))
+        yield from _socket(listeners_of(settings, daemon).clients_unix, ("daemon", place, "unix_socket"))
+        yield from _socket(spread_socket(settings, daemon), ("spread", "unix_socket"))
 
 
-def _socket(text: str, daemon: Daemon, path: Path) -> Iterator[Finding]:
-    name = text.replace("{name}", daemon.name)
+def _socket(socket: FilePath | None, path: Path) -> Iterator[Finding]:
+    name = str(socket or "")
     if not name.isprintable():
         yield Finding(path, "it has characters that no path should have", "choose another path")
     elif len(name.encode()) > SOCKET_BYTES_MAX:
