@@ -13,7 +13,19 @@ from tests.architecture.source import AUTOMATA, Module, imports, listed, module_
 # All of the standard library that an automaton may use: none of it touches the world.
 PURE_MODULES = frozenset(
     {"__future__", "abc", "array", "bisect", "collections", "contextlib", "copy", "dataclasses", "enum", "fractions"}
-    | {"functools", "hashlib", "heapq", "inspect", "itertools", "math", "operator", "re", "statistics", "string"}
+    | {
+        "functools",
+        "hashlib",
+        "heapq",
+        "inspect",
+        "ipaddress",
+        "itertools",
+        "math",
+        "operator",
+        "re",
+        "statistics",
+        "string",
+    }
     | {"struct", "textwrap", "types", "typing", "zlib"}
 )
 EXCEPTIONS = {

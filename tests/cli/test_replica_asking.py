@@ -10,14 +10,14 @@ from isotone.core.errors import MachineError
 from tests.cli.replica_stores import three_servers
 from tests.cli.running import isotone
 
-NO_PORT = "has no port of 1 to 65535"
+NO_PORT = "is no address: write host:port, with a port of 1 to 65535"
 
 
 @pytest.mark.parametrize("words", [("replica", "status"), ("explain", "primary"), ("replica", "remove", "c")])
 @pytest.mark.parametrize("address", ["foo", "127.0.0.1:99999", "127.0.0.1:x"])
 def test_what_is_no_address(words: tuple[str, ...], address: str) -> None:
     done = isotone(*words, "--address", "127.0.0.1:4816", "--address", address)
-    assert done.exit_code == 2 and done.output == f'isotone: "{address}" {NO_PORT}\n'
+    assert done.exit_code == 2 and done.output == f"isotone: '{address}' {NO_PORT}\n"
 
 
 @pytest.mark.parametrize("message", ["a.1", "", "17"])

@@ -10,8 +10,8 @@ import pytest
 
 from isotone.cli.main import commands
 from isotone.cli.replica_ask import with_remedy
+from isotone.core.addresses import is_loopback
 from isotone.daemon.settings import read
-from isotone.daemon.settings.addresses import is_loopback
 from isotone.daemon.settings.replication import server_host
 from tests.cli.running import isotone
 

@@ -53,10 +53,10 @@ def test_it_is_hardened() -> None:
         "NoNewPrivileges",
         "ProtectSystem",
         "ProtectHome",
-        "PrivateTmp",
         "PrivateDevices",
         "RestrictNamespaces",
     ):
         assert value(key) in ("yes", "strict")
+    assert (value("PrivateTmp"), value("ReadWritePaths")) == ("no", "/tmp"), "Spread's clients find /tmp/PORT"
     assert value("User") != "root"
     assert value("CapabilityBoundingSet") == ""

@@ -94,6 +94,7 @@ class Daemon:
         self.incarnation = 0
         self.peers: dict[int, Peer] = {}
         self.held: deque[b4.Indicate] | None = None  # what the group service says, while it is held back
+        self.holds: Callable[[b4.Indication], bool] = lambda indication: isinstance(indication, b4.Message)
         self.asked: list[tuple[ClientId, b4.Request]] = []
         self.accepting = True
         self._admit, self._permit, self._tls, self._unix = admit, permit, tls, unix
@@ -222,7 +223,7 @@ class Daemon:
                 self.asked.append((client, request))
                 for indicate in self.groups.take(client, request):
                     assert isinstance(indicate, b4.Indicate)
-                    if self.held is not None and isinstance(indicate.indication, b4.Message):
+                    if self.held is not None and self.holds(indicate.indication):
                         self.held.append(indicate)
                     else:
                         self._events.append(b4.Indicated(self.now(), indicate.receivers, indicate.indication))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable
 
 import pytest
 
 import isotone
 from isotone.client import Disconnected, NoAnswer, Overrun, Settings, UnknownFate
 from isotone.client.events import Interrupted, Resumed
+from isotone.client.group import Membership
 from isotone.core import boundary as b4
 from isotone.evs.sessions.messages import EndCode
 from isotone.evs.sessions.settings import ClientSettings, ServerSettings, SlowPolicy
@@ -360,6 +362,106 @@ def test_a_leave_that_meets_the_end_of_the_session_is_a_leave() -> None:
             again = await within(me.join("chat"))
             assert again.is_member and isinstance(await again.receive(), isotone.View)
             assert [type(request) for _, request in daemon.asked].count(b4.Join) == 2
+
+    run(main)
+
+
+def holds_view_of(group: str) -> Callable[[b4.Indication], bool]:
+    return lambda indication: isinstance(indication, b4.View) and indication.view.group == group
+
+
+def test_no_message_of_a_new_session_comes_before_the_group_is_back() -> None:
+    """A message to several groups comes once, when we are in one of them; the other has not told its view yet."""
+
+    async def main() -> None:
+        async with Daemon() as daemon, isotone.connect(daemon.address, name="alice", settings=QUICK) as me:
+            first, second = await me.join("first"), await me.join("second")
+            daemon.held, daemon.holds = deque(), holds_view_of("second")
+            daemon.restart()
+            await daemon.until(lambda: bool(daemon.held) and first.is_member)
+            async with isotone.connect(daemon.address, name="bob", settings=QUICK) as bob:
+                await bob.send(("first", "second"), b"early")
+                heard = [type(await within(first.receive())) for _ in range(4)]
+                assert heard == [isotone.View, isotone.Reconnected, isotone.View, isotone.Message]
+                daemon.release()
+                await bob.send(("first", "second"), b"later")
+                heard = [await within(second.receive()) for _ in range(4)]
+                kinds = [type(event) for event in heard]
+                assert kinds == [isotone.View, isotone.Reconnected, isotone.View, isotone.Message]
+                assert isinstance(heard[3], isotone.Message) and heard[3].body == b"later"
+
+    run(main)
+
+
+def test_who_leaves_before_the_new_view_came_hears_of_the_new_session() -> None:
+    async def main() -> None:
+        async with Daemon() as daemon, isotone.connect(daemon.address, name="alice", settings=QUICK) as me:
+            chat = await me.join("chat")
+            old = chat.view
+            daemon.held = deque()
+            await chat.send(b"taken and not heard")
+            daemon.holds = holds_view_of("chat")
+            daemon.restart()
+            await daemon.until(lambda: any(isinstance(each.indication, b4.View) for each in daemon.held or ()))
+            leaving = asyncio.create_task(chat.leave())
+            while chat._membership is not Membership.LEAVING:
+                await asyncio.sleep(0)
+            daemon.release()
+            await within(leaving)
+            heard = [event async for event in chat]
+            kinds = [type(event) for event in heard]
+            assert kinds == [isotone.View, isotone.Reconnected, isotone.View, isotone.SelfLeave]
+            assert isinstance(heard[1], isotone.Reconnected) and heard[1].old_view == old != heard[1].new_view
+            assert [each.body for each in heard[1].unknown] == [b"taken and not heard"]
+
+    run(main)
+
+
+def test_what_was_sent_to_a_group_whose_leave_met_the_end_is_told_by_the_session() -> None:
+    async def main() -> None:
+        async with Daemon() as daemon, isotone.connect(daemon.address, name="alice", settings=QUICK) as me:
+            chat, other = await me.join("chat"), await me.join("other")
+            daemon.held = deque()
+            await me.send(("chat", "other"), b"both")
+            await chat.send(b"chat alone")
+            leaving = asyncio.create_task(chat.leave())
+            await asyncio.sleep(0)
+            daemon.restart()
+            await within(leaving)
+            assert [type(event) async for event in chat] == [isotone.View, isotone.SelfLeave]
+            told = await within(me.receive())
+            while not isinstance(told, isotone.Reconnected):
+                told = await within(me.receive())
+            assert [each.body for each in told.unknown] == [b"chat alone"]
+            await other.receive()
+            again = await within(other.receive())
+            assert isinstance(again, isotone.Reconnected) and [each.body for each in again.unknown] == [b"both"]
+
+    run(main)
+
+
+def test_a_join_that_is_refused_in_the_new_session_does_not_hide_what_is_unknown() -> None:
+    async def main() -> None:
+        banned: list[str] = []
+
+        def permit(principal: str, request: b4.Request) -> str:
+            return "not allowed" if isinstance(request, b4.Join) and request.group in banned else ""
+
+        async with (
+            Daemon(permit=permit) as daemon,
+            isotone.connect(daemon.address, name="alice", settings=QUICK) as me,
+        ):
+            chat = await me.join("chat")
+            daemon.held = deque()
+            await chat.send(b"lost")
+            banned.append("chat")
+            daemon.restart()
+            await chat.receive()
+            told = await within(chat.receive())
+            assert isinstance(told, isotone.Reconnected) and told.new_view is None
+            assert [each.body for each in told.unknown] == [b"lost"]
+            with pytest.raises(isotone.IsotoneError, match="not allowed"):
+                await within(chat.receive())
 
     run(main)
 

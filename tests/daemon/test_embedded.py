@@ -74,7 +74,7 @@ def test_what_is_open_to_a_network_is_warned_of(
 
 def test_what_is_wrong_is_said_at_once(tmp_path: Path) -> None:
     async def main() -> None:
-        with pytest.raises(InputError, match="not an address"):
+        with pytest.raises(InputError, match="is no address"):
             async with node(address="nowhere"):
                 pass
         async with node(name="a", state=tmp_path) as daemon:

@@ -13,11 +13,11 @@ from isotone.core import boundary as b4
 from isotone.core.contract import Address, Started, TimerFired
 from isotone.core.errors import InputError
 from isotone.core.ids import DaemonId
+from isotone.core.patterns import ByPattern
 from isotone.daemon.composition import Composition, Hooks
 from isotone.daemon.journal import Journal
 from isotone.daemon.node import Node
 from isotone.daemon.node_settings import NodeSettings
-from isotone.daemon.settings.patterns import ByPattern
 from isotone.daemon.spread import SpreadGateway
 from isotone.evs.membership import KnownDaemon
 from isotone.evs.sessions.admission import Admitted, Denied

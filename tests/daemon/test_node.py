@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+import struct
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from isotone.client import connect
+from isotone.core.addresses import split_address
 from isotone.core.contract import Address, DatagramsReceived, PersistFailed, TimerFired
 from isotone.core.errors import InputError, MachineError
+from isotone.daemon.complaints import is_of_spread
 from isotone.daemon.node import Node, Phase
 from isotone.daemon.node_settings import NodeSettings
+from isotone.daemon.security.packets import Kind
 from isotone.evs.membership import KnownDaemon
-from isotone.evs.membership.messages import Alive
+from isotone.evs.membership.messages import MARK, Alive
 from tests.daemon.local_cluster import DEADLINE_S, local_cluster, traced
 from tests.ports import free_port
 
@@ -57,6 +62,29 @@ def test_who_waits_for_a_node_that_ends_hears_why() -> None:
         assert await node.closed() == "pulled the plug"
 
     run(main())
+
+
+def test_packets_of_spreads_monitor_get_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        node = Node(NodeSettings(name="d1"))
+        await node.start()
+        monitor = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        for number in range(5):
+            monitor.sendto(struct.pack("<II", 0x80040080, number), split_address(node.address))
+        async with asyncio.timeout(DEADLINE_S):
+            while node.shell.datagrams.counters.datagrams_received < 5:
+                await asyncio.sleep(0)
+        monitor.close()
+        await node.stop()
+
+    run(main())
+    assert caplog.text.count("UDP from 127.0.0.1 looks like that of Spread's daemons or its monitor") == 1
+
+
+def test_no_packet_of_ours_looks_like_one_of_spread() -> None:
+    for first in (MARK, *Kind, *range(128)):
+        assert not is_of_spread(bytes([first, 0, 0, 255]))
+    assert is_of_spread(b"\x80\x00\x04\x80") and not is_of_spread(b"\x80") and not is_of_spread(b"\x80\x00\x00\x00")
 
 
 def test_a_bug_ends_the_node_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:

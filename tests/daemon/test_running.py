@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -18,11 +19,14 @@ from click.testing import CliRunner
 
 from isotone.cli.main import commands
 from isotone.client import View, connect
+from isotone.core.addresses import split_address
 from isotone.core.contract import Address
 from isotone.core.errors import MachineError
 from isotone.daemon.node import Node, Phase
-from isotone.daemon.node_settings import NodeSettings, TraceSettings
+from isotone.daemon.node_settings import Listener, NodeSettings, TraceSettings
+from isotone.daemon.places import Places, bind_places
 from isotone.daemon.running import run
+from isotone.daemon.sockets import AddressInUse
 from isotone.daemon.storage import StateDirectory
 from isotone.daemon.streams import bind_tcp
 from isotone.evs.membership import KnownDaemon
@@ -139,7 +143,13 @@ def test_sighup_reads_the_known_daemons_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("problem", "said", "code"),
-    [("port", "cannot listen on", 3), ("state", "in use by another process", 3), ("name", "of daemon 'd1'", 2)],
+    [
+        ("port", "cannot listen on", 3),
+        ("port", "see daemon.port, daemon.listen and daemon.address", 3),
+        ("state", "in use by another process", 3),
+        ("state", "see cluster.state_directory", 3),
+        ("name", "of daemon 'd1'", 2),
+    ],
 )
 def test_what_is_wrong_is_said_and_has_its_exit_code(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, problem: str, said: str, code: int
@@ -157,6 +167,107 @@ def test_what_is_wrong_is_said_and_has_its_exit_code(
     assert run(settings) == code
     assert said in caplog.text
     state.close()
+    sock.close()
+
+
+def port_in_use() -> tuple[socket.socket, int]:
+    sock, address = bind_tcp("127.0.0.1", 0)
+    return sock, split_address(address)[1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"multicast": "239.192.0.1:4803", "interface": "203.0.113.7"}, "see site.multicast and daemon.interface"),
+        ({"multicast": "239.192.0.1:4803", "interface": "no.such.host.invalid"}, "see site.multicast and"),
+        ({"host": "203.0.113.7"}, "see daemon.port, daemon.listen and daemon.address"),
+        ({"listeners": (Listener(address=Address("unix:/missing/socket"), setting="a.key"),)}, "see a.key in the"),
+        ({"listeners": (Listener(address=Address("a..b:1"), setting="a.key"),)}, "see a.key in the settings"),
+    ],
+)
+def test_a_system_call_that_fails_names_its_setting(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, settings: dict[str, Any], said: str
+) -> None:
+    assert run(NodeSettings(name="d1", state_directory=tmp_path, **settings)) == 3
+    errors = [record for record in caplog.records if record.levelname in ("ERROR", "CRITICAL")]
+    assert len(errors) == 1 and said in errors[0].getMessage()
+
+
+def test_a_record_that_cannot_be_written_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "file").touch()
+
+    @asynccontextmanager
+    async def around(node: Node) -> AsyncIterator[None]:
+        node.stop()
+        yield
+
+    trace = TraceSettings(directory=tmp_path / "file" / "trace")
+    assert run(NodeSettings(name="d1", state_directory=tmp_path / "state", trace=trace), around=around) == 0
+    assert "records nothing" in caplog.text and "see trace.directory" in caplog.text
+
+
+def test_multicast_at_the_port_of_a_daemon_that_listens_everywhere() -> None:
+    """Each multicast is heard once, and the port is still for one daemon alone."""
+    port, near = free_port(), "127.0.0.1"
+    settings = NodeSettings(name="d1", host="0.0.0.0", port=port, multicast=f"239.192.0.1:{port}", interface=near)
+    places = bind_places(settings)
+    assert places.group is not None
+    try:
+        with pytest.raises(AddressInUse):
+            bind_places(settings)
+        sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton("127.0.0.1"))
+        sender.sendto(b"to all", ("239.192.0.1", port))
+        sender.sendto(b"to one", ("127.0.0.1", port))
+        heard = [receive(places.group), receive(places.datagrams)]
+        assert heard == [b"to all", b"to one"]
+        sender.close()
+    finally:
+        places.close()
+
+
+def receive(sock: socket.socket) -> bytes:
+    sock.settimeout(20)
+    return sock.recv(100)
+
+
+def test_an_address_in_use_is_tried_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("isotone.daemon.node.BIND_AGAIN_SECONDS", 0.0)
+    sock, port = port_in_use()
+    tries: list[int] = []
+
+    def bind(settings: NodeSettings) -> Places:
+        tries.append(1)
+        if len(tries) == 3:
+            sock.close()
+        return bind_places(settings)
+
+    monkeypatch.setattr("isotone.daemon.node.bind_places", bind)
+
+    @asynccontextmanager
+    async def around(node: Node) -> AsyncIterator[None]:
+        node.stop()
+        yield
+
+    assert run(NodeSettings(name="d1", state_directory=tmp_path, port=port, bind_within_s=60), around=around) == 0
+    assert len(tries) == 3 and caplog.text.count("tries again for 60 seconds") == 1
+
+
+def test_a_stop_ends_the_wait_for_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("isotone.daemon.node.BIND_AGAIN_SECONDS", 0.0)
+    sock, port = port_in_use()
+    tries: list[int] = []
+
+    def bind(settings: NodeSettings) -> Places:
+        tries.append(1)
+        if len(tries) == 3:
+            signal.raise_signal(signal.SIGTERM)
+        return bind_places(settings)
+
+    monkeypatch.setattr("isotone.daemon.node.bind_places", bind)
+    assert run(NodeSettings(name="d1", state_directory=tmp_path, port=port, bind_within_s=1e9)) == 3
     sock.close()
 
 

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import socket
 import struct
+import sys
+import termios
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 
 import pytest
 
+from isotone.core.addresses import split_address
 from isotone.core.contract import Address, Event, StreamClosed, StreamOpened, StreamReceived, StreamWritable
 from isotone.core.errors import LocalProtocolError, MachineError
 from isotone.daemon import stream as stream_module
+from isotone.daemon import streams as streams_module
 from isotone.daemon.addresses import AddressBook, family_of
-from isotone.daemon.streams import Streams, bind_tcp, bind_unix
+from isotone.daemon.streams import RECEIVE_BYTES, Streams, bind_tcp, bind_unix
 
 DEADLINE_S = 20.0
 DOOR = "door"
@@ -100,6 +105,64 @@ def test_much_arrives_in_order_and_is_answered_when_it_is_taken(play: Play) -> N
             end.streams.close()
 
     play(main())
+
+
+@pytest.mark.parametrize("kind", ["tcp", "unix"])
+def test_what_a_peer_sent_before_it_ended_without_reading_is_heard(play: Play, kind: str, tmp_path: Path) -> None:
+    """It resets the stream, and the next write fails before its bytes are read."""
+
+    async def main() -> None:
+        there = End()
+        if kind == "tcp":
+            peer = socket.create_connection(split_address(there.address))
+        else:
+            there.streams.listen(*bind_unix(tmp_path / "socket"), DOOR)
+            peer = socket.socket(socket.AF_UNIX)
+            peer.connect(str(tmp_path / "socket"))
+        await there.until(lambda: bool(there.of(StreamOpened)))
+        stream = there.streams.by_number[-1]
+        assert isinstance(stream, stream_module.Stream)
+        stream.pause_reading()
+        sent = bytes(range(250)) * 100
+        peer.sendall(sent)
+        async with asyncio.timeout(DEADLINE_S):
+            while waiting_bytes(stream._socket) < len(sent):
+                await asyncio.sleep(0)
+            there.streams.write(-1, [b"unread"])
+            assert peer.recv(6, socket.MSG_PEEK) == b"unread"
+            peer.close()
+            while not stream._broken:
+                there.streams.write(-1, [b"to nobody"])
+                await asyncio.sleep(0)
+        taken = len(there.of(StreamWritable))
+        there.streams.gather(-1, [b"nobody waits for this"])
+        assert len(there.of(StreamWritable)) == taken + 1 and not there.streams.waiting_bytes
+        stream.resume_reading()
+        await there.until(lambda: bool(there.of(StreamClosed)))
+        assert there.data(-1) == sent and not there.streams.by_number
+        there.streams.close()
+
+    play(main())
+
+
+def waiting_bytes(sock: socket.socket) -> int:
+    """Received, and not read yet."""
+    return int.from_bytes(fcntl.ioctl(sock, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
+def test_a_listener_has_room_for_what_is_sent_before_an_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    plain = socket.socket()
+    monkeypatch.setattr(streams_module.os, "geteuid", lambda: 1)
+    monkeypatch.setattr(streams_module, "RECEIVE_LIMIT", tmp_path / "limit")
+    (tmp_path / "limit").write_text("212992\n", encoding="ascii")
+    small, _ = bind_tcp("127.0.0.1", 0)
+    size = small.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+    assert size == plain.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF), "it grows by itself"
+    (tmp_path / "limit").write_text(f"{RECEIVE_BYTES}\n", encoding="ascii")
+    large, _ = bind_tcp("127.0.0.1", 0)
+    assert large.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) > size
+    for sock in (plain, small, large):
+        sock.close()
 
 
 def test_closing_loses_nothing_and_both_hear_it(play: Play) -> None:

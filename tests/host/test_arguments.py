@@ -136,7 +136,7 @@ def test_a_client_of_no_address(value: Any) -> None:
 @pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:", ":1", "127.0.0.1:65536", f"{'a' * 70}:1", "a..b:1"])
 def test_an_address_that_is_none_is_not_tried_again(address: str) -> None:
     async def main() -> None:
-        with pytest.raises(LocalProtocolError, match="not an address"):
+        with pytest.raises(LocalProtocolError, match="is no address"):
             await RemoteLog(address).end()
 
     run(main)

@@ -12,9 +12,11 @@ from urllib.parse import urlencode
 import click
 
 from isotone.cli.context import read_context
+from isotone.core.addresses import join_address, split_address
 from isotone.core.errors import InputError, MachineError
 
-DEFAULT_ADDRESS = "127.0.0.1:4810"
+DEFAULT_PORT = 4810
+DEFAULT_ADDRESS = f"127.0.0.1:{DEFAULT_PORT}"
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 ANSWER_WITHIN_S = 30.0
 NOT_READY = 503
@@ -26,7 +28,8 @@ class AdminClient:
     """One daemon's administration port."""
 
     def __init__(self, address: str, credential: str = "", *, within_s: float = ANSWER_WITHIN_S) -> None:
-        self.address = address if ":" in address else f"{address}:4810"
+        self._place = split_address(address, default_port=DEFAULT_PORT)
+        self.address: str = join_address(*self._place)
         self._credential = credential
         self._within_s = within_s
 
@@ -64,10 +67,7 @@ class AdminClient:
         raise (InputError if 400 <= status < 500 else MachineError)(f"{self.address}: {reason}")
 
     def _exchange(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
-        try:
-            connection = http.client.HTTPConnection(self.address, timeout=self._within_s)
-        except http.client.InvalidURL as error:
-            raise InputError(f"not an address: {self.address!r}; write host:port") from error
+        connection = http.client.HTTPConnection(*self._place, timeout=self._within_s)
         try:
             connection.request(method, path, body or None, dict(headers))
             response = connection.getresponse()
@@ -77,7 +77,7 @@ class AdminClient:
                 raise MachineError(f"{self.address} closed the connection without an answer") from error
             raise MachineError(
                 f"no administration answers at {self.address}: what does is no HTTP, so this looks like a port for \
-clients; give the administration port (admin_port, usually {DEFAULT_ADDRESS.rpartition(':')[2]})"
+clients; give the administration port (admin_port, usually {DEFAULT_PORT})"
             ) from error
         except (OSError, http.client.HTTPException) as error:
             why = getattr(error, "strerror", None) or str(error) or type(error).__name__

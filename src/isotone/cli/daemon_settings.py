@@ -12,7 +12,7 @@ from isotone.cli.output import json_option, print_json, print_text
 from isotone.core.errors import InputError, LocalProtocolError, MachineError
 from isotone.core.names import check_daemon_name
 from isotone.daemon.settings import Loaded, Problem, SettingsError, chosen_daemon, load_in_full
-from isotone.daemon.settings.problems import key_text
+from isotone.daemon.settings.problems import Finding, key_text
 
 FILE_MAX = 16 * 1024 * 1024
 PATH = click.Path(path_type=Path, dir_okay=False)
@@ -21,7 +21,7 @@ file_argument = click.argument("file", type=PATH)
 
 @click.command("check")
 @file_argument
-@click.option("--name", default="", help="Also look whether this machine has the key of this daemon.")
+@click.option("--name", default="", help="Also look whether this daemon could start on this machine.")
 @click.option("--strict", is_flag=True, help="Count warnings as problems.")
 @json_option
 def check_command(file: Path, name: str, strict: bool, as_json: bool) -> int:
@@ -52,21 +52,22 @@ def check_command(file: Path, name: str, strict: bool, as_json: bool) -> int:
 
 
 def _named(loaded: Loaded, name: str) -> tuple[Problem, ...]:
-    """Whether there is a daemon of this name, and its key on this machine, if one is asked for."""
+    """Whether there is a daemon of this name, and whether it could start on this machine, if one is asked for."""
     if not name:
         return ()
     try:
         daemon = chosen_daemon(loaded.settings, name)
     except InputError as error:
         return (Problem(file=loaded.file, line=0, key="daemon", what=str(error), remedy="or add a [[daemon]]"),)
-    from isotone.daemon.settings.own_key import key_problem
+    from isotone.daemon.settings.machine_rules import findings
 
-    found = key_problem(loaded.settings, daemon)
-    if found is None:
-        return ()
+    return tuple(_problem(loaded, found) for found in findings(loaded.settings, daemon))
+
+
+def _problem(loaded: Loaded, found: Finding) -> Problem:
     key = key_text(found.path)
     line = loaded.lines.get(key, 0)
-    return (Problem(file=loaded.file, line=line, key=key, what=found.what, remedy=found.remedy),)
+    return Problem(file=loaded.file, line=line, key=key, what=found.what, remedy=found.remedy)
 
 
 def _verdict(file: Path, problems: int, warnings: int) -> str:

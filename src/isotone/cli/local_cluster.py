@@ -16,9 +16,9 @@ from types import TracebackType
 import msgspec
 
 from isotone.cli.admin_client import AdminClient
+from isotone.core.addresses import PORT_MAX
 from isotone.core.errors import InputError, MachineError
 from isotone.daemon.ports import LOOPBACK, free_ports
-from isotone.daemon.settings.addresses import PORT_MAX
 
 PORT, ADMIN_PORT, STRIDE = 4803, 4810, 10
 DAEMONS_MAX = 64
@@ -94,7 +94,8 @@ def settings_text(places: Sequence[Place], directory: Path, *, trace: str = "buf
             lines += ["[[link]]", f'between = ["{site}", "{other}"]', ""]
     lines += ["[trace]", f'level = "{trace}"', f"directory = {quoted(directory / 'trace')}"]
     lines += ["network = true", ""] if thorough else [""]
-    lines += ["[spread]", "enabled = true", "share_port = true", "", "[faults]", "enabled = true", ""]
+    lines += ["[spread]", "enabled = true", "share_port = true", 'unix_socket = "/tmp/{port}"', ""]
+    lines += ["[faults]", "enabled = true", ""]
     return "\n".join(lines)
 
 

@@ -54,7 +54,7 @@ def places(file: Path | None, name: str, addresses: Sequence[str]) -> dict[str, 
     if file is None:
         if name:
             raise InputError("--name is for the servers of a settings file: name the file too")
-        from isotone.daemon.settings.addresses import split_address
+        from isotone.core.addresses import split_address
 
         for address in addresses:
             split_address(address)  # or it says what is wrong with it

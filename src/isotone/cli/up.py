@@ -17,8 +17,8 @@ from isotone.cli.context import CONTEXT_FILE, Context, ContextDaemon, kept_conte
 from isotone.cli.local_cluster import PORT, LocalCluster, LocalDaemon, Place, places_of, refuse_taken_ports
 from isotone.cli.output import json_option, live_display, print_json, progress_bar, results
 from isotone.cli.status_tables import cluster_table
+from isotone.core.addresses import PORT_MAX
 from isotone.core.errors import IsotoneError
-from isotone.daemon.settings.addresses import PORT_MAX
 
 LOOK_EVERY_S = 1.0
 

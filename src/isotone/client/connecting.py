@@ -11,10 +11,10 @@ from types import TracebackType
 
 import msgspec
 
-from isotone.client.addresses import normalised
 from isotone.client.link import Endpoint
 from isotone.client.session import Session
 from isotone.client.settings import Settings
+from isotone.core.addresses import full_addresses
 from isotone.core.choice import Choice
 from isotone.core.errors import InputError, LocalProtocolError
 from isotone.core.names import check_client_name
@@ -76,7 +76,7 @@ def connect(
     if len(secret) > CREDENTIAL_BYTES_MAX:
         raise LocalProtocolError(f"a credential has at most {CREDENTIAL_BYTES_MAX} bytes")
     return Connecting(
-        Endpoint(name or "", normalised(address), secret, tls_context(tls), settings if settings else Settings())
+        Endpoint(name or "", full_addresses(address), secret, tls_context(tls), settings if settings else Settings())
     )
 
 

@@ -251,9 +251,10 @@ class SentMessage(msgspec.Struct, frozen=True):
 class Reconnected(msgspec.Struct, frozen=True):
     """The session ended and there is a new one: what happened in between was missed.
 
-    ``unknown`` are messages that we sent to the group and did not hear. For a group its new view follows; without a
-    group, in `Session.events()`, it is about what was sent to groups that we are not in. ``code`` says why it ended:
-    "slow" (too much waited for us to read it), "unreachable", "shutdown" …, and ``reason`` says it in words.
+    ``unknown`` are messages that we sent to the group and did not hear. For a group its new view follows, or, where
+    ``new_view`` is None, the end: the join was refused. Without a group, in `Session.events()`, it is about what was
+    sent to groups that we are not in, also to those whose `leave` met the end of the session. ``code`` says why it
+    ended: "slow" (too much waited for us to read it), "unreachable", "shutdown" …, and ``reason`` says it in words.
     """
 
     group: str

@@ -73,6 +73,7 @@ class Group:
         self._inbox = inbox
         self._membership = Membership.JOINING
         self._asked = False  # in the present session
+        self._in_session = False  # the present session has told us a view: only then are its events the group's
         self._in_transition = False
         self._entered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._left: list[asyncio.Future[None]] = []  # who waits until we are out
@@ -180,28 +181,35 @@ class Group:
     # --- what the session tells it ---------------------------------------------------------------------------------
 
     def _on_view(self, view: View, me: ClientId) -> None:
-        old, self.view, self._in_transition = self.view, view, False
         size = MEMBER_BYTES * len(view.members)
+        self._tell_reconnected(view, size)
+        self.view, self._in_session, self._in_transition = view, True, False
         if self._membership is Membership.LOST:
             self._membership = Membership.MEMBER
-            self._put(Reconnected(self.name, old, view, tuple(self._unknown), *self.session._hearing.over), size)
-            self._unknown = []
         elif self._membership is Membership.JOINING and me in view.members:
             self._membership = Membership.MEMBER
             if not self._entered.done():
                 self._entered.set_result(None)
         self._put(view, size)
 
+    def _tell_reconnected(self, new_view: View | None, size: int = 0) -> None:
+        """Between events of two sessions, whatever we want of the group meanwhile: it may be leaving."""
+        if self.view is not None and not self._in_session:
+            unknown, self._unknown = tuple(self._unknown), []
+            self._put(Reconnected(self.name, self.view, new_view, unknown, *self.session._hearing.over), size)
+
     def _on_bundle(self, bundle: Bundle, size: int) -> None:
-        if self.view is not None:
+        """A message to several groups comes as soon as we are in one of them: it may be too early for this one."""
+        if self._in_session:
             self._put(bundle, size)
 
     def _on_transitional(self, signal: Transitional) -> None:
-        self._in_transition = True
-        self._put(signal)
+        if self._in_session:
+            self._in_transition = True
+            self._put(signal)
 
     def _on_slow(self, slow: Slow) -> None:
-        if self.view is not None:
+        if self._in_session:
             self._put(slow)
 
     def _put(self, event: object, size: int = 0) -> None:
@@ -209,17 +217,17 @@ class Group:
 
     def _on_session_over(self, unknown: list[SentMessage]) -> bool:
         """The session is over; whether to join again in the next."""
-        self._asked, self._in_transition = False, False
+        self._asked, self._in_session, self._in_transition = False, False, False
+        self._unknown += unknown
         if self._membership is Membership.LEAVING:
             return False
         if self._membership is Membership.MEMBER:
             self._membership = Membership.LOST
-        self._unknown += unknown
         return True
 
     def _stay(self, error: ClientError) -> None:
         """We may not leave."""
-        self._membership = Membership.MEMBER
+        self._membership = Membership.MEMBER if self._in_session else Membership.LOST
         left, self._left = self._left, []
         for waiter in left:
             if not waiter.done():

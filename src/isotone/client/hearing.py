@@ -104,7 +104,7 @@ class Hearing:
 
     def _on_echo(self, bundle: Bundle) -> None:
         """We hear ourselves."""
-        joined = [self.groups[name] for name in bundle.groups if name in self.groups]
+        joined = [group for name in bundle.groups if (group := self.groups.get(name)) and group._in_session]
         ticket = self._link.session.tickets.ticket_of(bundle.bundle.first_sequence)
         if ticket is not None:
             transitional = any(group._in_transition for group in joined)
@@ -137,6 +137,7 @@ class Hearing:
     def _on_left(self, name: str) -> None:
         group = self.groups.pop(name, None)
         if group is not None:
+            group._tell_reconnected(None)
             group._end(told=True)
             self._sending.ledger.left(name, frozenset({*self.groups, self.id.private_group}))
             self.calls.fail_all(f"we left {name}", name)
@@ -153,6 +154,7 @@ class Hearing:
             group._stay(Refused(request, refused.reason))
         else:  # we are not in it; whoever left meanwhile has what he wants
             del self.groups[group.name]
+            group._tell_reconnected(None)
             group._end(Refused(request, refused.reason))
 
     # --- notices ---------------------------------------------------------------------------------------------------
@@ -215,12 +217,15 @@ class Hearing:
             self._sending.ledger.settled(session.submitted)
         sent = self._sending.ledger.end(session.unwritten, reason)
         unknown = [message for each in sent for message in each.messages()]
-        self._unknown += [each for each in unknown if self.groups.keys().isdisjoint(each.groups)]
         self.calls.fail_all("disconnected")
+        left: list[SentMessage] = []  # what groups that we are leaving had not told of earlier sessions
         for name, group in list(self.groups.items()):
             if not group._on_session_over([each for each in unknown if name in each.groups]):
                 del self.groups[name]
+                left += group._unknown
                 group._end(told=True)
+        open_fate = {id(each): each for each in (*left, *unknown)}.values()
+        self._unknown += [each for each in open_fate if self.groups.keys().isdisjoint(each.groups)]
 
     def on_over(self, error: ClientError) -> None:
         """No session, and there will be none."""

@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from isotone.client.addresses import parse_address
+from isotone.core.addresses import parse_address
 from isotone.core.contract import Address
 
 UNIX_FAMILY = getattr(socket, "AF_UNIX", None)

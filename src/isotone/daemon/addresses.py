@@ -1,4 +1,4 @@
-"""Addresses as texts and as the kernel wants them: ``host:port``, ``[v6]:port``, ``unix:/path``.
+"""Addresses as the kernel wants them.
 
 A name that is no number is looked up off the loop; until the answer is there nothing can be sent to it, as to a host
 that is not up yet.
@@ -7,50 +7,23 @@ that is not up yet.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import socket
 from collections.abc import Callable
 from typing import Any
 
+from isotone.core.addresses import is_ip, join_address, split_address
 from isotone.core.contract import Address
 from isotone.core.errors import InputError
 
-UNIX = "unix:"
 BOOK_MAX = 16_384
 LOOKUP_SECONDS = 30.0
 
 SocketAddress = tuple[Any, ...]
 
 
-def split_address(address: str) -> tuple[str, int]:
-    """Host and port of ``host:port``; the host of IPv6 stands in brackets."""
-    host, colon, port = address.rpartition(":")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host:
-        colon = ""
-    if not colon or not host or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
-        raise InputError(f"{address!r} is not an address: write host:port, [v6]:port or unix:/path")
-    return host, int(port)
-
-
-def join_address(host: str, port: int) -> Address:
-    """The text of a host and a port."""
-    return Address(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
-
-
 def family_of(host: str) -> socket.AddressFamily:
     """Of a number; names are taken for IPv4 until they are looked up."""
     return socket.AF_INET6 if ":" in host else socket.AF_INET
-
-
-def is_number(host: str) -> bool:
-    """Whether the host needs no lookup."""
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 class AddressBook:
@@ -81,7 +54,7 @@ class AddressBook:
             host, port = split_address(address)
         except InputError:
             return None
-        if not is_number(host):
+        if not is_ip(host):
             self._look_up(address, host, port)
             return None
         if family_of(host) is not self.family:

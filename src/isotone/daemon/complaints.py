@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import logging
 
-from isotone.core.contract import DatagramsReceived, Event
+from isotone.core.addresses import host_of
+from isotone.core.contract import Address, DatagramsReceived, Event
 from isotone.core.ids import DaemonId
 from isotone.daemon.engine import Lane
+from isotone.daemon.security.packets import Kind
+from isotone.evs.membership.messages import MARK
 
 log = logging.getLogger("isotone.daemon")
 
 AGAIN_US = 60_000_000
 REMEMBERED_MAX = 1024
 REASON_CHARACTERS = 120
+
+
+OURS = frozenset({MARK, *Kind})
+SPREAD_MARK = 0x80
+
+
+def is_of_spread(datagram: bytes) -> bool:
+    """Whether it begins as packets of Spread's daemons and its monitor do: with a type marked by their byte order."""
+    first = datagram[0]
+    return first & SPREAD_MARK > 0 and first not in OURS and len(datagram) > 3 and datagram[3] & SPREAD_MARK > 0
 
 
 class Complaints:
@@ -28,6 +41,17 @@ class Complaints:
         reason = reason[:REASON_CHARACTERS]
         if self.is_news(peer, reason, event.at):
             log.warning("daemon %s: %s dropped an input from %s: %s", self._me, lane.label, peer, reason)
+
+    def heard_spread(self, source: Address, at: int) -> None:
+        """A datagram that is Spread's, and nobody answers it."""
+        host = host_of(source)
+        if self.is_news(host, "spread", at):
+            log.warning(
+                "daemon %s: UDP from %s looks like that of Spread's daemons or its monitor, which do not talk to this "
+                "daemon; `isotone status` shows what the monitor did",
+                self._me,
+                host,
+            )
 
     def is_news(self, peer: str, reason: str, at: int) -> bool:
         """Whether this was not said of late; then it is said now."""

@@ -13,12 +13,11 @@ from pathlib import Path
 
 import msgspec
 
+from isotone.core.addresses import UNIX, host_of, is_loopback, split_address
 from isotone.core.contract import Address
-from isotone.daemon.addresses import UNIX, split_address
 from isotone.daemon.composition import Hooks
 from isotone.daemon.node import Node
 from isotone.daemon.node_settings import NodeSettings, TraceSettings
-from isotone.daemon.settings.addresses import is_loopback
 from isotone.daemon.settings.security_rules import CLIENTS_ARE_OPEN, DAEMONS_ARE_OPEN
 from isotone.evs.membership import KnownDaemon
 from isotone.evs.sessions.admission import admit_all
@@ -61,7 +60,7 @@ async def node(
 
 def _open_doors(daemon: Node) -> Iterator[str]:
     """What a settings file is warned of too."""
-    places = [daemon.settings.host, *(split_address(each)[0] for each in daemon.addresses if not each.startswith(UNIX))]
+    places = [daemon.settings.host, *(host_of(each) for each in daemon.addresses if not each.startswith(UNIX))]
     if all(is_loopback(place) for place in places):
         return
     if daemon.hooks.guard is None:
@@ -77,7 +76,7 @@ def _settings(
     state: Path | str | None,
     trace: Path | str | None,
 ) -> NodeSettings:
-    host, port = split_address(address)
+    host, port = split_address(address, port_min=0)
     known = tuple(KnownDaemon(other, SITE, _checked(where)) for other, where in peers)
     stack = StackSettings()
     return NodeSettings(

@@ -23,9 +23,10 @@ from isotone.core.names import check_daemon_name
 from isotone.daemon.composition import Hooks
 from isotone.daemon.engine import Lane
 from isotone.daemon.node_settings import NodeSettings
-from isotone.daemon.places import Places, bind_places
+from isotone.daemon.places import Places, bind_places, settings_named
 from isotone.daemon.reports import Reports
 from isotone.daemon.shell import Shell
+from isotone.daemon.sockets import AddressInUse
 from isotone.daemon.storage import Disk, StateDirectory
 from isotone.evs.groups import State as GroupState
 from isotone.trace.events import Crashed, Recovered
@@ -34,6 +35,7 @@ log = logging.getLogger("isotone.daemon")
 
 EVENT_TEXT_MAX = 400
 EARLY_FLUSH_ROWS = 8_192
+BIND_AGAIN_SECONDS = 0.25
 STOP_LOOK_SECONDS = 0.01
 STUCK_SECONDS = 1.5
 """A stop does not wait for streams on which nothing moved for so long."""
@@ -76,6 +78,7 @@ class Node(Reports):
         self._waiters: list[asyncio.Future[None]] = []
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._stop_task: asyncio.Task[None] | None = None
+        self._waits_for_address = True
         self._flush_handle: asyncio.TimerHandle | None = None
 
     # --- start -----------------------------------------------------------------------------------------------------
@@ -88,14 +91,33 @@ class Node(Reports):
         self._state = StateDirectory(self._state_path())
         try:
             first = self._first_incarnation
-            identity, incarnation = await asyncio.to_thread(self._state.open, self.settings.name, first)
+            with settings_named("cluster.state_directory"):
+                identity, incarnation = await asyncio.to_thread(self._state.open, self.settings.name, first)
             self.me, self.identity = DaemonId(self.settings.name, incarnation), identity.bytes
             storage = self._state.storage()
-            places = bind_places(self.settings)
-            self._begin(places, storage)
+            self._begin(await self._bind(), storage)
         except Exception:
             self._release_state()
             raise
+
+    async def _bind(self) -> Places:
+        """All sockets; an address that is in use is tried again for as long as the settings say, or until a stop."""
+        deadline, told = self._loop.time() + self.settings.bind_within_s, False
+        while True:
+            try:
+                return bind_places(self.settings)
+            except AddressInUse as error:
+                left_s = deadline - self._loop.time()
+                if left_s <= 0 or not self._waits_for_address:
+                    raise
+                if not told:
+                    told = True
+                    log.warning("daemon %s tries again for %.0f seconds: %s", self.settings.name, left_s, error)
+            await asyncio.sleep(min(BIND_AGAIN_SECONDS, left_s))
+
+    def end_wait(self) -> None:
+        """An address that is still in use ends the start now."""
+        self._waits_for_address = False
 
     def _begin(self, places: Places, storage: Storage) -> None:
         self.address = self.settings.announced or places.address
@@ -119,6 +141,8 @@ class Node(Reports):
             places.close()
             raise
         log.info("daemon %s listens at %s", self.me, ", ".join(self.addresses))
+        if problem := self.shell.recording.status().failed:
+            log.error("daemon %s records nothing: %s; see trace.directory in the settings", self.me, problem)
 
     def _make_shell(self, places: Places, disk: Disk) -> Shell:
         return Shell(

@@ -36,7 +36,9 @@ class Listener(msgspec.Struct, frozen=True, kw_only=True):
     address: Address
     tls: bool = False
     spread: bool = False
-    """Only Spread's clients call here."""
+    """Only Spread's clients call here; a Unix socket is open to all users of the machine."""
+    setting: str = ""
+    """Where the settings file says so."""
 
 
 class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +55,8 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The group of the site, as ``239.1.2.3:4803``; empty: packets go to each daemon on its own."""
     interface: str = ""
     """The address of the interface for multicast; empty: that of the host."""
+    bind_within_s: float = 0.0
+    """So long an address that is in use is tried again."""
     stack: StackSettings = StackSettings()
     sessions: ServerSettings = ServerSettings()
     listeners: tuple[Listener, ...] = ()

@@ -148,6 +148,7 @@ class _Signals:
         self._manager.stopping(name)
         log.info("daemon %s: %s", self._node.name, name)
         self._ending.set()
+        self._node.end_wait()
 
     def _on_hangup(self) -> None:
         if self._node.phase is Phase.NEW:

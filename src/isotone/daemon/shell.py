@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from isotone.core.addresses import host_of
 from isotone.core.boundary import Ask
 from isotone.core.contract import (
     Action,
@@ -35,7 +36,7 @@ from isotone.core.contract import (
 )
 from isotone.core.ids import ClientId, DaemonId
 from isotone.daemon.boundary import Boundary
-from isotone.daemon.complaints import Complaints
+from isotone.daemon.complaints import SPREAD_MARK, Complaints, is_of_spread
 from isotone.daemon.composition import Composition, Hooks, prepared
 from isotone.daemon.effects import Effects
 from isotone.daemon.engine import Engine, Lane
@@ -100,7 +101,7 @@ class Shell:
         self.spread_lane = self._made(SPREAD, hooks.spread)
         self.below = self.guard_lane or self.stack_lane
         self.lanes = [each for each in (self.guard_lane, self.stack_lane, self.spread_lane) if each is not None]
-        self.datagrams = self._make_datagrams(places.datagrams)
+        self.datagrams = self._make_datagrams(places)
         self.streams = Streams(
             self._loop,
             self.datagrams.book,
@@ -160,18 +161,17 @@ class Shell:
             self.journal.numbered(self.now(), name)
         return self.stack.sessions.next_id(name)
 
-    def _make_datagrams(self, sock: socket.socket) -> Datagrams:
-        settings = self._settings
+    def _make_datagrams(self, places: Places) -> Datagrams:
         datagrams = Datagrams(
             self._loop,
-            sock,
+            places.datagrams,
             received=self._on_datagrams,
             refused=self._on_refusal,
             drained=self.engine.drain,
-            use_offload=settings.offload,
+            use_offload=self._settings.offload,
         )
-        if settings.multicast:
-            datagrams.join(settings.multicast, settings.interface or settings.host)
+        if places.group is not None:
+            datagrams.join(places.group, self._settings.multicast)
         return datagrams
 
     def _make_router(self) -> Router:
@@ -302,6 +302,9 @@ class Shell:
     def _on_datagrams(self, source: Address, data: bytes, segment_size: int) -> None:
         if source == self.address or (self.faults is not None and self.faults.loses(source)):
             return  # our own multicast comes back
+        if data[0] >= SPREAD_MARK and is_of_spread(data):
+            self._complaints.heard_spread(source, self.now())
+            return
         self.engine.post(self.below, DatagramsReceived(self.now(), source, data, segment_size))
 
     def _on_refusal(self, destination: Address) -> None:
@@ -333,9 +336,9 @@ class Shell:
         peer = self.stack.membership.node.peers.by_address.get(address)
         if peer is not None:
             return peer.name
-        host = address.rpartition(":")[0]
-        there = [peer.name for peer in self._peers().values() if peer.address.rpartition(":")[0] == host]
-        return there[0] if len(there) == 1 and host != self.address.rpartition(":")[0] else ""
+        host = host_of(address)
+        there = [peer.name for peer in self._peers().values() if host_of(peer.address) == host]
+        return there[0] if len(there) == 1 and host != host_of(self.address) else ""
 
     def _faults_changed(self) -> None:
         assert self.faults is not None
@@ -376,7 +379,7 @@ class Shell:
 
     def _remark(self, lane: Lane, action: Remark) -> None:
         del lane
-        host = action.peer.rpartition(":")[0] or action.peer  # the port is another one each time
+        host = host_of(action.peer)  # the port is another one each time
         if self._complaints.is_news(host, action.code, self.now()):
             log.info("daemon %s: client at %s: %s (%s)", self.me, action.peer, action.reason, action.code)
 

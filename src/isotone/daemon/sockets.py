@@ -21,10 +21,11 @@ from typing import Any
 
 import msgspec
 
+from isotone.core.addresses import split_address
 from isotone.core.contract import Address
 from isotone.core.errors import MachineError
 from isotone.daemon import offload
-from isotone.daemon.addresses import AddressBook, SocketAddress, family_of, split_address
+from isotone.daemon.addresses import AddressBook, SocketAddress, family_of
 from isotone.daemon.offload import Control, Parts
 
 READS_MAX = 16  # of full buffers in one wake-up
@@ -36,6 +37,8 @@ LARGE_BUFFER_BYTES = 4 * 1024 * 1024
 TRAINLESS_MAX = 256
 """If there are more addresses that take no trains, none gets any."""
 IP_RECVERR, IPV6_RECVERR = 11, 25
+IP_MULTICAST_ALL = 49
+"""Whether a socket hears groups that others of its machine joined."""
 _ERROR = struct.Struct("=I")
 
 Received = Callable[[Address, bytes, int], None]
@@ -121,15 +124,11 @@ class Datagrams:
             sock.setsockopt(*hears_errors, 1)
         loop.add_reader(sock.fileno(), self._on_readable)
 
-    def join(self, group: str, interface: str) -> None:
-        """Hear and use a multicast group."""
-        self._group_socket = hearing = group_socket(group, interface)
+    def join(self, hearing: socket.socket, group: str) -> None:
+        """Hear and use a multicast group by the socket that `join_group` made."""
+        self._group_socket = hearing
         if self.receives_trains:
             offload.join_received(hearing)
-        where = (socket.inet_aton(interface),)
-        self._socket.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, *where)
-        self._socket.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 1)
-        self._socket.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
         self._group = split_address(group)
         self._loop.add_reader(hearing.fileno(), self._on_group_readable)
 
@@ -301,17 +300,36 @@ class Datagrams:
 # --- sockets -------------------------------------------------------------------------------------------------------
 
 
-def bind_datagrams(host: str, port: int, *, receive_bytes: int, send_bytes: int) -> socket.socket:
-    """A bound socket with buffers as large as the machine allows."""
+class AddressInUse(MachineError):
+    """Another process has it, perhaps not for long."""
+
+
+def not_bound(what: str, error: OSError | ValueError) -> MachineError:
+    """Why a socket is not where the settings want it."""
+    kind = AddressInUse if isinstance(error, OSError) and error.errno == errno.EADDRINUSE else MachineError
+    return kind(f"{what}: {getattr(error, 'strerror', None) or error}")
+
+
+def bind_datagrams(
+    host: str, port: int, *, receive_bytes: int, send_bytes: int, shares_port: bool = False
+) -> socket.socket:
+    """A bound socket with buffers as large as the machine allows.
+
+    ``shares_port``: the multicast group is at the same port, and the host stands for all addresses. That two daemons do
+    not get the same port is then seen by TCP.
+    """
     sock = socket.socket(family_of(host), socket.SOCK_DGRAM)
     sock.setblocking(False)
     try:
         enlarge(sock, socket.SO_RCVBUF, receive_bytes)
         enlarge(sock, socket.SO_SNDBUF, send_bytes)
+        if shares_port:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.setsockopt(socket.IPPROTO_IP, IP_MULTICAST_ALL, 0)
         sock.bind((host, port))
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         sock.close()
-        raise MachineError(f"cannot use UDP {host}:{port}: {error.strerror}") from error
+        raise not_bound(f"cannot use UDP {host}:{port}", error) from error
     return sock
 
 
@@ -334,18 +352,21 @@ def enlarge(sock: socket.socket, option: int, size: int) -> None:
         sock.setsockopt(socket.SOL_SOCKET, option, size)
 
 
-def group_socket(group: str, interface: str) -> socket.socket:
-    """A socket that hears a multicast group."""
-    host, port = split_address(group)
-    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    sock.setblocking(False)
+def join_group(sending: socket.socket, group: str, interface: str, *, port_min: int = 1) -> socket.socket:
+    """A socket that hears a multicast group; ``sending`` sends to it from now on, on the same interface."""
+    host, port = split_address(group, port_min=port_min)
+    hearing = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    hearing.setblocking(False)
     try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((host, port))
-        both = socket.inet_aton(host) + socket.inet_aton(interface)
-        sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, both)
-        sock.setsockopt(socket.IPPROTO_IP, 49, 0)  # IP_MULTICAST_ALL: only what this socket joined
-    except OSError as error:
-        sock.close()
-        raise MachineError(f"cannot hear the multicast group {group} on {interface}: {error.strerror}") from error
-    return sock
+        where = socket.inet_aton(socket.gethostbyname(interface))
+        hearing.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        hearing.bind((host, port))
+        hearing.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton(host) + where)
+        hearing.setsockopt(socket.IPPROTO_IP, IP_MULTICAST_ALL, 0)
+        sending.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, where)
+        sending.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 1)
+        sending.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
+    except (OSError, UnicodeError) as error:
+        hearing.close()
+        raise not_bound(f"cannot use the multicast group {group} on the interface {interface}", error) from error
+    return hearing

@@ -3,6 +3,9 @@
 After `close` what was written is flushed, the peer is told that nothing follows, and what it still sends is read and
 dropped until it closes too or the patience is over: a socket that is closed with unread bytes would reset the stream
 and could take the last words with it.
+
+A peer that ended without reading all that it was told resets the stream, and the next write fails; what it sent before
+is here all the same. So a write error only ends the writing: what came is read to its end, and then the stream ends.
 """
 
 from __future__ import annotations
@@ -91,6 +94,7 @@ class Stream:
     """``owner`` hears what happens; see `StreamOwner`."""
 
     __slots__ = (
+        "_broken",
         "_closing",
         "_deaf",
         "_done",
@@ -124,6 +128,7 @@ class Stream:
         self._paused = False
         self._deaf = False  # the owner wants to hear nothing for now
         self._closing = False
+        self._broken = ""  # why nothing can be written any more; what is written then counts as taken
         self._done = False
         self._owes_word = False  # a write was not taken, and the owner has not heard that it is now
         self._handle: asyncio.TimerHandle | None = None
@@ -143,6 +148,8 @@ class Stream:
         """Write; says whether all was taken at once."""
         if self._closing or self._done:
             return False
+        if self._broken:
+            return True  # nobody is to wait for it
         self._take(data)
         self.flush()
         self._owes_word = bool(self._out) and not self._done
@@ -150,7 +157,7 @@ class Stream:
 
     def gather(self, data: Sequence[bytes | memoryview]) -> bool:
         """The same, but a little may wait for `flush`, which has to follow; it counts as taken."""
-        if self._writing or self._paused or self._closing or self._done:
+        if self._writing or self._paused or self._closing or self._done or self._broken:
             return self.write(data)
         self._take(data)
         return self._waiting_bytes <= GATHERED_BYTES_MAX or self.write(())
@@ -225,6 +232,8 @@ class Stream:
         if not (self._reading or self._paused or self._done or (self._deaf and not self._closing)):
             self._reading = True
             self._loop.add_reader(self._socket.fileno(), self._on_readable)
+            if self._broken:
+                self._read_soon()
 
     def _unwatch(self) -> None:
         if self._reading:
@@ -239,17 +248,22 @@ class Stream:
             try:
                 data = self._socket.recv(READ_BYTES)
             except (BlockingIOError, InterruptedError):
+                if self._broken:
+                    self.end(self._broken)
                 return
             except OSError as error:
-                self.end(error.strerror or str(error))
+                self.end(self._broken or error.strerror or str(error))
                 return
             if not data:
-                self.end("closed" if self._closing else "closed by peer")
+                self.end(self._broken or ("closed" if self._closing else "closed by peer"))
                 return
             if not self._closing:
                 self._owner.received(self, data)
             if not self._reading:
                 return
+        self._read_soon()
+
+    def _read_soon(self) -> None:
         if not self._reads_more:
             self._reads_more = True
             self._loop.call_soon(self._read_more)
@@ -261,9 +275,8 @@ class Stream:
 
     def _on_writable(self) -> None:
         self._flush()
-        if self._owes_word and not (self._out or self._closing or self._done):
-            self._owes_word = False
-            self._owner.writable(self)
+        if not self._out:
+            self._tell_taken()
 
     def _flush(self) -> None:
         out = self._out
@@ -277,15 +290,31 @@ class Stream:
                 self._loop.add_writer(self._socket.fileno(), self._on_writable)
             return
         except OSError as error:
-            self._loop.call_soon(self.end, error.strerror or str(error))
-            out.clear()
-            self._waiting_bytes = 0
-            return
+            self._break(error.strerror or str(error))
         if self._writing:
             self._writing = False
             self._loop.remove_writer(self._socket.fileno())
+        if self._broken:
+            return
         if self._closing:
             self._say_end()
+
+    def _break(self, reason: str) -> None:
+        """Nothing can be written any more: forget what waits, read what came, and end."""
+        self._broken = reason
+        self._out.clear()
+        self._waiting_bytes = 0
+        if self._closing:
+            self._loop.call_soon(self.end, reason)
+            return
+        self._loop.call_soon(self._tell_taken)
+        if self._reading:
+            self._read_soon()
+
+    def _tell_taken(self) -> None:
+        if self._owes_word and not (self._closing or self._done):
+            self._owes_word = False
+            self._owner.writable(self)
 
     def _written(self, size: int) -> None:
         self._waiting_bytes -= size

@@ -16,9 +16,11 @@ from pathlib import Path
 
 import msgspec
 
+from isotone.core.addresses import UNIX, join_address
 from isotone.core.contract import Address, Event, StreamClosed, StreamOpened, StreamReceived, StreamWritable
-from isotone.core.errors import LocalProtocolError, MachineError
-from isotone.daemon.addresses import UNIX, AddressBook, SocketAddress, family_of, join_address
+from isotone.core.errors import LocalProtocolError
+from isotone.daemon.addresses import AddressBook, SocketAddress, family_of
+from isotone.daemon.sockets import enlarge, not_bound
 from isotone.daemon.stream import AnyStream, Stream
 from isotone.daemon.tls import Certificate, TlsOwner, TlsStream, why_refused
 
@@ -28,6 +30,9 @@ CONNECT_SECONDS = 10.0
 SILENCE_MS = 30_000
 UNIX_BUFFER_BYTES = 1024 * 1024
 """Room for several bundles; that of TCP grows by itself."""
+RECEIVE_BYTES = 1024 * 1024
+"""Of a listener: what a program sent before it ended is lost if it is not here yet when it does."""
+RECEIVE_LIMIT = Path("/proc/sys/net/core/rmem_max")
 WRITTEN_BYTES_MAX = 64 * 1024 * 1024
 """An automaton that writes so much without waiting for `StreamWritable` is wrong."""
 ACCEPT_AGAIN_SECONDS = 0.5
@@ -319,26 +324,45 @@ def bind_tcp(host: str, port: int) -> tuple[socket.socket, Address]:
     sock.setblocking(False)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if _may_receive(RECEIVE_BYTES):
+            enlarge(sock, socket.SO_RCVBUF, RECEIVE_BYTES)
         sock.bind((host, port))
         sock.listen(BACKLOG)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         sock.close()
-        raise MachineError(f"cannot listen on {host}:{port}: {error.strerror}") from error
+        raise not_bound(f"cannot listen on {join_address(host, port)}", error) from error
     return sock, join_address(host, sock.getsockname()[1])
 
 
-def bind_unix(path: Path) -> tuple[socket.socket, Address]:
-    """A listener at a path; what an earlier process left there is removed, what a living one has is not."""
+def _may_receive(size: int) -> bool:
+    """Whether a buffer of this size can be had. A smaller one would be worse: it would not grow by itself any more."""
+    if os.geteuid() == 0:
+        return True
+    try:
+        return int(RECEIVE_LIMIT.read_text(encoding="ascii")) >= size
+    except (OSError, ValueError):
+        return False
+
+
+def bind_unix(path: Path, mode: int | None = None) -> tuple[socket.socket, Address]:
+    """A listener at a path; what an earlier process left there is removed, what a living one has is not.
+
+    ``mode``: who may connect; without it, that is up to the umask.
+    """
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     sock.setblocking(False)
     try:
+        if path.exists() and not path.is_socket():
+            raise FileExistsError("there is something else, which is no socket")
         if path.is_socket() and not _is_answered(path):
             path.unlink(missing_ok=True)
         sock.bind(str(path))
+        if mode is not None:
+            path.chmod(mode)
         sock.listen(BACKLOG)
     except OSError as error:
         sock.close()
-        raise MachineError(f"cannot listen on {path}: {error.strerror}") from error
+        raise not_bound(f"cannot listen on {path}", error) from error
     return sock, Address(f"{UNIX}{path}")
 
 

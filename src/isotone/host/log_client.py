@@ -17,8 +17,8 @@ from typing import Any
 
 import msgspec
 
-from isotone.client.addresses import PORT_MAX
-from isotone.core.errors import IsotoneError, LocalProtocolError, MachineError
+from isotone.core.addresses import split_address
+from isotone.core.errors import InputError, IsotoneError, LocalProtocolError, MachineError
 from isotone.core.ordered_log import LogEntry, Snapshot
 from isotone.corel.configuration import Configuration, encode_rule
 from isotone.corel.message import Message
@@ -145,15 +145,16 @@ class RemoteLog:
             await pauses.wait()
 
     async def _open(self, address: str) -> Stream:
-        host, _, port = address.rpartition(":")
-        if not (host and port.isascii() and port.isdigit() and int(port[:6]) <= PORT_MAX):
-            raise LocalProtocolError(f"not an address: {address!r}; write host:port")
+        try:
+            host, port = split_address(address)
+        except InputError as error:
+            raise LocalProtocolError(str(error)) from None
         loop = asyncio.get_running_loop()
         try:
             made = partial(Stream, self.look_every_s)
-            _, stream = await loop.create_connection(made, host.strip("[]"), int(port))
+            _, stream = await loop.create_connection(made, host, port)
         except ValueError as error:  # no name of a host looks like this
-            raise LocalProtocolError(f"not an address: {address!r}: {error}") from error
+            raise LocalProtocolError(f"{address!r} is no address: {error}") from error
         stream.write(self._hello)
         try:
             self.server = await stream.welcome

@@ -15,8 +15,8 @@ from pathlib import Path
 from threading import Thread
 from time import monotonic
 
+from isotone.core.addresses import split_address
 from isotone.core.errors import InputError
-from isotone.daemon.settings.addresses import split_address
 from isotone.daemon.storage import LOCK
 
 CONNECT_WITHIN_S = 1.0

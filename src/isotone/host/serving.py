@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from isotone.core.addresses import is_loopback, split_address
 from isotone.core.boundary import Join, Send
 from isotone.core.bundles import bundle_of
 from isotone.core.contract import Address
@@ -21,14 +22,12 @@ from isotone.core.ids import NO_DAEMON, ClientId
 from isotone.core.services import Service as Level
 from isotone.daemon.admin.assembly import access_of, assembled, opened
 from isotone.daemon.admin.logs import configure_logs
-from isotone.daemon.admin.principals import is_loopback
 from isotone.daemon.admin.service import Service as AdminService
 from isotone.daemon.admin.service import warn
 from isotone.daemon.node import Node
 from isotone.daemon.running import BAD_INPUT, BAD_MACHINE, GOOD, run
 from isotone.daemon.security.access import Access
 from isotone.daemon.settings import DaemonSettings, daemon_address, dev_notice, files_of, load_in_full
-from isotone.daemon.settings.addresses import split_address
 from isotone.daemon.settings.replication import (
     chosen_server,
     daemon_of,

@@ -17,8 +17,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
-from isotone.client.addresses import normalised
 from isotone.client.driver import Driver
+from isotone.core.addresses import full_addresses
 from isotone.core.boundary import (
     Ask,
     Connect,
@@ -125,7 +125,7 @@ class SessionService:
     ) -> None:
         self.waiting_bytes = 0
         self.absence = ""  # why there is no session, if there is none
-        self.addresses = normalised(addresses)
+        self.addresses = full_addresses(addresses)
         self._credential, self._tls, self._server_name = credential, tls, server_name
         self._settings = settings or ClientSettings(resume_within_us=0)
         self._sessions: dict[ClientId, _Session] = {}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from fnmatch import fnmatchcase
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from isotone.core import boundary as b4
 from isotone.core.contract import Action, Address, Event
 from isotone.core.errors import InputError, RemoteProtocolError
 from isotone.core.ids import parse_daemon_id
+from isotone.core.patterns import ByPattern
 from isotone.evs.membership.events import PeersChanged
 from isotone.evs.sessions.admission import Admitted, Denied
 from isotone.evs.sessions.notices import ClientsDismissed, GroupsHeld
@@ -236,22 +236,5 @@ def _made(tree: Any) -> Any:
     if kind == "enum":
         return _NAMES.named(rest[0])(rest[1])
     if kind == "map":
-        return _Patterns({key: _made(each) for key, each in rest[0]})
+        return ByPattern([(key, _made(each)) for key, each in rest[0]])
     return tuple(_made(each) for each in rest[0])
-
-
-class _Patterns(dict[str, Any]):
-    """A mapping whose keys may be patterns, the first that fits decides; for plain names, a mapping."""
-
-    def __missing__(self, name: str) -> Any:
-        found = self.get(name, self)
-        if found is self:
-            raise KeyError(name)
-        return found
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self.get(name, self) is not self
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """As the others."""
-        return next((value for pattern, value in self.items() if fnmatchcase(name, pattern)), default)

@@ -9,7 +9,7 @@ import pytest
 
 from isotone.core.errors import InputError, MachineError
 from isotone.core.services import Service
-from isotone.daemon.admin.server import AdminServer, AdminSettings, split_address
+from isotone.daemon.admin.server import AdminServer, AdminSettings
 from isotone.evs.sessions.admission import Admitted, Denied
 from tests.daemon.admin.fake_node import FakeNode, Inn, Port
 
@@ -240,10 +240,3 @@ def test_an_open_port_listens_on_loopback_only(node: FakeNode) -> None:
 
     AdminServer(node, AdminSettings(address="0.0.0.0:0"), judge=counting)
     assert not asked_for, "a question that nobody put would be counted and logged as a refusal"
-
-
-def test_addresses() -> None:
-    assert split_address("[::1]:80") == ("::1", 80)
-    for wrong in ("", "80", "a:", "a:b", ":80", "a:70000"):
-        with pytest.raises(InputError):
-            split_address(wrong)

@@ -14,7 +14,6 @@ from isotone.core.ids import ClientId, DaemonId
 from isotone.core.services import Service
 from isotone.daemon.security.access import Access, AccessRule, open_access
 from isotone.daemon.security.credentials import Credentials, add_credential, read_credentials
-from isotone.daemon.security.patterns import Patterns
 from isotone.evs.sessions.admission import Admitted, Denied
 
 PEER = Address("192.0.2.1:5000")
@@ -218,13 +217,6 @@ def test_a_line_that_cannot_be_understood_is_named(tmp_path: Path, line: str) ->
         read_credentials(tmp_path / "missing")
     with pytest.raises(InputError):
         add_credential(path, "with space")
-
-
-def test_patterns_know_only_the_star() -> None:
-    patterns = Patterns(["chat*", "[a]", "a.c"])
-    assert patterns.match("chat") and patterns.match("chat-9") and patterns.match("[a]") and patterns.match("a.c")
-    assert not patterns.match("a") and not patterns.match("abc") and not patterns.match("my chat")
-    assert not Patterns([]).match("x") and Patterns(["*"]).match("")
 
 
 def test_only_servers_join_the_group_of_a_log_or_send_to_it() -> None:

@@ -93,6 +93,44 @@ def test_a_daemon_that_is_not_in_the_file_cannot_be_started(good: Path) -> None:
     assert result.exit_code == 1 and "no [[daemon]] named d2" in result.stdout
 
 
+NOT_HERE = "203.0.113.7"  # an address for documentation
+
+
+@pytest.mark.parametrize(
+    ("key", "lines"),
+    [
+        ("daemon[0].address", f'address = "{NOT_HERE}"\n[security]\nmode = "open"'),
+        ("daemon[0].listen", f'listen = "{NOT_HERE}"\n[security]\nmode = "open"'),
+        ("daemon[0].client_listen", f'client_port = 5001\nclient_listen = "{NOT_HERE}"\n[security]\nmode = "open"'),
+        ("daemon[0].interface", f'interface = "{NOT_HERE}"\n[[site]]\nname = "lan"\nmulticast = "239.192.0.1:5000"'),
+        ("daemon[0].unix_socket", 'unix_socket = "TMP/missing/socket"'),
+        ("daemon[0].unix_socket", 'unix_socket = "TMP/file"'),
+        ("admin.listen", f'[admin]\nlisten = "{NOT_HERE}"'),
+        ("spread.listen", f'[spread]\nenabled = true\nlisten = "{NOT_HERE}"'),
+        ("spread.unix_socket", '[spread]\nenabled = true\nunix_socket = "TMP/missing/4803"'),
+        ("cluster.state_directory", '[cluster]\nstate_directory = "TMP/file"'),
+        ("trace.directory", '[trace]\ndirectory = "TMP/file/trace"'),
+        ("security.audit_file", '[security]\naudit_file = "TMP/file/audit"'),
+        ("security.credentials_file", '[security]\ncredentials_file = "TMP/missing"'),
+        (
+            "security.tls_certificate_file",
+            'client_port = 5001\n[security]\ntls_certificate_file = "TMP/file"\ntls_key_file = "TMP/missing"',
+        ),
+    ],
+)
+def test_what_this_machine_does_not_have_is_told(tmp_path: Path, key: str, lines: str) -> None:
+    (tmp_path / "file").write_text("no directory, no socket, no certificate")
+    path, own = tmp_path / "isotone.toml", f'[cluster]\nstate_directory = "{tmp_path}/state"\n'
+    trace = f'[trace]\ndirectory = "{tmp_path}/trace"\n'
+    start = ("" if "[cluster]" in lines else own) + ("" if "[trace]" in lines else trace)
+    path.write_text(start + GOOD + lines.replace("TMP", str(tmp_path)))
+    assert run("check", path).exit_code == 0, "what is wrong is wrong on this machine alone"
+    told = answer("check", path, "--name", "d1")
+    assert [each["key"] for each in told["problems"]] == [key] and run("check", path, "--name", "d1").exit_code == 1
+    path.write_text(own + trace + GOOD)
+    assert answer("check", path, "--name", "d1")["good"]
+
+
 def test_what_is_not_there_is_input_and_what_cannot_be_read_the_machine(tmp_path: Path) -> None:
     for name in ("check", "show", "convert"):
         result = run(name, tmp_path / "none.toml")

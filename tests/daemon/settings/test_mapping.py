@@ -21,7 +21,6 @@ from isotone.daemon.settings import (
     server_settings,
     stack_settings,
 )
-from isotone.daemon.settings.patterns import ByPattern
 from isotone.daemon.settings.tables import Daemon, Trace
 from isotone.evs.groups import GroupsSettings
 from isotone.evs.membership import InterimViews, KnownDaemon, LinkPlan, MembershipSettings
@@ -198,13 +197,3 @@ def test_development_with_others_on_the_same_machine(tmp_path: Path) -> None:
     settings = dev_settings(5001, directory=tmp_path, name="d1", peers=(Daemon(name="d2", port=5002),), spread=False)
     assert [each.address for each in stack_settings(settings, "d1").membership.known] == ["127.0.0.1:5002"]
     assert "Spread" not in dev_notice(settings)
-
-
-def test_the_first_pattern_that_fits_decides() -> None:
-    rules = ByPattern([("a*", 1), ("ab", 2), ("[xy]?", 3)])
-    assert (rules["ab"], rules["x1"], rules.get("b", 0)) == (1, 3, 0)
-    assert "b" not in rules and 5 not in rules and len(rules) == 3 and list(rules) == ["a*", "ab", "[xy]?"]
-    assert rules == ByPattern([("a*", 1), ("ab", 2), ("[xy]?", 3)]) != ByPattern([("a*", 1)])
-    for number in range(10_000):
-        assert f"a{number}" in rules
-    assert not ByPattern([])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from isotone.daemon.settings import SettingsError, read
 from isotone.daemon.settings.convert import REASONS, convert
 from isotone.daemon.settings.spread_conf import Interface, Option, read_spread_conf
+from isotone.daemon.settings.whereabouts import listeners_of
 
 LAN = """
 # three machines of one LAN
@@ -117,15 +119,28 @@ def test_a_lan_becomes_a_site_with_multicast() -> None:
         ("beta", "10.0.0.2", 4900),
         ("gamma.example", "gamma.example", 4900),
     ]
-    assert settings.spread.enabled and settings.spread.share_port and settings.spread.unix_socket == "/tmp/4900"
+    assert settings.spread.enabled and settings.spread.share_port and settings.spread.unix_socket == "/tmp/{port}"
     assert settings.security.mode == "open"
+    assert [each.listen for each in settings.daemon] == ["0.0.0.0"] * 3, "as Spread: localhost too"
+    assert listeners_of(settings, settings.daemon[0]).spread_unix == Path("/tmp/4900")
+
+
+def test_a_cluster_on_loopback_stays_there() -> None:
+    text = "Spread_Segment 127.0.0.255 { a 127.0.0.1 \n b 127.0.0.2 } Spread_Segment 10.0.0.255:5000 { c fd00::1 }"
+    assert [each.listen for each in read(convert(text).toml).settings.daemon] == ["", "", "::"]
+
+
+def test_the_file_of_the_method_ip_is_mentioned() -> None:
+    left = convert(LAN + 'AllowedAuthMethods = "IP NULL"').left_out
+    assert any("spread.access_ip" in each.what and "networks = " in each.why for each in left)
+    assert not any("spread.access_ip" in each.what for each in convert(LAN + 'AllowedAuthMethods = "NULL"').left_out)
 
 
 def test_segments_become_sites_and_options_are_carried_over_or_told() -> None:
     conversion = convert(WAN, cluster="west")
     settings = read(conversion.toml).settings
     assert settings.cluster.name == "west" and [site.multicast for site in settings.site] == ["", "239.0.0.2:4803"]
-    assert settings.daemon[1].listen == "0.0.0.0" and settings.daemon[0].listen == ""
+    assert [each.listen for each in settings.daemon] == ["0.0.0.0"] * 5
     assert settings.spread.methods == ("NULL", "IP") and settings.admin.log_level == "error"
     told = {each.what: (each.line, each.why) for each in conversion.left_out}
     assert told["Strange = 3"] == (11, "this option is not known")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import stat
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -111,6 +112,7 @@ def test_a_unix_socket_and_a_port_of_its_own(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with daemon(tmp_path, Listener(address=Address(path), spread=True)):
+            assert stat.S_IMODE((tmp_path / "s").stat().st_mode) == 0o666, "open to other users, as Spread's is"
             assert len(await asyncio.to_thread(talk, path, "little", (5, 0, 1))) == 201
 
     asyncio.run(main())

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import msgspec
 
+from isotone.core.addresses import is_loopback
 from isotone.core.contract import Automaton
 from isotone.core.errors import InputError
-from isotone.daemon.admin.principals import is_loopback
 from isotone.daemon.composition import Composition, Hooks
 from isotone.daemon.node_settings import NodeSettings
+from isotone.daemon.places import settings_named
 from isotone.daemon.security import Guard, Identity
 from isotone.daemon.security.access import Access, AccessRule, open_access
 from isotone.daemon.security.audit import AuditLog
@@ -84,14 +85,16 @@ def access_parts(settings: DaemonSettings, files: Files) -> tuple[list[AccessRul
     rules = [
         AccessRule(principals=each.principals, groups=each.groups, allow=each.allow) for each in access_list(settings)
     ]
-    credentials = None if files.credentials is None else read_credentials(files.credentials)
+    with settings_named("security.credentials_file"):
+        credentials = None if files.credentials is None else read_credentials(files.credentials)
     return rules, credentials, settings.security.anonymous
 
 
 def _hooks(settings: DaemonSettings, daemon: Daemon, files: Files, access: Access) -> Hooks:
     tls = None
     if files.tls_certificate is not None and files.tls_key is not None:
-        tls = server_context(files.tls_certificate, files.tls_key, files.client_authority)
+        with settings_named("security.tls_certificate_file, tls_key_file and client_authority_file"):
+            tls = server_context(files.tls_certificate, files.tls_key, files.client_authority)
     return Hooks(
         admit=access.admit,
         permit=access.permit,
@@ -110,7 +113,8 @@ class _guard:
 
     def __init__(self, settings: DaemonSettings, daemon: Daemon, files: Files) -> None:
         assert files.private_key is not None, "the settings were validated"
-        self._pair = read_key(files.private_key)
+        with settings_named("security.private_key_file"):
+            self._pair = read_key(files.private_key)
         self._roster = roster_of(settings)
         self._certificate = parse_certificate(daemon.certificate) if daemon.certificate else b""
 

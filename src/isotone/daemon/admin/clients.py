@@ -6,11 +6,11 @@ The one module of administration that knows how sessions keep what they keep. No
 from __future__ import annotations
 
 from collections.abc import Collection
-from fnmatch import fnmatchcase
 
 import msgspec
 
 from isotone.core.ids import ClientId
+from isotone.core.patterns import Patterns
 from isotone.evs.groups.roster import Group
 from isotone.evs.sessions.server_session import ServerSession
 from isotone.evs.stack import Stack
@@ -63,7 +63,8 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
 def groups_of(stack: Stack, pattern: str = "*", limit: int = LISTED_MAX) -> Listed:
     """The groups whose names match, by name."""
     by_name = stack.groups.roster.by_name
-    names = sorted(name for name in by_name if pattern == "*" or fnmatchcase(name, pattern))
+    wanted = Patterns([pattern])
+    names = sorted(name for name in by_name if wanted.match(name))
     return Listed(total=len(names), groups=tuple(_group(by_name[name]) for name in names[: min(limit, LISTED_MAX)]))
 
 

@@ -6,11 +6,12 @@ page: no ``Origin``, and a ``Host`` that is an address of this machine.
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol
 
+from isotone.core.addresses import is_ip, is_loopback, split_address
 from isotone.core.errors import InputError
 from isotone.daemon.admin.http import Request
 from isotone.evs.sessions.admission import Admitted, Denied
@@ -55,22 +56,11 @@ def why_foreign(request: Request) -> str:
     if "origin" in request.headers:
         return "requests of web pages are refused"
     host = request.headers.get("host", "")
-    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
-    return "" if name == "localhost" or is_address(name) else f"{host!r} is not an address of this machine"
-
-
-def is_address(name: str) -> bool:
-    """Whether it is written as an IP address."""
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach it."""
-    return host == "localhost" or (is_address(host) and ipaddress.ip_address(host).is_loopback)
+    with suppress(InputError):
+        name, _ = split_address(host, default_port=0)
+        if name == "localhost" or is_ip(name):
+            return ""
+    return f"{host!r} is not an address of this machine"
 
 
 def check_open(host: str) -> None:

@@ -27,6 +27,7 @@ from typing import TypeVar
 
 import msgspec
 
+from isotone.core.addresses import host_of
 from isotone.core.errors import InputError, MachineError
 from isotone.daemon.admin.clients import LISTED_MAX, groups_of
 from isotone.daemon.admin.http import Request, Response, plain
@@ -141,7 +142,7 @@ class Routes:
 
     async def _refused(self, request: Request, act: str, status: int, denied: Denied) -> Response:
         """Written down once for each host, principal and act, so that nobody can fill the disk."""
-        key = (request.peer.rpartition(":")[0], denied.principal, act)
+        key = (host_of(request.peer), denied.principal, act)
         if key not in self._refusals:
             self._refusals[key] = None
             if len(self._refusals) > REFUSALS_MAX:

@@ -6,7 +6,9 @@ import logging
 
 import msgspec
 
-from isotone.core.errors import InputError, MachineError
+from isotone.core.addresses import join_address, split_address
+from isotone.core.contract import Address
+from isotone.core.errors import MachineError
 from isotone.daemon.admin.http import HttpLimits, HttpServer
 from isotone.daemon.admin.metrics import Metrics
 from isotone.daemon.admin.operated import Operated
@@ -40,9 +42,9 @@ class AdminServer:
         audit: Audit | None = None,
     ) -> None:
         self.settings = settings or AdminSettings()
-        self.address = ""
+        self.address = Address("")
         self.metrics = Metrics(node)
-        self._host, self._port = split_address(self.settings.address)
+        self._host, self._port = split_address(self.settings.address, port_min=0)
         if is_open or judge is None or judge is open_judge:
             check_open(self._host)
         routes = Routes(
@@ -64,18 +66,9 @@ class AdminServer:
                 f"cannot listen on {self.settings.address} for administration: {error.strerror or error}\
 ; [admin] listen and port name another one"
             ) from error
-        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.address = join_address(host, port)
         log.info("administration listens", extra={"fields": {"address": self.address}})
 
     async def stop(self) -> None:
         """Close the listener and every connection."""
         await self._server.stop()
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """Host and port of ``host:port`` or ``[host]:port``; raises `InputError`."""
-    host, separator, port = address.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not (separator and host and port.isascii() and port.isdigit() and int(port) < 2**16):
-        raise InputError(f"not an address: {address!r}; write host:port or [host]:port")
-    return host, int(port)

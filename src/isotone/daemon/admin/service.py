@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from isotone.core.addresses import DEFAULT_PORT
 from isotone.core.contract import Address
 from isotone.core.ids import DaemonViewId
 from isotone.daemon.admin.assembly import Assembly, access_parts, assembled, opened
@@ -28,7 +29,7 @@ from isotone.daemon.settings import DaemonSettings, chosen_daemon, dev_notice, d
 from isotone.daemon.settings.comparison import differences, mismatch, taken_over
 from isotone.daemon.settings.composition import node_settings, roster_of
 from isotone.daemon.settings.discovery import Discovery, keep_looking, system_resolver
-from isotone.daemon.settings.tables import ADMIN_PORT, DEFAULT_PORT
+from isotone.daemon.settings.tables import ADMIN_PORT
 from isotone.daemon.settings.whereabouts import listeners_of
 from isotone.evs.membership import KnownDaemon, PeersChanged
 

@@ -13,13 +13,14 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from isotone.core.addresses import host_of
 from isotone.core.boundary import Join, Request, Send
 from isotone.core.contract import Address
 from isotone.core.names import is_log_group, is_private_group
+from isotone.core.patterns import Patterns
 from isotone.daemon.security.credentials import Credentials
 from isotone.daemon.security.events import Note
 from isotone.daemon.security.limits import Refusals
-from isotone.daemon.security.patterns import Patterns
 from isotone.evs.sessions.admission import Admitted, Denied
 
 ACTIONS = ("connect", "join", "send", "log", "admin")
@@ -124,7 +125,7 @@ class Access:
 
     def tls_refused(self, reason: str, text: str, peer: Address) -> None:
         """A client did not come through the handshake of TLS."""
-        self._tell(_host(peer), reason, text)
+        self._tell(host_of(peer), reason, text)
 
     # --- what it may -----------------------------------------------------------------------------------------------
 
@@ -180,7 +181,7 @@ class Access:
     # --- refusals --------------------------------------------------------------------------------------------------
 
     def _denied(self, peer: Address, reason: str, text: str) -> Denied:
-        self._tell(_host(peer), reason, text)
+        self._tell(host_of(peer), reason, text)
         return Denied(text)
 
     def _forbidden(self, principal: str, reason: str, text: str) -> str:
@@ -209,9 +210,3 @@ def _common_name(certificate: dict[str, object]) -> str:
             if key == "commonName":
                 return str(value)
     return ""
-
-
-def _host(peer: Address) -> str:
-    """Where somebody comes from, without the port: that is another one each time."""
-    host, separator, port = peer.rpartition(":")
-    return host if separator and port.isdigit() else str(peer)

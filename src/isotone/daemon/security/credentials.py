@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from isotone.core.errors import InputError
-from isotone.daemon.security.patterns import Patterns
+from isotone.core.patterns import Patterns
 
 SALT_BYTES, DIGEST_BYTES, SECRET_BYTES, ID_BYTES = 16, 32, 18, 6
 CREDENTIAL_BYTES_MAX = 256

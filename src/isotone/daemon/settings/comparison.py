@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from isotone.daemon.settings.addresses import is_ip
+from isotone.core.addresses import is_ip
 from isotone.daemon.settings.mapping import daemon_address, site_name
 from isotone.daemon.settings.tables import Daemon, DaemonSettings
 from isotone.evs.membership import KnownDaemon

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from isotone.core.addresses import is_any, is_ip
 from isotone.core.contract import Address
 from isotone.daemon.node_settings import Listener, NodeSettings, TraceSettings
 from isotone.daemon.security.keys import Roster, parse_authority, parse_public
-from isotone.daemon.settings.addresses import is_any, is_ip
 from isotone.daemon.settings.mapping import (
     MS,
     chosen_daemon,
@@ -27,6 +27,8 @@ from isotone.evs.sessions.settings import SlowPolicy
 from isotone.trace.writer import Level
 
 UNLIMITED = 2**62
+BIND_SECONDS = 60.0
+"""For a process that had the address before and has not ended yet."""
 EVERYBODY = Access(allow=("connect", "join", "send"))
 """The access list of a file that has none: nobody administrates."""
 
@@ -43,6 +45,7 @@ def node_settings(settings: DaemonSettings, name: str) -> NodeSettings:
         announced=daemon_address(daemon) if daemon.port and host != daemon.address else None,
         multicast=site_of(settings, daemon).multicast,
         interface=_interface(daemon),
+        bind_within_s=0.0 if settings.dev else BIND_SECONDS,
         stack=stack_settings(settings, name),
         sessions=server_settings(settings),
         listeners=client_listeners(settings, daemon),
@@ -80,13 +83,14 @@ def client_listeners(settings: DaemonSettings, daemon: Daemon) -> tuple[Listener
     places = listeners_of(settings, daemon)
     found = []
     if places.clients is not None:
-        found.append(Listener(address=places.clients, tls=bool(settings.security.tls_certificate_file)))
+        tls, setting = bool(settings.security.tls_certificate_file), "daemon.client_port and daemon.client_listen"
+        found.append(Listener(address=places.clients, tls=tls, setting=setting))
     if places.clients_unix is not None:
-        found.append(Listener(address=_unix(places.clients_unix)))
+        found.append(Listener(address=_unix(places.clients_unix), setting="daemon.unix_socket"))
     if places.spread is not None:
-        found.append(Listener(address=places.spread, spread=True))
+        found.append(Listener(address=places.spread, spread=True, setting="spread.port and spread.listen"))
     if places.spread_unix is not None:
-        found.append(Listener(address=_unix(places.spread_unix), spread=True))
+        found.append(Listener(address=_unix(places.spread_unix), spread=True, setting="spread.unix_socket"))
     return tuple(found)
 
 

@@ -7,8 +7,8 @@ from ipaddress import ip_address
 
 import msgspec
 
+from isotone.core.addresses import is_any, is_ip, is_loopback, join_address
 from isotone.core.names import DAEMON_NAME_MAX
-from isotone.daemon.settings.addresses import is_any, is_ip, join_address
 from isotone.daemon.settings.spread_conf import (
     VIRTUAL_ID,
     Option,
@@ -36,7 +36,7 @@ REASONS = {
     "EventLogFile": "logs go to standard error, for the journal or a file of your choice",
     "EventTimeStamp": "log lines always have a time",
     "EventPreciseTimeStamp": "log lines always have a time",
-    "DangerousMonitor": "[faults] and an access rule with admin take its place",
+    "DangerousMonitor": "Spread's monitor does not talk to this daemon; `isotone status` and [faults] take its place",
     "SocketPortReuse": "a restarted daemon gets its port back in any case",
     "MaxSessionMessages": "buffers are counted in bytes: [limits] buffer_bytes_max",
     "RuntimeDir": "[cluster] state_directory is where the daemon keeps things",
@@ -109,7 +109,8 @@ class _Converter:
     def _site(self, number: int, segment: Segment, groups: set[str]) -> None:
         self._put("[[site]]", f"name = {_text(f'segment{number}')}")
         host = segment.addresses[0] if segment.addresses else ""
-        if is_ip(host) and ip_address(host).is_multicast and (group := join_address(host, segment.port)) not in groups:
+        is_group = is_ip(host) and ip_address(host).is_multicast and ":" not in host
+        if is_group and (group := join_address(host, segment.port)) not in groups:
             groups.add(group)
             self._put(f"multicast = {_text(group)}")
         elif host:
@@ -135,8 +136,9 @@ class _Converter:
         """One port serves daemons and clients, so it listens where either does."""
         wanted = [each.address for each in daemon.interfaces if each.serves("D") or each.serves("C")]
         everywhere = next((each for each in wanted if is_any(each)), "")
-        if not daemon.interfaces:
-            self._put('# Spread lets clients in at all addresses: listen = "0.0.0.0" does.')
+        if not daemon.interfaces and not is_loopback(daemon.address):
+            self._put("# As Spread: clients come to any address of the machine, localhost among them.")
+            self._put(f'listen = "{"::" if ":" in daemon.address else "0.0.0.0"}"')
         elif everywhere:
             self._put(f"listen = {_text(everywhere)}")
         elif wanted and wanted[0] != daemon.address:
@@ -148,18 +150,19 @@ class _Converter:
     # --- options ---------------------------------------------------------------------------------------------------
 
     def _spread(self, options: dict[str, Option]) -> None:
-        ports = sorted({segment.port for segment in self._conf.segments})
         if self._is_laxer(options):
             self._put("# Off, because a method of authentication that there is not here let fewer clients in.")
             self._put("[spread]", "enabled = false")
         else:
             self._put("# Spread's clients find their daemon where it was, at the same port.")
             self._put("[spread]", "enabled = true", "share_port = true")
-        if len(ports) == 1:
-            self._put(f'unix_socket = "/tmp/{ports[0]}"')
+        self._put('unix_socket = "/tmp/{port}"')
         for key, ours in (("AllowedAuthMethods", "methods"), ("RequiredAuthMethods", "required_methods")):
             if (option := options.get(key)) is not None:
                 self._methods(option, ours)
+                if "IP" in option.value.split():
+                    why = "write what it allows as networks = [...] in [spread]; until then, this machine alone"
+                    self._left.append(LeftOut(option.line, "the file spread.access_ip of the method IP", why))
         self._put("")
 
     @staticmethod

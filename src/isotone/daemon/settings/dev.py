@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from isotone.core.addresses import DEFAULT_PORT
 from isotone.daemon.settings.tables import (
     ADMIN_PORT,
-    DEFAULT_PORT,
     Admin,
     Cluster,
     Daemon,
@@ -41,7 +41,7 @@ def dev_settings(
         daemon=(me, *peers),
         security=Security(mode="open"),
         trace=Trace(directory=str(directory / "trace")),
-        spread=Spread(enabled=spread, share_port=True),
+        spread=Spread(enabled=spread, share_port=True, unix_socket="/tmp/{port}" if port else ""),
         faults=Faults(enabled=faults),
         admin=Admin(listen=LOOPBACK, port=admin_port),
         dev=True,

@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import msgspec
 
+from isotone.core.addresses import DEFAULT_PORT, is_ip, join_address, split_address
 from isotone.core.contract import Address
-from isotone.daemon.settings.addresses import is_ip, join_address, split_address
 from isotone.daemon.settings.mapping import chosen_daemon, fixed_seeds, site_name
-from isotone.daemon.settings.tables import DEFAULT_PORT, DaemonSettings
+from isotone.daemon.settings.tables import DaemonSettings
 from isotone.evs.membership import KnownDaemon, PeersChanged
 
 ADDRESSES_MAX = 256

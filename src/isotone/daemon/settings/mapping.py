@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import msgspec
 
+from isotone.core.addresses import DEFAULT_PORT, is_ip, join_address, split_address
 from isotone.core.contract import Address
 from isotone.core.errors import InputError
-from isotone.daemon.settings.addresses import is_ip, join_address, split_address
-from isotone.daemon.settings.patterns import ByPattern
+from isotone.core.patterns import ByPattern
 from isotone.daemon.settings.problems import did_you_mean
-from isotone.daemon.settings.tables import DEFAULT_PORT, ClientLimits, Daemon, DaemonSettings, GroupLimits, Site
+from isotone.daemon.settings.tables import ClientLimits, Daemon, DaemonSettings, GroupLimits, Site
 from isotone.detector.settings import DetectorSettings
 from isotone.evs.groups import GroupsSettings
 from isotone.evs.links.hop.settings import HopSettings

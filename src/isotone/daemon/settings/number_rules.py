@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from isotone.core.addresses import PORT_MAX
 from isotone.core.codec.fragment import MESSAGE_BYTES_MAX
-from isotone.daemon.settings.addresses import PORT_MAX
 from isotone.daemon.settings.places import Path
 from isotone.daemon.settings.problems import Finding
 from isotone.daemon.settings.tables import GIB, KIB, MIB, DaemonSettings

@@ -5,15 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from ipaddress import ip_address
+from pathlib import Path as FilePath
 
+from isotone.core.addresses import DEFAULT_PORT, PORT_MAX, is_any, is_ip, split_address
 from isotone.core.errors import InputError, LocalProtocolError
 from isotone.core.names import check_daemon_name
-from isotone.daemon.settings.addresses import PORT_MAX, is_any, is_ip, split_address
-from isotone.daemon.settings.mapping import ONLY_SITE, site_name
+from isotone.daemon.settings.mapping import ONLY_SITE, site_name, site_of
 from isotone.daemon.settings.places import Path
 from isotone.daemon.settings.problems import Finding, did_you_mean
-from isotone.daemon.settings.tables import DEFAULT_PORT, Daemon, DaemonSettings
+from isotone.daemon.settings.tables import Daemon, DaemonSettings
+from isotone.daemon.settings.whereabouts import listeners_of, spread_socket
 
+IPV4 = 4
+SOCKET_BYTES_MAX = 107
 _HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_.])?")
 
 
@@ -25,6 +29,7 @@ def findings(settings: DaemonSettings) -> Iterator[Finding]:
         yield from _daemon(settings, daemon, ("daemon", place))
     yield from _twice([(each.name, ("daemon", place, "name")) for place, each in enumerate(settings.daemon)], "name")
     yield from _listeners(settings)
+    yield from _sockets(settings)
     yield from _links(settings)
 
 
@@ -56,12 +61,13 @@ def _sites(settings: DaemonSettings) -> Iterator[Finding]:
 
 def _multicast(text: str, path: Path) -> Iterator[Finding]:
     try:
-        host, _ = split_address(text)
-        if ip_address(host).is_multicast:
+        group = ip_address(split_address(text)[0])
+        if group.is_multicast and group.version == IPV4:
             return
     except (InputError, ValueError):
         pass
-    yield Finding(path, f'"{text}" is no multicast address', 'write as in "239.192.0.1:4803", or leave it out')
+    what = f'"{text}" is no multicast address of IPv4'
+    yield Finding(path, what, 'write as in "239.192.0.1:4803", or leave it out: packets go to each daemon then')
 
 
 def _daemon(settings: DaemonSettings, daemon: Daemon, path: Path) -> Iterator[Finding]:
@@ -70,9 +76,10 @@ def _daemon(settings: DaemonSettings, daemon: Daemon, path: Path) -> Iterator[Fi
     if is_any(daemon.address):
         what = "others cannot reach a daemon there"
         yield Finding((*path, "address"), what, "write the address of the machine, and this one as listen")
-    for key in ("listen", "interface", "client_listen"):
+    for key in ("listen", "client_listen"):
         if getattr(daemon, key):
             yield from _host(getattr(daemon, key), (*path, key))
+    yield from _multicast_of(settings, daemon, path)
     for key in ("port", "client_port", "admin_port", "spread_port"):
         yield from _port(getattr(daemon, key), (*path, key))
     known = [site.name for site in settings.site]
@@ -84,6 +91,16 @@ def _daemon(settings: DaemonSettings, daemon: Daemon, path: Path) -> Iterator[Fi
     if not daemon.site and (len(known) > 1 or any(each.site for each in settings.daemon if not known)):
         what = f"of which site is {daemon.name}? There are several"
         yield Finding(path, what, f"add site = … with one of: {', '.join(_all_sites(settings))}")
+
+
+def _multicast_of(settings: DaemonSettings, daemon: Daemon, path: Path) -> Iterator[Finding]:
+    """Multicast is that of IPv4, on an interface that is named by its address."""
+    if daemon.interface and not (is_ip(daemon.interface) and ip_address(daemon.interface).version == IPV4):
+        what = f'"{daemon.interface}" is no address of IPv4'
+        yield Finding((*path, "interface"), what, "write the address of the interface for multicast")
+    if site_of(settings, daemon).multicast and ":" in (daemon.listen or daemon.address):
+        what = f"the multicast of its site is that of IPv4, and {daemon.name} listens at IPv6"
+        yield Finding((*path, "listen" if daemon.listen else "address"), what, "remove multicast from the [[site]]")
 
 
 def _all_sites(settings: DaemonSettings) -> list[str]:
@@ -106,9 +123,30 @@ def _listeners(settings: DaemonSettings) -> Iterator[Finding]:
                 what = f"port {port} is that of {holder} on the same machine"
                 yield Finding(("daemon", place, key), what, f"give {daemon.name} another {key}")
             others.append((f"{daemon.name} ({key})", host))
-    sockets = [(each.unix_socket.replace("{name}", each.name), place) for place, each in enumerate(settings.daemon)]
-    named = [(f"{settings.daemon[place].address} {text}", ("daemon", place, "unix_socket")) for text, place in sockets]
-    yield from _twice([each for each in named if not each[0].endswith(" ")], "socket")
+    sockets: list[tuple[str, Path]] = []
+    for place, daemon in enumerate(settings.daemon):
+        listeners = listeners_of(settings, daemon)
+        if listeners.clients_unix is not None:
+            sockets.append((f"{daemon.address} {listeners.clients_unix}", ("daemon", place, "unix_socket")))
+        if listeners.spread_unix is not None:
+            sockets.append((f"{daemon.address} {listeners.spread_unix}", ("spread", "unix_socket")))
+    yield from _twice(sockets, "socket")
+
+
+def _sockets(settings: DaemonSettings) -> Iterator[Finding]:
+    """Paths that the system takes as those of Unix sockets."""
+    for place, daemon in enumerate(settings.daemon):
+        yield from _socket(listeners_of(settings, daemon).clients_unix, ("daemon", place, "unix_socket"))
+        yield from _socket(spread_socket(settings, daemon), ("spread", "unix_socket"))
+
+
+def _socket(socket: FilePath | None, path: Path) -> Iterator[Finding]:
+    name = str(socket or "")
+    if not name.isprintable():
+        yield Finding(path, "it has characters that no path should have", "choose another path")
+    elif len(name.encode()) > SOCKET_BYTES_MAX:
+        what = f"{len(name.encode())} bytes are too long for the path of a socket"
+        yield Finding(path, what, f"choose one of at most {SOCKET_BYTES_MAX} bytes")
 
 
 def _ports_of(settings: DaemonSettings, daemon: Daemon) -> Iterator[tuple[str, str, int]]:

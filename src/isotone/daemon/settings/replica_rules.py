@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from isotone.core.addresses import PORT_MAX, is_loopback
 from isotone.core.errors import LocalProtocolError
 from isotone.core.names import check_client_name, check_log_name
 from isotone.corel.quorum import check_quorum
-from isotone.daemon.settings.addresses import PORT_MAX, is_loopback
 from isotone.daemon.settings.places import Path
 from isotone.daemon.settings.problems import Finding, did_you_mean
 from isotone.daemon.settings.replication import (

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from isotone.core.addresses import join_address
 from isotone.core.errors import InputError
 from isotone.core.names import LOG_GROUP_PREFIX
 from isotone.corel import quorum as q
 from isotone.corel.settings import ReplicaSettings
-from isotone.daemon.settings.addresses import join_address
 from isotone.daemon.settings.tables import Daemon, DaemonSettings, ReplicaRule, ReplicaServer
 
 SERVERS_MAX = q.EXHAUSTIVE_MAX

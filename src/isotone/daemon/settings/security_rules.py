@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from ipaddress import ip_network
 
-from isotone.daemon.settings.addresses import is_loopback
+from isotone.core.addresses import is_loopback
 from isotone.daemon.settings.places import Path
 from isotone.daemon.settings.problems import Finding
 from isotone.daemon.settings.tables import DaemonSettings

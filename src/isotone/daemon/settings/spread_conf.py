@@ -10,9 +10,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from isotone.daemon.settings.addresses import is_ip
+from isotone.core.addresses import DEFAULT_PORT, is_ip
 from isotone.daemon.settings.problems import Problem, SettingsError
-from isotone.daemon.settings.tables import DEFAULT_PORT
 
 _TOKEN = re.compile(
     r"""(?P<skip>\s+|\#[^\n]*)|"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<sign>[{}])"""

@@ -12,8 +12,9 @@ from typing import Literal
 
 import msgspec
 
+from isotone.core.addresses import DEFAULT_PORT
+
 KIB, MIB, GIB = 1024, 1024 * 1024, 1024 * 1024 * 1024
-DEFAULT_PORT = 4803
 ADMIN_PORT = 4810
 SPREAD_PORT = 4813
 REPLICA_PORT = 4816

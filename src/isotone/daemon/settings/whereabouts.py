@@ -1,4 +1,7 @@
-"""Where one daemon listens and where its files are. ``{name}`` in a path of the file stands for the daemon's name."""
+"""Where one daemon listens and where its files are. ``{name}`` in a path of the file stands for the daemon's name.
+
+In those of sockets ``{port}`` stands for its port.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
+from isotone.core.addresses import join_address
 from isotone.core.contract import Address
-from isotone.daemon.settings.addresses import join_address
 from isotone.daemon.settings.tables import Daemon, DaemonSettings
 
 
@@ -51,9 +54,9 @@ def listeners_of(settings: DaemonSettings, daemon: Daemon) -> Listeners:
     return Listeners(
         daemons=join_address(listen, daemon.port),
         clients=clients,
-        clients_unix=_path(daemon.unix_socket, daemon),
+        clients_unix=_path(daemon.unix_socket, daemon, daemon.port),
         spread=join_address(spread.listen, spread_port) if own_port and spread.listen else None,
-        spread_unix=_path(spread.unix_socket, daemon) if spread.enabled else None,
+        spread_unix=spread_socket(settings, daemon) if spread.enabled else None,
         spread_shares_port=spread.enabled and spread.share_port,
         admin=join_address(admin.listen, admin_port) if admin.enabled else None,
     )
@@ -75,5 +78,12 @@ def files_of(settings: DaemonSettings, daemon: Daemon) -> Files:
     )
 
 
-def _path(text: str, daemon: Daemon) -> Path | None:
-    return Path(text.replace("{name}", daemon.name)) if text else None
+def spread_socket(settings: DaemonSettings, daemon: Daemon) -> Path | None:
+    """Where Spread's clients find this daemon without a host: by the port that they are given."""
+    spread, own = settings.spread, daemon.spread_port
+    port = daemon.port if spread.share_port else spread.port if own is None else own
+    return _path(spread.unix_socket, daemon, port)
+
+
+def _path(text: str, daemon: Daemon, port: int = 0) -> Path | None:
+    return Path(text.replace("{name}", daemon.name).replace("{port}", str(port))) if text else None

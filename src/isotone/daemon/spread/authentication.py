@@ -10,6 +10,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Callable
 
+from isotone.core.addresses import host_of
 from isotone.core.contract import Address
 from isotone.core.errors import InputError
 from isotone.daemon.spread.constants import CHOICE_BYTES, METHOD_SLOT_BYTES, Code
@@ -107,7 +108,7 @@ class Networks:
         """Whether this peer is in one of them."""
         if peer.startswith(UNIX):
             return self._has_unix
-        host = peer.rpartition(":")[0].strip("[]").partition("%")[0]
+        host = host_of(peer).partition("%")[0]
         try:
             address = ipaddress.ip_address(host)
         except ValueError:
