@@ -41,7 +41,8 @@ class Book:
         previous = self._previous(process, group, old)
         self._judge_transitional(process, seen, previous, event)
         view = self._view(group, id, members) if regular else View(group, id, members, detached=True)
-        membership = old.membership if old is not None else Membership(id)
+        sent_before = process.sender.high if process.sender is not None else 0
+        membership = old.membership if old is not None else Membership(id, index, sent_before)
         stay = Stay(process, view, index, previous=previous, transitional=transitional, membership=membership)
         view.stays[process] = stay
         process.stays[group] = stay

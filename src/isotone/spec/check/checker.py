@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
+from isotone.core.names import is_private_group
 from isotone.spec.check.engine import Engine
-from isotone.spec.check.layers import LAYERS, LayerChecker
+from isotone.spec.check.layers import LAYERS, LayerChecker, TellsRecords
 from isotone.spec.check.network import NetworkChecker
 from isotone.spec.check.rules import CLIENTS, DAEMONS
 from isotone.spec.check.sequencer import Need, Sequencer
@@ -40,6 +41,7 @@ class Checker:
         self._components: tuple[tuple[str, ...], ...] | None = None
         self._quiet: bool | None = None
         self._lossy = False
+        self._early: dict[Row, None] = {}  # sends that were taken before their place, in circles
         self.rows = 0
         self.events = 0
 
@@ -55,7 +57,7 @@ class Checker:
 
     def finish(self) -> Report:
         """The verdicts; the checker is used up."""
-        self._sequencer.flush(self._sends, self._circle)
+        self._sequencer.flush(self._sends, self._circle, self._send_early)
         settled = self._components is not None and self._quiet is True
         for engine in self._engines:
             engine.finish(settled=settled, lossy=self._lossy, components=self._components or ())
@@ -130,15 +132,36 @@ class Checker:
             each.orders.causality_known = False
             each.tally.doubt("2.12.2")
 
+    def _send_early(self, row: Row) -> None:
+        """This send is behind a delivery of its own message, in a circle."""
+        if row not in self._early:
+            self._early[row] = None
+            self._handlers[type(row.entry)](row, row.entry)
+
     def _take(self, row: Row) -> None:
         known = self._incarnations.get(row.node)
         if known != row.incarnation:
             self._incarnations[row.node] = row.incarnation
             if known is not None:
                 self._end_lost(row.node, known)
+            else:
+                self._sequencer.wake_all()  # of an earlier incarnation nothing will come
+        if self._early and row in self._early:
+            self._come_to_send(row)
+            return
         handler = self._handlers.get(type(row.entry))
         if handler is not None:
             handler(row, row.entry)
+
+    def _come_to_send(self, row: Row) -> None:
+        entry = row.entry
+        if isinstance(entry, trace.Sent):
+            engine, text = self._clients, entry.client
+        else:
+            assert isinstance(entry, trace.DaemonSent)
+            engine, text = self._daemons, entry.daemon
+        assert engine is not None
+        engine.come_to_send(engine.home(row.node, row.incarnation), row.index, text, entry.first_sequence)
 
     # --- what rows mean --------------------------------------------------------------------------------------------
 
@@ -194,6 +217,8 @@ class Checker:
     def _on_join(self, row: Row, entry: trace.JoinRequested) -> None:
         assert self._clients is not None
         process = self._clients.people.meet(self._clients.home(row.node, row.incarnation), entry.client)
+        if is_private_group(entry.group):
+            return  # which is refused
         if entry.group not in process.stays or entry.group in process.leaving:
             process.joining.setdefault(entry.group, row.index)
             self._clients.active = True
@@ -290,6 +315,9 @@ class Checker:
             engine.lose(home, row.index, truncated=isinstance(entry, trace.Truncated))
         if self._network is not None:
             self._network.lost(row.node)
+        for _, checker in self._layers:
+            if isinstance(checker, TellsRecords):
+                checker.lose(row)
         self._sequencer.wake_all()
 
     def _on_stable(self, row: Row, entry: trace.Stabilised) -> None:

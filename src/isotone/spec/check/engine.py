@@ -19,7 +19,7 @@ from isotone.spec.check.orders import Orders
 from isotone.spec.check.pairs import judge_pairs
 from isotone.spec.check.people import People
 from isotone.spec.check.places import Places
-from isotone.spec.check.records import Home, Piece, Process
+from isotone.spec.check.records import Bundle, Home, Piece, Process
 from isotone.spec.check.rules import Rules
 from isotone.spec.check.safe import Safe
 from isotone.spec.check.stamps import Stamps
@@ -116,6 +116,10 @@ class Engine:
         if bundle is None:
             return
         self.store.link(process, bundle)
+        self._place_send(process, bundle)
+
+    def _place_send(self, process: Process, bundle: Bundle) -> None:
+        """In which views it is sent, and who owes it there."""
         if bundle.service is Service.UNRELIABLE:
             return
         groups = [group for group in bundle.groups if group in process.stays]
@@ -127,6 +131,15 @@ class Engine:
             stay.sent = stay.membership.sent = True
         if groups:
             process.own[bundle] = groups
+
+    def come_to_send(self, home: Home, index: int, text: str, first: int) -> None:
+        """The place of a send that was taken before it: only now is known what its sender knew."""
+        process = self.people.meet(home, text)
+        bundle = process.sender.held.get(first) if process.sender is not None else None
+        if bundle is None or bundle.sent != home.event(index):
+            return
+        self.stamps.sent_at(process, bundle)
+        self._place_send(process, bundle)
 
     def _sent_in(self, process: Process, groups: list[str]) -> dict[str, ViewId]:
         """In which views it sends; those count that it is known not to have asked to leave."""
