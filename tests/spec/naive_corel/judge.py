@@ -23,7 +23,10 @@ FORMULAS: dict[str, Formula] = {
     "COR-ONE": invariants.one_primary,
     "COR-SAME": invariants.same_queue,
     "COR-SYNCED": invariants.synced,
+    "COR-KEPT": invariants.kept,
     "COR-DURABLE": invariants.durable,
+    "COR-ATTEMPTS": servers.attempts,
+    "COR-QUORUM": servers.quorums,
     "COR-EPOCHS": servers.epochs,
     "COR-PHASES": servers.phases,
     "COR-WHITE": servers.white,
@@ -35,7 +38,7 @@ FORMULAS: dict[str, Formula] = {
 VIOLATED = "violated"
 NOT_JUDGED = "not_judged"
 ORDER = ("COR-GREEN", "COR-AGREED")
-ABOUT_THE_ORDER = {"COR-FIFO", "COR-CAUSAL", "COR-YELLOW", "COR-DURABLE", "COR-LIVE"}
+ABOUT_THE_ORDER = {"COR-FIFO", "COR-CAUSAL", "COR-YELLOW", "COR-DURABLE", "COR-KEPT", "COR-LIVE"}
 
 
 def judge(rows: list[Row]) -> dict[str, str]:

@@ -28,6 +28,7 @@ class Book:
         self._close = close
         self.open: dict[tuple[str, ViewId, tuple[str, ...]], View] = {}
         self._awaited: dict[str, dict[View, None]] = {}  # by member: the open views that wait for it
+        self.named: set[str] = set()  # all members of all views
         self._highest: dict[tuple[str, str], tuple[ViewId, EventId]] = {}  # by name and group
 
     # --- installing ----------------------------------------------------------------------------------------------
@@ -111,6 +112,7 @@ class Book:
         view = self.open.get(key)
         if view is None:
             view = self.open[key] = View(group, id, members, detached=False)
+            self.named.update(members)
             for text in members:
                 if not self._passed(text, group, id):
                     view.awaiting[text] = None

@@ -258,8 +258,13 @@ class Engine:
 
     # --- the end ---------------------------------------------------------------------------------------------------
 
-    def finish(self, *, settled: bool, lossy: bool, components: tuple[tuple[str, ...], ...]) -> None:
-        """The trace is over; ``settled``: its end was stable and quiet."""
+    def named_homes(self) -> set[tuple[str, int]]:
+        """Node and incarnation of all who are named as members or as senders."""
+        found = {self.people.home_of(text) for text in self.book.named}
+        return found | {sender.home_key for sender in self.people.senders.values()}
+
+    def finish(self, *, settled: bool, lossy: bool, is_whole: bool, components: tuple[tuple[str, ...], ...]) -> None:
+        """The trace is over; ``settled``: its end was stable and quiet; ``is_whole``: no record lacks anything."""
         for view in list(self.book.open.values()):
             self.closing.close(view, final=True, settled=settled)
         self.safe.finish(settled=settled)
@@ -271,7 +276,7 @@ class Engine:
         for sender in self.people.senders.values():
             if sender.disordered:
                 self.stamps.judge_sends(sender)
-        if settled and not lossy and self.active:
+        if settled and is_whole and self.active:
             judge_self_delivery(self.people, self.tally)
             judge_termination(self.people, self.tally)
             judge_precision(self.people, self.tally, components, daemons=self.rules.daemons)
@@ -279,7 +284,7 @@ class Engine:
     def _accuse_unsent(self, *, lossy: bool) -> None:
         for bundle in (*self.store.unsent, *self.store.early):
             sender = bundle.sender
-            if sender.lossy or (sender.process is None and lossy):
+            if sender.lossy or (sender.process is None and lossy) or sender.home_key in self.people.missing:
                 continue
             for piece in bundle.pieces if not all_sent(sender, bundle.first, bundle.last) else ():
                 for process, index in piece.by.items():

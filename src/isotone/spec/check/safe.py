@@ -195,7 +195,10 @@ class Safe:
 
     def _unheard(self, text: str, *, settled: bool) -> bool | None:
         """A member of which nothing is recorded."""
-        home = self._people.homes.get(self._people.home_of(text)[0])
+        home_key = self._people.home_of(text)
+        if home_key in self._people.missing:
+            return None
+        home = self._people.homes.get(home_key[0])
         lossy = home is not None and home.lossy
         return False if settled and not lossy and not self._people.over(text) else None
 

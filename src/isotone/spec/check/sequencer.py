@@ -89,8 +89,7 @@ class Sequencer:
         """
         self._note_coming(sends)
         while True:
-            for node in list(self._queues):
-                self._drain(node)
+            self._take_ready()
             if self._release_vain():
                 continue
             blocked = sorted(node for node, queue in self._queues.items() if queue)
@@ -102,6 +101,15 @@ class Sequencer:
             for row in self._sends_for(need, sends):
                 send_early(row)
             self._force(blocked[0])
+
+    def _take_ready(self) -> None:
+        """All that needs to wait no more, whether somebody said so or not."""
+        before = -1
+        while before != len(self):
+            before = len(self)
+            self._woken.extend(self._queues)
+            while self._woken:
+                self._drain(self._woken.popleft())
 
     def _note_coming(self, sends: Callable[[Row], Need | None]) -> None:
         """Count the sends that wait, once; each is struck out when it is taken."""

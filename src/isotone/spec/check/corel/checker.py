@@ -81,7 +81,7 @@ class CorelChecker:
         for side in sides_of(records, account):
             earlier = _judge(side, earlier, primaries, account, owes=side.is_last and together and liveness is None)
         judge_due(trails, account)
-        return account.verdicts(lossy=lossy, liveness=liveness)
+        return account.verdicts(lossy=lossy or bool(self._losses), liveness=liveness)
 
 
 def _judge(side: Side, earlier: GreenOrder | None, primaries: set[int], account: Account, *, owes: bool) -> GreenOrder:
