@@ -11,7 +11,7 @@ Implements: [DESIGN 4]. Deviations: the one check that takes all rows of its kin
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -83,6 +83,15 @@ def _judging(name: str) -> Callable[[Any], Any]:
         return require_pyarrow().Table.from_pylist(told, schema=_form())
 
     return judge
+
+
+def verdicts_table(run: str, placed: Iterable[tuple[int, str, Verdict]]) -> Any:
+    """Verdicts of one run as a table of Arrow, which a task returns."""
+    told = [
+        {"run": run, "label": label, "state": verdict.state.value, "witness": _events(verdict), "place": place}
+        for place, label, verdict in placed
+    ]
+    return require_pyarrow().Table.from_pylist(told, schema=_form())
 
 
 def _told(run: str, verdicts: Mapping[str, Verdict]) -> list[dict[str, Any]]:
