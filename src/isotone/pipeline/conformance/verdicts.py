@@ -14,6 +14,7 @@ from functools import partial, reduce
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from isotone.pipeline.conformance.given import given
 from isotone.pipeline.conformance.layers import judge_layers
 from isotone.pipeline.conformance.normal import Normal
 from isotone.pipeline.conformance.registry import CHECKS, Check
@@ -55,6 +56,7 @@ def judge(silver: DataFrame, *, whole_rows_max: int = WHOLE_ROWS_MAX) -> DataFra
 
 def judge_large_runs(silver: DataFrame) -> DataFrame:
     """The same by queries over all rows of all these runs at once."""
+    silver = given(silver)
     surveyed = clear_causal(silver, survey(silver))
     found = surveyed.found
     doubts = found.where("is_doubtful").select("run", "boundary", "id", "is_exercised")
