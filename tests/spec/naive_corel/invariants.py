@@ -139,7 +139,7 @@ def one_primary(history: History) -> Cases:
     """Any two commits under one number are to the same servers."""
     commits = [
         moment.entry
-        for log in history.logs
+        for log in (*history.logs, *history.torn)
         for moment in log.rows(trace.PrimaryCommitted)
         if isinstance(moment.entry, trace.PrimaryCommitted)
     ]

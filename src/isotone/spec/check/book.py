@@ -50,7 +50,9 @@ class Book:
         process.sure.add(group)
         if group not in process.leaving:
             process.joining.pop(group, None)
-        if regular:
+        if not regular:
+            self._agreement.note_irregular(group, id, process.home)
+        else:
             process.highest[group] = id
             if not process.home.lossy:
                 process.surely[group] = id

@@ -185,8 +185,8 @@ class Safe:
         return False, (process.event(stay.at),)
 
     def _absent(self, view: View, process: Process, *, settled: bool) -> bool | None:
-        """A member that never came to the view: excused if it ended first, or if it is disputed what the view was."""
-        if self._agreement.disputed(view, process.home):
+        """A member that never came to the view: excused if it ended first, or came to another one of the same id."""
+        if self._agreement.disputed(view, process.home) or self._agreement.is_irregular(view, process.home):
             return None
         surely = process.surely.get(view.group)
         if surely is not None and surely > view.id:
