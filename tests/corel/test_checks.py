@@ -14,6 +14,7 @@ from isotone.trace.vocabulary import entry_of_plain, plain_of
 
 AB = ("a", "b")
 ABX = ("a", "b", "x")
+RULE = '{"type":"Majority","servers":["a","b"]}'
 
 
 def started(server: str, **found: object) -> c.ReplicaStarted:
@@ -50,7 +51,7 @@ def good() -> dict[str, list[Entry]]:
     all accept a proposal."""
     return {
         "a": [
-            started("a"),
+            started("a", servers=AB, rule=RULE),
             *primary("a"),
             sent("a", "a.1:1"),
             c.Yellowed("a", ("a.1:1",)),
@@ -69,7 +70,7 @@ def good() -> dict[str, list[Entry]]:
             c.Greened("a", 1, 4, ("a.2:1",), (7,), 1),
         ],
         "b": [
-            started("b"),
+            started("b", servers=AB, rule=RULE),
             *primary("b"),
             c.Yellowed("b", ("a.1:1", "a.1:2")),
             green("b", 1, "a.1:1"),
@@ -116,7 +117,10 @@ BROKEN = {
     "COR-YELLOW": broken("a", 11, arranged("a", ("a.1:2", "b.1:1"), green=1, yellow=2)),
     "COR-ONE": broken("b", 2, c.PrimaryCommitted("b", 1, ("b", "c"))),
     "COR-EPOCHS": broken("a", 11, arranged("a", (), committed=0, green=3, yellow=3)),
+    "COR-ATTEMPTS": broken("a", 10, started("a", life=2, committed=1, green=1, yellow=3, queue=("a.1:2", "b.1:1"))),
     "COR-PHASES": broken("b", 2),
+    "COR-QUORUM": broken("b", 0, started("b", servers=ABX, rule=RULE.replace('"b"', '"b","x","y"'))),
+    "COR-KEPT": broken("b", 10, c.Reddened("b", ("a.2:1",)), arranged("b", (), green=3, yellow=3)),
     "COR-SAME": broken("b", 1, c.Reddened("b", ("b.0:1",)), *primary("b")[:1]),
     "COR-SYNCED": broken("b", 7),
     "COR-DURABLE": broken("a", 10, started("a", life=2, committed=1, attempted=1, green=1, yellow=2, queue=("a.1:2",))),
@@ -347,7 +351,10 @@ ALSO_BROKEN = {
         rows(a=[started("a", log="a1"), started("a", life=1, log="a2")]),
     ),
     "a log that forgot who it is": ("COR-DURABLE", rows(a=[started("a", log="a1"), started("a", life=2)])),
-    "green that did not stand there": ("COR-GREEN", rows(a=[started("a"), green("a", 1, "a.1:1")])),
+    "green that did not stand there": (
+        "COR-GREEN",
+        rows(a=[started("a"), *primary("a", servers=("a",))[:2], green("a", 1, "a.1:1")]),
+    ),
     "a fence that falls": ("COR-EPOCHS", fallen()),
     "synced by all, but by one in the next recovery only": (
         "COR-SYNCED",
@@ -390,9 +397,23 @@ def test_rows_come_in_any_order_across_nodes() -> None:
         assert check(turned).violations.get(label) == check(run).violations[label]
 
 
-def test_lost_rows_leave_nothing_to_judge() -> None:
-    report = check([*BROKEN["COR-AGREED"], Row("b", 1, 99, 0, Gap(3))])
-    assert report.verdicts["COR-AGREED"].state is State.NOT_JUDGED
+def test_lost_rows_leave_what_the_others_prove() -> None:
+    lost = Row("b", 1, 99, 0, Gap(3))
+    proven = check([*BROKEN["COR-AGREED"], lost])
+    assert proven.verdicts["COR-AGREED"].state is State.VIOLATED
+    assert proven.verdicts["COR-FIFO"].state is State.NOT_JUDGED
+    assert check([*BROKEN["COR-PHASES"], lost]).verdicts["COR-PHASES"].state is State.NOT_JUDGED
+
+
+def test_what_stands_behind_lost_rows_counts_by_itself() -> None:
+    """The green of b diverges behind a gap; and behind the next start everything is known again."""
+    run = BROKEN["COR-AGREED"]
+    torn = [row if (row.node, row.index) != ("b", 4) else Row("b", 1, 4, 0, Gap(1)) for row in run]
+    assert set(check(torn).violations) == {"COR-AGREED"}
+    fell = [row for row in run if row.node != "b"]
+    fell += [Row("b", 1, 0, 0, Gap(1)), Row("b", 2, 0, 0, started("b", committed=2, attempted=2))]
+    fell += [Row("b", 2, 1, 0, arranged("b", committed=1))]
+    assert set(check(fell).violations) == {"COR-EPOCHS", "COR-YELLOW"}
 
 
 def test_a_run_without_replicas_has_no_such_verdicts() -> None:

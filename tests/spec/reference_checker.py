@@ -147,6 +147,8 @@ class Reference:
             ms = [(text, entry.first_sequence + i) for i in range(len(entry.lengths))]
             if any(m in self.sent for m in ms) or (self.daemons and entry.first_sequence <= high.get(text, 0)):
                 continue
+            if not self.daemons and entry.first_sequence != high.get(text, 0) + 1:
+                continue  # refused
             high[text] = entry.first_sequence + len(entry.lengths) - 1
             for m, length, digest in zip(ms, entry.lengths, entry.digests):
                 self.sent[m] = (row.node, row.incarnation, row.index)
@@ -200,7 +202,7 @@ class Reference:
             self._end(self.proc(row, entry.client), e)
         elif kind == "JoinRequested":
             p = self.proc(row, entry.client)
-            if entry.group not in p.stays or p.leaving[entry.group]:
+            if not entry.group.startswith("#") and (entry.group not in p.stays or p.leaving[entry.group]):
                 p.joining.setdefault(entry.group, e)
         elif kind == "LeaveRequested":
             p = self.proc(row, entry.client)
@@ -401,6 +403,7 @@ class Reference:
                         changed = True
             if not changed:
                 break
+        self.pasts = pasts
         for p in self.procs.values():
             self._causal_at(p, pasts)
 
@@ -543,21 +546,36 @@ class Reference:
 
     def _weak(self, one: Stay, other: Stay) -> None:
         mine = [stay for stay in other.p.all if stay.g == other.g and stay.membership == other.membership]
-        if not mine[0].id.daemon_view < other.id.daemon_view:
-            return
+        is_old = mine[0].id.daemon_view < other.id.daemon_view
         following = other.next.id
         due = other.left_at if following.stamp == NO_STAMP and following.daemon_view > other.id.daemon_view else None
         counted = due is not None
         if due is None:
             due = self._stay_together(one.next, other.next)
         for m, e in one.set(self, Service.RELIABLE).items() if due is not None else ():
-            if self.service[m] >= Service.AGREED:
+            if self.service[m] >= Service.AGREED or not (is_old or self._behind_join(m, mine[0])):
                 continue
             at = other.p.by[m][2] if m in other.p.by else END
             if counted or m not in other.set(self, Service.RELIABLE):
                 self.exercised.add("2.7")
             if at >= due:
                 self.accuse("2.7", e, one.left_e, other.left_e)
+
+    def _behind_join(self, m: Any, first: Stay) -> bool:
+        """Whether the message cannot have overtaken the join with which this membership began."""
+        if m not in self.sent:
+            return False
+        q = first.p
+        before = max((s for (text, s), e in self.sent.items() if text == q.text and e < first.e), default=0)
+        known = m[1] if m[0] == q.text else self.pasts[self.sent[m]].get(q.text, 0)
+        if known > before:
+            return True
+        heard = [
+            n
+            for n, e in q.by.items()
+            if n in self.sent and self.service[n] >= Service.RELIABLE and n[0] == m[0] and e > first.e
+        ]
+        return self.service[m] >= Service.FIFO and any(n[1] < m[1] for n in heard)
 
     def _stay_together(self, one: Stay, other: Stay) -> int | None:
         """Where the other comes to a later daemon view together with the one; at a settled end, never."""

@@ -65,6 +65,7 @@ MORE_BROKEN = {
         "COR-PHASES",
         corel.rows(
             a=[corel.started("a"), *corel.primary("a", 1, ("a", "b"))[:1], *corel.primary("a", 1, ("a",))[1:]],
+            b=[corel.started("b")],
         ),
     ),
     "a commit before the server's own attempt": (

@@ -30,6 +30,7 @@ from isotone.corel.quorum import (
 
 RULE_BYTES_MAX = 2_048
 _ENCODER = msgspec.msgpack.Encoder(order="sorted")
+_JSON = msgspec.json.Encoder(order="sorted")
 _DECODER: msgspec.msgpack.Decoder[Rule] = msgspec.msgpack.Decoder(Rule)
 
 
@@ -74,6 +75,10 @@ class Configuration(msgspec.Struct, frozen=True, gc=False, array_like=True, forb
     def describe(self) -> str:
         """The rule in words."""
         return decode_rule(self.rule).describe()
+
+    def rule_as_json(self) -> str:
+        """The rule as traces have it."""
+        return _JSON.encode(decode_rule(self.rule)).decode()
 
 
 def founded(servers: Iterable[str], rule: Rule) -> Configuration:

@@ -49,6 +49,7 @@ def started(server: str, ledger: Ledger, identity: bytes) -> Record:
             proposal.number if proposal is not None and server in proposal.accepted else 0,
             ledger.fence,
             (identity or ledger.identity).hex(),
+            queue.configuration.rule_as_json(),
         )
     )
 
@@ -98,9 +99,9 @@ def reconfigured(server: str, ledger: Ledger) -> list[Action]:
     """Configurations that took effect and were not told yet."""
     actions: list[Action] = []
     for place, configuration in ledger.queue.taken:
-        entry = trace.Reconfigured(server, place, configuration.number, configuration.servers)
-        rule = configuration.rule
-        told = ConfigurationChanged(configuration.number, configuration.servers, configuration.describe(), rule)
+        number, servers, rule = configuration.number, configuration.servers, configuration.rule
+        entry = trace.Reconfigured(server, place, number, servers, configuration.rule_as_json())
+        told = ConfigurationChanged(number, servers, configuration.describe(), rule)
         actions += [Record(entry), told]
     ledger.queue.taken.clear()
     return actions

@@ -29,7 +29,8 @@ COREL_PROPERTIES: tuple[Property, ...] = (
     _p(
         "GREEN",
         "No changes in green",
-        "Green messages are only ever added at the end of the green ones, at every server and through its restarts.",
+        "Green messages are only ever added at the end of the green ones, at every server and through its restarts; a "
+        "recovery takes none back.",
         "5.4 No Changes in Green",
     ),
     _p(
@@ -47,10 +48,25 @@ COREL_PROPERTIES: tuple[Property, ...] = (
     _p("ONE", "One primary", "Primary components that were committed to under one number are the same.", "Claim 4"),
     _p("EPOCHS", "Epochs rise", "Neither the last committed primary of a server nor its fence ever falls.", "Claim 6"),
     _p(
+        "ATTEMPTS",
+        "Attempts rise",
+        "A server attempts each number once, above all that it attempted before, and finds the last one again when it "
+        "comes back.",
+        "5.6.1",
+    ),
+    _p(
         "PHASES",
         "Phases",
-        "Who commits was preceded by attempts of all, who establishes by commits of all, who adopts by one commit.",
+        "Who commits was preceded by attempts of all, who establishes by commits of all, who adopts by one commit; and "
+        "what is green in a primary component is so in one that was committed to.",
         "Claims 5 and 8",
+    ),
+    _p(
+        "QUORUM",
+        "Quorums meet",
+        "A primary component that was committed to is a quorum by the rule that its servers tell, and shares a server "
+        "with the one before it.",
+        "4.4",
     ),
     _p(
         "SAME",
@@ -63,6 +79,12 @@ COREL_PROPERTIES: tuple[Property, ...] = (
         "Synced by all",
         "What is green by Order Rule 1 was on the disk of every server of that primary before it ended there.",
         "5.2 Order Rule 1",
+    ),
+    _p(
+        "KEPT",
+        "Kept",
+        "What a server has stays in its queue, or becomes green there: a recovery drops nothing.",
+        "5.1",
     ),
     _p(
         "DURABLE",

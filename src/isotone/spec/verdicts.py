@@ -39,11 +39,15 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """All verdicts of a run by label, in the order of the properties; ``events`` counts expanded message events."""
+    """All verdicts of a run by label, in the order of the properties; ``events`` counts expanded message events.
+
+    ``missing`` are nodes that others name and that have no row: what would need these is *not judged*.
+    """
 
     verdicts: dict[str, Verdict]
     rows: int = 0
     events: int = 0
+    missing: tuple[str, ...] = ()
 
     @property
     def violations(self) -> dict[str, Violation]:

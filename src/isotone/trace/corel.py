@@ -26,6 +26,7 @@ class ReplicaStarted(Entry, frozen=True, gc=False, tag="replica"):
     accepted: int = 0  # the last order proposal, if it accepted that
     fence: int = 0  # how often an operator forced a primary, as far as it knows
     log: str = ""  # the identity of its log; another one is right only behind `DiskLost`
+    rule: str = ""  # of its quorums, as JSON
 
 
 class DiskLost(Entry, frozen=True, gc=False, tag="lost"):
@@ -134,6 +135,7 @@ class Reconfigured(Entry, frozen=True, gc=False, tag="reconfigure"):
     place: int
     number: int
     servers: tuple[str, ...]
+    rule: str = ""  # of their quorums, as JSON
 
 
 class SnapshotKept(Entry, frozen=True, gc=False, tag="snapshot"):

@@ -94,12 +94,26 @@ def check_entry(entry: Entry) -> None:
     for name, most in numbers.items():
         value = getattr(entry, name)
         least, largest = (value, value) if isinstance(value, int) else (min(value), max(value)) if value else (0, 0)
-        if least < 0:
+        if least < 0 and name in _NATURALS:
             raise InputError(f"kind {kind_of(type(entry))!r}: {name!r} is below 0: {value!r}")
         if largest > most:
             raise InputError(f"kind {kind_of(type(entry))!r}: {name!r} is above {most}: {largest}")
+    view = getattr(entry, "view", None)
+    if isinstance(view, GroupViewId | DaemonViewId):
+        _check_view(entry, view)
+    if pairs and getattr(entry, "first_sequence", 0) > _INT64 - len(entry.lengths):  # type: ignore[attr-defined]
+        raise InputError(f"kind {kind_of(type(entry))!r}: the sequences go beyond {_INT64}")
     if pairs and len(entry.lengths) != len(entry.digests):  # type: ignore[attr-defined]  # both are there
         raise InputError(f"kind {kind_of(type(entry))!r}: lengths and digests are not of one number")
+
+
+def _check_view(entry: Entry, view: GroupViewId | DaemonViewId) -> None:
+    if isinstance(view, GroupViewId):
+        numbers = (view.daemon_view.epoch, view.next_daemon_view.epoch, view.stamp.lamport)
+    else:
+        numbers = (view.epoch, 0, 0)
+    if max(numbers) > _INT64:
+        raise InputError(f"kind {kind_of(type(entry))!r}: a number of the view is above {_INT64}: {max(numbers)}")
 
 
 def plain_value(value: Any, form: Any) -> Any:
@@ -150,11 +164,9 @@ _NATURALS = {
 
 @lru_cache(maxsize=1024)
 def _checked(type: EntryType) -> tuple[Mapping[str, int], bool]:
-    """Which fields hold numbers from 0, and up to what; and whether there are lengths and digests."""
+    """Which fields hold numbers, and up to what; and whether there are lengths and digests."""
     numbers = {int, tuple[int, ...]}
-    naturals = {
-        name: _NATURALS[name] for name, form in fields_of(type).items() if name in _NATURALS and form in numbers
-    }
+    naturals = {name: _NATURALS.get(name, _INT64) for name, form in fields_of(type).items() if form in numbers}
     return naturals, {"lengths", "digests"} <= naturals.keys()
 
 

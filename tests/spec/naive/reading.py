@@ -79,7 +79,8 @@ class Reader:
             case trace.Disconnected(client):
                 self._end(self._process(client))
             case trace.JoinRequested(client, group):
-                self._process(client).asked_to_join.add(group)
+                if not group.startswith("#"):  # private ones are refused
+                    self._process(client).asked_to_join.add(group)
             case trace.LeaveRequested(client, group):
                 process = self._process(client)
                 process.leaving[group] += group in process.current or group in process.asked_to_join
@@ -138,6 +139,8 @@ class Reader:
             return
         if self.history.is_daemons and entry.first_sequence <= self._reached.get(sender, 0):
             return  # the sequences of a daemon grow
+        if not self.history.is_daemons and entry.first_sequence != self._reached.get(sender, 0) + 1:
+            return  # those of a client are dense, and what is not is refused
         self._reached[sender] = entry.first_sequence + len(entry.lengths) - 1
         for label in labels(entry, sender, groups):
             self.history.sent.setdefault(label.message, ((row.node, row.incarnation, row.index), label))
@@ -165,7 +168,7 @@ class Reader:
     def _send(self, row: Row, process: Process, messages: list[Label]) -> None:
         where = (row.node, row.incarnation, row.index)
         for label in messages if not process.has_ended else ():
-            if self.history.is_daemons and self.history.sent.get(label.message, (None,))[0] != where:
+            if self.history.sent.get(label.message, (None,))[0] != where:
                 continue
             event = Send(
                 process, process.next_place(), where, label, dict(process.current), frozenset(+process.leaving)

@@ -13,7 +13,7 @@ from functools import cache
 from typing import TypeVar
 
 from isotone.trace import corel as trace
-from isotone.trace.events import Entry, Row
+from isotone.trace.events import Entry, Gap, Row, Truncated
 from isotone.trace.vocabulary import fields_of
 
 Told = TypeVar("Told", bound=Entry)
@@ -74,6 +74,7 @@ class Log:
     server: str
     moments: list[Moment] = field(default_factory=list)
     is_restored: bool = False  # from a copy, and the server had another log before
+    is_torn: bool = False  # one row, behind lost ones: what stood there is not known
 
     def rows(self, *kinds: type[Entry]) -> Iterator[Moment]:
         """Where entries of these kinds stand."""
@@ -93,6 +94,7 @@ class History:
     others: list[Entry] = field(default_factory=list)  # told by no server
     everybody: list[Log] = field(default_factory=list)  # also who stayed before the fence
     is_last: bool = True
+    torn: list[Log] = field(default_factory=list)  # single rows behind lost ones
 
     def of_kind(self, kind: type[Told]) -> list[Told]:
         """What is told of the run as a whole."""
@@ -122,7 +124,7 @@ class History:
     @property
     def told_green(self) -> list[Moment]:
         """By anybody here, by their place in the trace."""
-        told = [moment for log in self.logs for moment in log.rows(trace.Greened)]
+        told = [moment for log in (*self.logs, *self.torn) for moment in log.rows(trace.Greened)]
         return sorted(told, key=lambda moment: moment.where)
 
 
@@ -135,11 +137,24 @@ def sides_of(rows: Iterable[Row]) -> list[History]:
     logs: dict[str, list[Log]] = {}
     ended: set[str] = set()
     others: list[Entry] = []
+    alone: list[Log] = []
+    torn: dict[str, int] = {}  # nodes behind lost rows, with the fence that they knew
     for row in sorted(rows, key=lambda each: (each.node, each.incarnation, each.index)):
         entry = row.entry
         if type(entry).__module__ != trace.__name__:
             others.append(entry)
+            if isinstance(entry, Gap | Truncated) and row.node:
+                torn.setdefault(row.node, logs[row.node][-1].moments[-1].fence if row.node in logs else 0)
             continue
+        if row.node in torn:
+            if isinstance(entry, trace.ReplicaStarted):
+                del torn[row.node]
+                logs.setdefault(row.node, []).append(Log(entry.server))
+            else:
+                single = _after(None, (row.node, row.incarnation, row.index), entry)
+                single.fence = torn[row.node]
+                alone.append(Log("", [single], is_torn=True))
+                continue
         if row.node in logs and _is_from_a_copy(logs[row.node][-1], entry):
             logs[row.node].append(Log(entry.server, is_restored=True))  # type: ignore[attr-defined]
         elif row.node not in logs or row.node in ended:
@@ -150,7 +165,7 @@ def sides_of(rows: Iterable[Row]) -> list[History]:
         log.moments.append(_after(before, (row.node, row.incarnation, row.index), entry))
         if isinstance(entry, trace.DiskLost):
             ended.add(row.node)
-    return list(_parted([log for each in logs.values() for log in each], others))
+    return list(_parted([log for each in logs.values() for log in each if log.moments], others, alone))
 
 
 def _is_from_a_copy(log: Log, entry: Entry) -> bool:
@@ -161,12 +176,12 @@ def _is_from_a_copy(log: Log, entry: Entry) -> bool:
     return entry.log != names[-1] and entry.fence > log.moments[-1].fence
 
 
-def _parted(logs: list[Log], others: list[Entry]) -> Iterator[History]:
+def _parted(logs: list[Log], others: list[Entry], torn: list[Log]) -> Iterator[History]:
     """By fence; what is green before it, and nobody behind it ever named, is called as on the side before."""
     fences = sorted({moment.fence for log in logs for moment in log.moments}) or [0]
     known: dict[int, str] = {}
     if len(fences) == 1:
-        found = History(logs, others, logs)
+        found = History(logs, others, logs, torn=torn)
         _name(found, known)
         yield found
         return
@@ -178,7 +193,8 @@ def _parted(logs: list[Log], others: list[Entry]) -> Iterator[History]:
             for log in logs
         ]
         here = [log for log in everybody if any(moment.is_own for moment in log.moments)]
-        found = History(here, others, [log for log in everybody if log.moments], fence == fences[-1])
+        singles = [log for log in torn if log.moments[0].fence == fence]
+        found = History(here, others, [log for log in everybody if log.moments], fence == fences[-1], singles)
         known = _name(found, known)
         yield found
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import combinations, pairwise
 
 from isotone.trace import corel as trace
-from tests.spec.naive_corel.history import History, Log, Moment, named_by, number_of, sender_of
+from tests.spec.naive_corel.history import History, Log, Moment, Told, named_by, number_of, sender_of
 
 Cases = Iterator[bool]
 
@@ -58,6 +58,9 @@ def no_changes_in_green(history: History) -> Cases:
         for (place, name), (other_place, other) in combinations(told, 2):
             if place == other_place:
                 yield name == other
+        for before, moment in pairwise(log.moments):
+            if isinstance(moment.entry, trace.QueueArranged) and before.green:
+                yield moment.green >= before.green
         for moment in log.rows(trace.QueueArranged, trace.ReplicaStarted):
             green = set(moment.queue[: len(moment.queue) - len(moment.open)])
             for name in green.intersection(moment.open):
@@ -81,17 +84,18 @@ def _only_added(log: Log) -> Cases:
 def agreed_green(history: History) -> Cases:
     """Any two green prefixes agree: one message at a place, one place for a message, as it was sent."""
     told = history.told_green
-    sent = {
-        moment.entry.message: moment.entry.digest
-        for log in history.logs
-        for moment in log.rows(trace.Initiated)
-        if isinstance(moment.entry, trace.Initiated)
-    }
+    contents = [
+        (it.message, it.digest) for log in history.logs for _, it in _entries(log, trace.Initiated)
+    ]
+    initiated = set(contents)
+    yield from (False for (one, digest), (two, other) in combinations(initiated, 2) if one == two and digest != other)
     for moment in told:
         assert isinstance(moment.entry, trace.Greened)
-        for name, digest in zip(moment.entry.messages, moment.entry.digests, strict=True):
-            if name in sent and sent[name] != digest:
-                yield False
+        for content in zip(moment.entry.messages, moment.entry.digests, strict=True):
+            for name, digest in contents:
+                if name == content[0]:
+                    yield digest == content[1]
+            contents.append(content)
         names = named_by(moment)
         for (place, name), (other_place, other) in combinations(names, 2):
             if name == other:
@@ -135,7 +139,7 @@ def one_primary(history: History) -> Cases:
     """Any two commits under one number are to the same servers."""
     commits = [
         moment.entry
-        for log in history.logs
+        for log in (*history.logs, *history.torn)
         for moment in log.rows(trace.PrimaryCommitted)
         if isinstance(moment.entry, trace.PrimaryCommitted)
     ]
@@ -201,6 +205,24 @@ def _took_part(history: History, server: str, number: int) -> list[Log]:
             for moment in log.moments
         )
     ]
+
+
+def _entries(log: Log, kind: type[Told]) -> Iterator[tuple[Moment, Told]]:
+    for moment in log.moments:
+        if isinstance(moment.entry, kind):
+            yield moment, moment.entry
+
+
+def kept(history: History) -> Cases:
+    """What stands in a queue before a recovery stands in it afterwards, or is green then.
+
+    Between the state that a server gets and the queue that is left it has nothing else.
+    """
+    for log in history.logs:
+        looks = [moment for moment in log.moments if not isinstance(moment.entry, trace.StateInstalled)]
+        for before, moment in pairwise(looks):
+            if isinstance(moment.entry, trace.QueueArranged) and before.open:
+                yield set(before.open) <= set(moment.queue)
 
 
 def durable(history: History) -> Cases:

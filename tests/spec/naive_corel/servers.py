@@ -5,7 +5,9 @@ Implements: [COReL 3.1], [COReL 3.3], [COReL 5.6].
 
 from __future__ import annotations
 
+import json
 from itertools import combinations, pairwise
+from typing import Any
 
 from isotone.trace import corel as trace
 from tests.spec.naive_corel.history import History, Log, Moment
@@ -29,8 +31,66 @@ def epochs(history: History) -> Cases:
                     yield after >= before
 
 
+def attempts(history: History) -> Cases:
+    """Of one log, each attempt is above all that it attempted or found before; a start finds no less than those."""
+    for log in history.logs:
+        numbers: list[int] = []
+        for moment in log.moments:
+            match moment.entry:
+                case trace.PrimaryAttempted(primary=number):
+                    if numbers:
+                        yield all(number > before for before in numbers)
+                    numbers.append(number)
+                case trace.ReplicaStarted(attempted=number):
+                    if any(numbers):
+                        yield all(number >= before for before in numbers)
+                    numbers.append(number)
+
+
+def quorums(history: History) -> Cases:
+    """Of all that were committed to, each shares a server with the next lower one; and each is one by its rule."""
+    sets: dict[int, tuple[str, ...]] = {}
+    for _, _, it in sorted(history.told(trace.PrimaryCommitted), key=lambda each: each[1].where):
+        sets.setdefault(it.primary, it.servers)
+    for lower, higher in pairwise(sorted(sets.items())):
+        yield bool(set(lower[1]) & set(higher[1]))
+    for log, moment, attempt in history.ever_told(trace.PrimaryAttempted):
+        rule, servers = _rule_at(log, moment)
+        if rule:
+            members = set(attempt.servers) & set(servers)
+            yield _holds(json.loads(rule), members)
+
+
+def _rule_at(log: Log, moment: Moment) -> tuple[str, tuple[str, ...]]:
+    """The rule that a server told last and its servers, if it still is in force and nobody was forced."""
+    found: tuple[str, tuple[str, ...]] = ("", ())
+    for each in _before(log, moment):
+        match each.entry:
+            case trace.ReplicaStarted(rule=rule, servers=servers) | trace.Reconfigured(rule=rule, servers=servers):
+                found = (rule, servers)
+            case trace.StateInstalled():
+                found = ("", ())
+        if each.fence:
+            return "", ()
+    return found
+
+
+def _holds(rule: dict[str, Any], members: set[str]) -> bool:
+    votes = rule.get("votes") or dict.fromkeys(rule.get("servers", ()), 1)
+    if rule["type"] == "Monarch":
+        return rule["server"] in members
+    if rule["type"] == "DynamicVoting":
+        return len(members) >= rule.get("minimum", 1) and bool(members)
+    if rule["type"] in ("AllOf", "AnyOf"):
+        each = [_holds(one, members) for one in rule["rules"]]
+        return all(each) if rule["type"] == "AllOf" else any(each)
+    present, absent = (sum(count for name, count in votes.items() if (name in members) is here) for here in (True, False))
+    return present > absent or (present == absent and rule.get("breaker") in members)
+
+
 def phases(history: History) -> Cases:
     """Before a commit all its servers attempted it, before an establishment all committed, before an adoption one did.
+    What is green in the context of a primary is so in one that somebody committed to.
 
     A commit that was on its way to the disk in a crash may be there all the same: then the next start tells it.
     """
@@ -48,6 +108,23 @@ def phases(history: History) -> Cases:
     for _, moment in _risen(history.logs):
         if isinstance(moment.entry, trace.QueueArranged) and moment.is_own:
             yield moment.committed in committed
+    for log, moment, told in history.told(trace.Greened):
+        if not told.proposal:
+            yield told.primary in committed
+            here = _primary_at(log, moment)
+            yield here is None or here == told.primary
+
+
+def _primary_at(log: Log, moment: Moment) -> int | None:
+    """The number of the primary component that the server is in."""
+    found: int | None = None
+    for each in (each for each in _before(log, moment) if each.is_own):
+        match each.entry:
+            case trace.PrimaryEstablished(primary=number):
+                found = number
+            case trace.QueueArranged() | trace.ReplicaStarted() | trace.PrimaryAttempted():
+                found = None
+    return found
 
 
 def _told_by(entry: trace.PrimaryCommitted | trace.PrimaryEstablished) -> tuple[str, int, tuple[str, ...]]:

@@ -36,11 +36,36 @@ def _other_vote(entry: Any, choice: Choice) -> list[Entry]:
     return [replace(entry, accepts=not entry.accepts)]
 
 
+def _attempted_less(entry: Any, choice: Choice) -> list[Entry]:
+    return [replace(entry, attempted=0)]
+
+
+def _first_again(entry: Any, choice: Choice) -> list[Entry]:
+    return [replace(entry, primary=1)]
+
+
+def _strangers(entry: Any, choice: Choice) -> list[Entry]:
+    return [replace(entry, servers=entry.servers[:1])]
+
+
+def _less_green(entry: Any, choice: Choice) -> list[Entry]:
+    return [replace(entry, green=max(entry.green - 1, 0))]
+
+
+def _another_context(entry: Any, choice: Choice) -> list[Entry]:
+    return [replace(entry, primary=entry.primary + 1000)]
+
+
 MORE: dict[str, tuple[tuple[type[Entry], ...], Spoil]] = {
     "established with others": ((trace.PrimaryEstablished,), _other_servers),
     "another configuration": ((trace.Reconfigured,), _other_servers),
     "a configuration at another place": ((trace.Reconfigured,), _other_place),
     "an earlier primary": ((trace.QueueArranged, trace.ReplicaStarted), _earlier_primary),
+    "an attempt forgotten": ((trace.ReplicaStarted,), _attempted_less),
+    "an attempt of the first number": ((trace.PrimaryAttempted,), _first_again),
+    "an attempt by one alone": ((trace.PrimaryAttempted,), _strangers),
+    "less green": ((trace.QueueArranged,), _less_green),
+    "green in a primary that never was": ((trace.Greened,), _another_context),
     "white too far": ((trace.Whitened,), _further),
     "another vote": ((trace.Voted,), _other_vote),
     "another state": ((trace.SnapshotKept, trace.StateInstalled), _other_digest),

@@ -69,7 +69,7 @@ class _Waiting:
     def run(self) -> None:
         for node, incarnation, index in sorted(self._steps):
             self._sequencer.feed(Row(node, incarnation, index, 0, Connected("")))
-        self._sequencer.flush(self._sends, self._circle)
+        self._sequencer.flush(self._sends, self._circle, self._send)
 
     def _step(self, row: Row) -> dict[str, Any]:
         return self._steps[(row.node, row.incarnation, row.index)]
@@ -88,9 +88,15 @@ class _Waiting:
         return Need(step["boundary"], step["sender"], step["first"], step["last"]) if step["is_send"] else None
 
     def _take(self, row: Row) -> None:
+        if self._step(row)["is_send"]:
+            self._send(row)
+
+    def _send(self, row: Row) -> None:
+        """In its place, or before it where a circle is broken."""
         step = self._step(row)
-        if step["is_send"]:
-            self._open[(step["boundary"], step["sender"])].remove(step)
+        waited = self._open[(step["boundary"], step["sender"])]
+        if step in waited:
+            waited.remove(step)
             self._sequencer.wake(step["boundary"], step["sender"])
 
     def _circle(self, rows: list[Row]) -> None:

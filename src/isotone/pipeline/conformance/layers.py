@@ -11,7 +11,7 @@ Implements: [DESIGN 4]. Deviations: the one check that takes all rows of its kin
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -19,16 +19,17 @@ from pyspark.sql import functions as F
 
 from isotone.core.errors import InputError
 from isotone.pipeline.schema import WITNESS
-from isotone.spec.check.layers import LAYERS, Layer
+from isotone.spec.check.layers import LAYERS, Layer, LayerChecker, TellsRecords
 from isotone.spec.verdicts import State, Verdict
 from isotone.trace.columns import entry_of
-from isotone.trace.events import Row
+from isotone.trace.events import Gap, Row
 from isotone.trace.parquet import require_pyarrow
 from isotone.trace.vocabulary import kind_of
 
 ROWS_MAX = 2_000_000
 """Of one run that are judged in a task."""
 _VERDICTS = f"run string, label string, state string, witness {WITNESS}, place int"
+_LOSSES = ("gap", "truncated")
 _BITS = (1 << 64) - 1
 COLUMNS_KEPT = frozenset(("extra", "servers", "digests", "lamport"))
 """Columns of a trace that reach a layer's checker as they were written; its entries use no others."""
@@ -45,9 +46,9 @@ def judge_layers(silver: DataFrame, runs: DataFrame, place: int) -> list[DataFra
     if "extra" not in silver.columns:  # a table that an earlier version made
         return []
     kinds = [kind_of(entry) for layer in LAYERS for entry in layer.entries]
-    rows = silver.where(F.col("kind").isin(*kinds) & F.col("extra").isNotNull()).select(
-        "run", "node", "incarnation", "index", "kind", "extra", "servers", "digests", F.col("stamp.lamport")
-    )
+    columns = ("run", "node", "incarnation", "index", "kind", "extra", "servers", "digests", F.col("stamp.lamport"))
+    rows = silver.where(F.col("kind").isin(*kinds) & F.col("extra").isNotNull()).select(*columns)
+    losses = silver.where(F.col("kind").isin(*_LOSSES)).select(*columns)
     counts = {(row["run"], row["kind"]): row["count"] for row in rows.groupBy("run", "kind").count().collect()}
     about = F.broadcast(runs.select("run", "is_lossy", "quiet", "components"))
     found = []
@@ -58,7 +59,9 @@ def judge_layers(silver: DataFrame, runs: DataFrame, place: int) -> list[DataFra
             if kind in own:
                 of_runs[run] = of_runs.get(run, 0) + count
         if of_runs:
-            judged = _judge_layer(layer, rows.where(F.col("kind").isin(*sorted(own))), of_runs, about)
+            of_layer = rows.where(F.col("kind").isin(*sorted(own)))
+            lost = losses.where(F.col("run").isin(*of_runs))
+            judged = _judge_layer(layer, of_layer.unionByName(lost), of_runs, about)
             found.append(judged.withColumn("place", F.col("place") + place + number * _PLACES))
     return found
 
@@ -85,6 +88,15 @@ def _judging(name: str) -> Callable[[Any], Any]:
     return judge
 
 
+def verdicts_table(run: str, placed: Iterable[tuple[int, str, Verdict]]) -> Any:
+    """Verdicts of one run as a table of Arrow, which a task returns."""
+    told = [
+        {"run": run, "label": label, "state": verdict.state.value, "witness": _events(verdict), "place": place}
+        for place, label, verdict in placed
+    ]
+    return require_pyarrow().Table.from_pylist(told, schema=_form())
+
+
 def _told(run: str, verdicts: Mapping[str, Verdict]) -> list[dict[str, Any]]:
     return [
         {
@@ -105,10 +117,18 @@ def _verdicts(layer: Layer, table: Any) -> dict[str, Verdict]:
     try:
         for batch in table.to_batches():
             for row in batch.drop_columns(["run", "is_lossy", "quiet", "components"]).to_pylist():
-                checker.feed(_row(row))
-        return checker.finish(lossy=first["is_lossy"], liveness=_liveness(first), components=components)
+                _feed(checker, row)
+        is_lossy = first["is_lossy"] or (isinstance(checker, TellsRecords) and bool(checker.missing()))
+        return checker.finish(lossy=is_lossy, liveness=_liveness(first), components=components)
     except (InputError, ValueError, TypeError, LookupError, ArithmeticError):  # rows that no version of ours wrote
         return _unjudged(layer)
+
+
+def _feed(checker: LayerChecker, row: dict[str, Any]) -> None:
+    if row["kind"] not in _LOSSES:
+        checker.feed(_row(row))
+    elif isinstance(checker, TellsRecords):
+        checker.lose(Row(row["node"], row["incarnation"], row["index"], 0, Gap(1)))
 
 
 def _liveness(run: Mapping[str, Any]) -> State | None:

@@ -141,12 +141,15 @@ def _with_homes(n: Normal, known: DataFrame) -> DataFrame:
 
 
 def _with_disputes(n: Normal, known: DataFrame) -> DataFrame:
-    """Whether the id of the view was installed at the member's home with other members."""
+    """Whether the id of the view was installed at the member's home with other members, or is compared with none."""
     keys = ["run", "boundary", "node", "incarnation", "group", "view"]
-    others = n.stays.select(*keys, F.xxhash64("members").alias("other_hash")).distinct()
+    is_irregular = (F.col("boundary") == DAEMONS) & ~F.col("is_regular")
+    others = n.stays.select(
+        *keys, F.xxhash64("members").alias("other_hash"), is_irregular.alias("is_irregular")
+    ).distinct()
     disputed = known.select(*_MEMBER, "node", "incarnation").join(others, on=keys, how="inner")
     disputed = (
-        disputed.where("other_hash != members_hash").select(*_MEMBER, F.lit(True).alias("is_disputed")).distinct()
+        disputed.where("other_hash != members_hash OR is_irregular").select(*_MEMBER, F.lit(True).alias("is_disputed")).distinct()
     )
     joined = known.join(disputed, on=list(_MEMBER), how="left")
     return joined.withColumn("is_disputed", F.coalesce("is_disputed", F.lit(False)))

@@ -14,12 +14,14 @@ from functools import partial, reduce
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from isotone.pipeline.conformance.given import given
 from isotone.pipeline.conformance.layers import judge_layers
 from isotone.pipeline.conformance.normal import Normal
 from isotone.pipeline.conformance.registry import CHECKS, Check
 from isotone.pipeline.conformance.survey.judging import EVERYTHING, RUN
 from isotone.pipeline.conformance.survey.past import clear_causal
 from isotone.pipeline.conformance.survey.table import survey, suspects
+from isotone.pipeline.conformance.whole_runs import LABELS_MAX, WHOLE_ROWS_MAX, judge_whole_runs
 from isotone.pipeline.conformance.terms import CLIENTS, DAEMONS, NETWORK
 from isotone.pipeline.little import as_one, rows_of
 from isotone.pipeline.schema import WITNESS
@@ -29,15 +31,32 @@ from isotone.spec.verdicts import State
 BATCHES = 6
 BATCHES_AT_ONCE = 3
 """Planning a query keeps one thread of the driver busy and the workers idle, so some queries are under way together."""
-LABELS_MAX = 1000
-"""Of group communication; those of the layers above stand behind them."""
 _SIDES = {Boundary.CLIENTS: CLIENTS, Boundary.DAEMONS: DAEMONS, Boundary.NETWORK: NETWORK}
 _FOUND = ("run", "boundary", "id", "is_exercised", "is_unknown", "witness")
 
 
-def judge(silver: DataFrame) -> DataFrame:
-    """All verdicts of all runs: run, label, state, witness, place."""
+def judge(silver: DataFrame, *, whole_rows_max: int = WHOLE_ROWS_MAX) -> DataFrame:
+    """All verdicts of all runs: run, label, state, witness, place.
+
+    Runs of up to so many rows are judged by the plain checker, each in a task; the others by queries.
+    """
     silver = as_one(silver)
+    if not whole_rows_max:
+        return judge_large_runs(silver)
+    counts = {row["run"]: row["count"] for row in silver.groupBy("run").count().collect()}
+    large = sorted(run for run, count in counts.items() if count > whole_rows_max)
+    if not large:
+        return judge_whole_runs(silver).orderBy("run", "place").localCheckpoint(eager=True)
+    if len(large) == len(counts):
+        return judge_large_runs(silver)
+    is_large = F.col("run").isin(*large)
+    found = judge_whole_runs(silver.where(~is_large)).unionByName(judge_large_runs(silver.where(is_large)))
+    return found.orderBy("run", "place").localCheckpoint(eager=True)
+
+
+def judge_large_runs(silver: DataFrame) -> DataFrame:
+    """The same by queries over all rows of all these runs at once."""
+    silver = given(silver)
     surveyed = clear_causal(silver, survey(silver))
     found = surveyed.found
     doubts = found.where("is_doubtful").select("run", "boundary", "id", "is_exercised")

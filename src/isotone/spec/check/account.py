@@ -15,16 +15,21 @@ class Account:
         self._properties = properties
         self.exercised: set[str] = set()
         self._first: dict[str, tuple[tuple[EventId, ...], str]] = {}
+        self._first_proven: dict[str, tuple[tuple[EventId, ...], str]] = {}
 
-    def accuse(self, id: str, events: Iterable[EventId], explanation: str) -> None:
-        """A candidate violation; kept if its witness is the first so far."""
+    def accuse(self, id: str, events: Iterable[EventId], explanation: str, *, proven: bool = False) -> None:
+        """A candidate violation; kept if its witness is the first so far.
+
+        ``proven``: these events alone prove it, whatever other rows were lost.
+        """
         candidate = (tuple(sorted(set(events))), explanation)
         self.exercised.add(id)
-        if id not in self._first or candidate < self._first[id]:
-            self._first[id] = candidate
+        for known in (self._first, self._first_proven) if proven else (self._first,):
+            if id not in known or candidate < known[id]:
+                known[id] = candidate
 
     def verdicts(self, *, lossy: bool, liveness: State | None) -> dict[str, Verdict]:
-        """All verdicts; lost rows leave only what the rows at hand prove, and here that is nothing for certain."""
+        """All verdicts; lost rows leave only what the rows at hand prove."""
         return {
             each.id: self._verdict(each.id, lossy, liveness if each.form is Form.LIVENESS else None)
             for each in self._properties
@@ -32,11 +37,9 @@ class Account:
 
     def _verdict(self, full_id: str, lossy: bool, overruled: State | None) -> Verdict:
         id = full_id.partition("-")[2]
-        if lossy:
-            return Verdict(State.NOT_JUDGED)
-        if id in self._first:
-            witness, explanation = self._first[id]
-            return Verdict(State.VIOLATED, Violation(full_id, witness, explanation))
-        if overruled is State.NOT_JUDGED:
+        found = (self._first_proven if lossy else self._first).get(id)
+        if found is not None:
+            return Verdict(State.VIOLATED, Violation(full_id, *found))
+        if lossy or overruled is State.NOT_JUDGED:
             return Verdict(State.NOT_JUDGED)
         return Verdict(State.HOLDS if id in self.exercised else State.NOT_EXERCISED)

@@ -18,6 +18,7 @@ class Agreement:
 
     def __init__(self, tally: Tally) -> None:
         self.tally = tally
+        self._irregular: set[tuple[str, ViewId, str, int]] = set()
         # by view id and hash of the member set: the first row at each home
         self._ids: dict[tuple[str, ViewId], dict[bytes, dict[tuple[str, int], int]]] = {}
 
@@ -33,6 +34,14 @@ class Agreement:
                 if other != mine:
                     witness = min((*home, index) for home, index in rows.items())
                     self.tally.accuse("2.20", (witness, event), f"View {id} was installed with different members.")
+
+    def note_irregular(self, group: str, id: ViewId, home: Home) -> None:
+        """An installation of this id at this home is compared with nobody's."""
+        self._irregular.add((group, id, home.node, home.incarnation))
+
+    def is_irregular(self, view: View, home: Home) -> bool:
+        """Whether the view was installed so at this home."""
+        return (view.group, view.id, home.node, home.incarnation) in self._irregular
 
     def disputed(self, view: View, home: Home) -> bool:
         """Whether the view's id was installed at this home with other members."""

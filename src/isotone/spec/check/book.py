@@ -28,6 +28,7 @@ class Book:
         self._close = close
         self.open: dict[tuple[str, ViewId, tuple[str, ...]], View] = {}
         self._awaited: dict[str, dict[View, None]] = {}  # by member: the open views that wait for it
+        self.named: set[str] = set()  # all members of all views
         self._highest: dict[tuple[str, str], tuple[ViewId, EventId]] = {}  # by name and group
 
     # --- installing ----------------------------------------------------------------------------------------------
@@ -41,14 +42,17 @@ class Book:
         previous = self._previous(process, group, old)
         self._judge_transitional(process, seen, previous, event)
         view = self._view(group, id, members) if regular else View(group, id, members, detached=True)
-        membership = old.membership if old is not None else Membership(id)
+        sent_before = process.sender.high if process.sender is not None else 0
+        membership = old.membership if old is not None else Membership(id, index, sent_before)
         stay = Stay(process, view, index, previous=previous, transitional=transitional, membership=membership)
         view.stays[process] = stay
         process.stays[group] = stay
         process.sure.add(group)
         if group not in process.leaving:
             process.joining.pop(group, None)
-        if regular:
+        if not regular:
+            self._agreement.note_irregular(group, id, process.home)
+        else:
             process.highest[group] = id
             if not process.home.lossy:
                 process.surely[group] = id
@@ -110,6 +114,7 @@ class Book:
         view = self.open.get(key)
         if view is None:
             view = self.open[key] = View(group, id, members, detached=False)
+            self.named.update(members)
             for text in members:
                 if not self._passed(text, group, id):
                     view.awaiting[text] = None

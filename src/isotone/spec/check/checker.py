@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
+from isotone.core.names import is_private_group
 from isotone.spec.check.engine import Engine
-from isotone.spec.check.layers import LAYERS, LayerChecker
+from isotone.spec.check.layers import LAYERS, LayerChecker, TellsRecords
 from isotone.spec.check.network import NetworkChecker
+from isotone.spec.check.people import parse_daemon
 from isotone.spec.check.rules import CLIENTS, DAEMONS
 from isotone.spec.check.sequencer import Need, Sequencer
 from isotone.spec.check.terms import Delivery, Seen
@@ -36,10 +38,12 @@ class Checker:
         self._engines = [engine for engine in (self._clients, self._daemons) if engine is not None]
         self._sequencer = Sequencer(self._take, self._need)
         self._handlers = self._table()
-        self._incarnations: dict[str, int] = {}
+        self._incarnations: dict[str, int] = {}  # the latest of each node
+        self._homes: set[tuple[str, int]] = set()  # all that have rows
         self._components: tuple[tuple[str, ...], ...] | None = None
         self._quiet: bool | None = None
         self._lossy = False
+        self._early: dict[Row, None] = {}  # sends that were taken before their place, in circles
         self.rows = 0
         self.events = 0
 
@@ -55,13 +59,39 @@ class Checker:
 
     def finish(self) -> Report:
         """The verdicts; the checker is used up."""
-        self._sequencer.flush(self._sends, self._circle)
+        self._sequencer.flush(self._sends, self._circle, self._send_early)
         settled = self._components is not None and self._quiet is True
+        homes = self._missing_homes()
+        missing = self._told_missing(homes)
+        lossy = self._lossy
+        self._lossy |= bool(missing)
         for engine in self._engines:
-            engine.finish(settled=settled, lossy=self._lossy, components=self._components or ())
+            engine.people.missing = homes
+            is_whole = not lossy and not missing
+            engine.finish(settled=settled, lossy=lossy, is_whole=is_whole, components=self._components or ())
         if self._network is not None:
             self._network.finish(quiet=settled, lossy=self._lossy, components=self._components or ())
-        return Report(self._verdicts(), self.rows, self.events)
+        return Report(self._verdicts(), self.rows, self.events, missing)
+
+    def _missing_homes(self) -> frozenset[tuple[str, int]]:
+        """Incarnations that others name, and that have no row: their files are not here."""
+        named = set[tuple[str, int]]().union(*(engine.named_homes() for engine in self._engines))
+        if self._network is not None:
+            named |= {parse_daemon(daemon)[0] for daemon in self._network.named()}
+        return frozenset(home for home in named - self._homes if home[0] and home[1] >= 0)
+
+    def _missing_nodes(self) -> set[str]:
+        """Those without any row of which a layer or the end of the run knows."""
+        named = {node for component in self._components or () for node in component}
+        for _, checker in self._layers:
+            if isinstance(checker, TellsRecords):
+                named |= checker.missing()
+        return named - self._incarnations.keys() - {""}
+
+    def _told_missing(self, homes: frozenset[tuple[str, int]]) -> tuple[str, ...]:
+        """By name where nothing of a node is there, else by incarnation."""
+        told = {node if node not in self._incarnations else f"{node}#{incarnation}" for node, incarnation in homes}
+        return tuple(sorted(told | self._missing_nodes()))
 
     def retained(self) -> int:
         """Rows that wait and objects that are held, without what is constant per client and per view id."""
@@ -130,15 +160,45 @@ class Checker:
             each.orders.causality_known = False
             each.tally.doubt("2.12.2")
 
+    def _send_early(self, row: Row) -> None:
+        """This send is behind a delivery of its own message, in a circle."""
+        if row not in self._early:
+            self._early[row] = None
+            self._handlers[type(row.entry)](row, row.entry)
+
     def _take(self, row: Row) -> None:
         known = self._incarnations.get(row.node)
         if known != row.incarnation:
             self._incarnations[row.node] = row.incarnation
+            self._homes.add((row.node, row.incarnation))
             if known is not None:
                 self._end_lost(row.node, known)
+                self._skip(row.node, range(known + 1, row.incarnation))
+            else:
+                self._sequencer.wake_all()  # of an earlier incarnation nothing will come
+        if self._early and row in self._early:
+            self._come_to_send(row)
+            return
         handler = self._handlers.get(type(row.entry))
         if handler is not None:
             handler(row, row.entry)
+
+    def _skip(self, node: str, incarnations: range) -> None:
+        """Of these nothing is there. Nobody need know of them; but what a disk went through then is not known."""
+        for incarnation in incarnations[:1]:
+            for _, checker in self._layers:
+                if isinstance(checker, TellsRecords):
+                    checker.lose(Row(node, incarnation, 0, 0, trace.Gap(1)))
+
+    def _come_to_send(self, row: Row) -> None:
+        entry = row.entry
+        if isinstance(entry, trace.Sent):
+            engine, text = self._clients, entry.client
+        else:
+            assert isinstance(entry, trace.DaemonSent)
+            engine, text = self._daemons, entry.daemon
+        assert engine is not None
+        engine.come_to_send(engine.home(row.node, row.incarnation), row.index, text, entry.first_sequence)
 
     # --- what rows mean --------------------------------------------------------------------------------------------
 
@@ -194,6 +254,8 @@ class Checker:
     def _on_join(self, row: Row, entry: trace.JoinRequested) -> None:
         assert self._clients is not None
         process = self._clients.people.meet(self._clients.home(row.node, row.incarnation), entry.client)
+        if is_private_group(entry.group):
+            return  # which is refused
         if entry.group not in process.stays or entry.group in process.leaving:
             process.joining.setdefault(entry.group, row.index)
             self._clients.active = True
@@ -290,6 +352,9 @@ class Checker:
             engine.lose(home, row.index, truncated=isinstance(entry, trace.Truncated))
         if self._network is not None:
             self._network.lost(row.node)
+        for _, checker in self._layers:
+            if isinstance(checker, TellsRecords):
+                checker.lose(row)
         self._sequencer.wake_all()
 
     def _on_stable(self, row: Row, entry: trace.Stabilised) -> None:

@@ -9,6 +9,7 @@ from itertools import combinations, permutations
 
 from isotone.core.ids import NO_STAMP
 from isotone.spec.check.holes import Holes
+from isotone.spec.check.overtaking import is_behind_join
 from isotone.spec.check.records import Bundle, Debt, Piece, Stay, View, pieces_between
 from isotone.spec.check.rules import Rules
 from isotone.spec.check.safe import Safe
@@ -144,22 +145,22 @@ class Closing:
     # --- weak messages ---------------------------------------------------------------------------------------------
 
     def _judge_weak(self, view: View, together: list[Stay]) -> None:
-        """R, F and C at EVS-C, owed by those who were members in an earlier daemon view.
+        """R, F and C at EVS-C, owed by those whose join the message cannot have overtaken.
 
         The network makes a view of a later daemon view when all of the earlier one is delivered: owed there. A join,
         leave or kill may be overtaken: owed when both come to the next daemon view.
         """
-        old = [stay for stay in together if stay.membership.first_view.daemon_view < view.id.daemon_view]
-        if not old or together[0].next is None:
+        if together[0].next is None:
             return
         following = together[0].next.id
         due = following.stamp == NO_STAMP and following.daemon_view > view.id.daemon_view
-        if due and view.settled_weak:
+        old = {stay for stay in together if stay.membership.first_view.daemon_view < view.id.daemon_view}
+        if due and view.settled_weak and (old or any(stay.process in view.settled_for for stay in together)):
             self._tally.exercised.add("2.7")
         for has in together:
             for piece in has.weak:
-                for stay in old:
-                    if stay is not has:
+                for stay in together:
+                    if stay is not has and (stay in old or is_behind_join(piece, stay)):
                         self._judge_debt(piece, has, stay, due=due)
 
     def _judge_debt(self, piece: Piece, has: Stay, lacks: Stay, *, due: bool) -> None:

@@ -19,7 +19,7 @@ from isotone.spec.check.orders import Orders
 from isotone.spec.check.pairs import judge_pairs
 from isotone.spec.check.people import People
 from isotone.spec.check.places import Places
-from isotone.spec.check.records import Home, Piece, Process
+from isotone.spec.check.records import Bundle, Home, Piece, Process
 from isotone.spec.check.rules import Rules
 from isotone.spec.check.safe import Safe
 from isotone.spec.check.stamps import Stamps
@@ -116,6 +116,10 @@ class Engine:
         if bundle is None:
             return
         self.store.link(process, bundle)
+        self._place_send(process, bundle)
+
+    def _place_send(self, process: Process, bundle: Bundle) -> None:
+        """In which views it is sent, and who owes it there."""
         if bundle.service is Service.UNRELIABLE:
             return
         groups = [group for group in bundle.groups if group in process.stays]
@@ -127,6 +131,15 @@ class Engine:
             stay.sent = stay.membership.sent = True
         if groups:
             process.own[bundle] = groups
+
+    def come_to_send(self, home: Home, index: int, text: str, first: int) -> None:
+        """The place of a send that was taken before it: only now is known what its sender knew."""
+        process = self.people.meet(home, text)
+        bundle = process.sender.held.get(first) if process.sender is not None else None
+        if bundle is None or bundle.sent != home.event(index):
+            return
+        self.stamps.sent_at(process, bundle)
+        self._place_send(process, bundle)
 
     def _sent_in(self, process: Process, groups: list[str]) -> dict[str, ViewId]:
         """In which views it sends; those count that it is known not to have asked to leave."""
@@ -245,8 +258,13 @@ class Engine:
 
     # --- the end ---------------------------------------------------------------------------------------------------
 
-    def finish(self, *, settled: bool, lossy: bool, components: tuple[tuple[str, ...], ...]) -> None:
-        """The trace is over; ``settled``: its end was stable and quiet."""
+    def named_homes(self) -> set[tuple[str, int]]:
+        """Node and incarnation of all who are named as members or as senders."""
+        found = {self.people.home_of(text) for text in self.book.named}
+        return found | {sender.home_key for sender in self.people.senders.values()}
+
+    def finish(self, *, settled: bool, lossy: bool, is_whole: bool, components: tuple[tuple[str, ...], ...]) -> None:
+        """The trace is over; ``settled``: its end was stable and quiet; ``is_whole``: no record lacks anything."""
         for view in list(self.book.open.values()):
             self.closing.close(view, final=True, settled=settled)
         self.safe.finish(settled=settled)
@@ -258,7 +276,7 @@ class Engine:
         for sender in self.people.senders.values():
             if sender.disordered:
                 self.stamps.judge_sends(sender)
-        if settled and not lossy and self.active:
+        if settled and is_whole and self.active:
             judge_self_delivery(self.people, self.tally)
             judge_termination(self.people, self.tally)
             judge_precision(self.people, self.tally, components, daemons=self.rules.daemons)
@@ -266,7 +284,7 @@ class Engine:
     def _accuse_unsent(self, *, lossy: bool) -> None:
         for bundle in (*self.store.unsent, *self.store.early):
             sender = bundle.sender
-            if sender.lossy or (sender.process is None and lossy):
+            if sender.lossy or (sender.process is None and lossy) or sender.home_key in self.people.missing:
                 continue
             for piece in bundle.pieces if not all_sent(sender, bundle.first, bundle.last) else ():
                 for process, index in piece.by.items():

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from isotone.spec.check.corel import CorelChecker
 from isotone.spec.check.corel.checker import ENTRIES as COREL_ENTRIES
@@ -39,6 +39,19 @@ class LayerChecker(Protocol):
         ``lossy``: rows of the run were lost. ``liveness``: what becomes of liveness properties, None if they are
         judged. ``components``: who reached whom when the run was stable.
         """
+        ...
+
+
+@runtime_checkable
+class TellsRecords(Protocol):
+    """A layer's checker that proves what it can where rows are missing; others call all *not judged* then."""
+
+    def lose(self, row: Row) -> None:
+        """Rows of this node are missing here."""
+        ...
+
+    def missing(self) -> set[str]:
+        """Nodes that others name, and of which there is no row."""
         ...
 
 

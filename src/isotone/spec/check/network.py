@@ -223,6 +223,10 @@ class NetworkChecker:
 
     # --- the end ---------------------------------------------------------------------------------------------------
 
+    def named(self) -> set[str]:
+        """The daemons that anybody began a network with."""
+        return {server for network in self._networks.values() for servers in network.sets for server in servers}
+
     def finish(self, *, quiet: bool, lossy: bool, components: tuple[tuple[str, ...], ...]) -> None:
         """The trace is over."""
         if lossy:

@@ -37,6 +37,7 @@ class People:
         self.senders: dict[str, Sender] = {}
         self.by_name: dict[str, list[Sender]] = {}
         self.by_home: dict[tuple[str, int], list[Sender]] = {}
+        self.missing: frozenset[tuple[str, int]] = frozenset()  # homes that others name, without a row; at the end
 
     def home(self, node: str, incarnation: int) -> Home:
         """The current home of a node; the caller has ended an earlier incarnation."""

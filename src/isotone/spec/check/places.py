@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from isotone.core.names import is_private_group
 from isotone.core.services import Service
+from isotone.spec.check.overtaking import is_behind_join
 from isotone.spec.check.records import Bundle, Piece, Process, Sender, Stay, View
 from isotone.spec.check.rules import Rules
 from isotone.spec.check.store import Store
@@ -95,6 +96,10 @@ class Places:
             del (stay.weak if weak else stay.before)[piece]
         if weak:
             view.settled_weak = True
+            if "2.7" not in self._tally.exercised and view.size > 1:
+                view.settled_for.update(
+                    (stay.process, None) for stay in view.stays.values() if is_behind_join(piece, stay)
+                )
         stamp = bundle.stamp or NO_STAMP
         if not weak or self._rules.daemons:
             known = view.settled_senders.get(bundle.sender)

@@ -247,10 +247,12 @@ class Piece:
 class Membership:
     """A process in a group from its first view to its leave."""
 
-    __slots__ = ("first_view", "sent")
+    __slots__ = ("at", "first_view", "sent", "sent_before")
 
-    def __init__(self, first_view: ViewId) -> None:
+    def __init__(self, first_view: ViewId, at: int, sent_before: int) -> None:
         self.first_view = first_view
+        self.at = at  # the row in which it began
+        self.sent_before = sent_before  # the highest sequence that the process had sent then
         self.sent = False  # something reliable, and did not ask to leave since
 
 
@@ -352,6 +354,7 @@ class View:
         "members",
         "pending",
         "settled_senders",
+        "settled_for",
         "settled_weak",
         "size",
         "stays",
@@ -370,4 +373,5 @@ class View:
         self.pending: dict[Piece, int] = {}  # deliveries in it, with the number of members that have them
         self.settled_senders: dict[Sender, StampKey] = {}  # lowest stamps of what all members have
         self.settled_weak = False
+        self.settled_for: dict[Process, None] = {}  # whose join none of these can have overtaken
         self.debts: list[Debt] = []  # to be looked at when it is over

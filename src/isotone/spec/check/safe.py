@@ -185,8 +185,8 @@ class Safe:
         return False, (process.event(stay.at),)
 
     def _absent(self, view: View, process: Process, *, settled: bool) -> bool | None:
-        """A member that never came to the view: excused if it ended first, or if it is disputed what the view was."""
-        if self._agreement.disputed(view, process.home):
+        """A member that never came to the view: excused if it ended first, or came to another one of the same id."""
+        if self._agreement.disputed(view, process.home) or self._agreement.is_irregular(view, process.home):
             return None
         surely = process.surely.get(view.group)
         if surely is not None and surely > view.id:
@@ -195,7 +195,10 @@ class Safe:
 
     def _unheard(self, text: str, *, settled: bool) -> bool | None:
         """A member of which nothing is recorded."""
-        home = self._people.homes.get(self._people.home_of(text)[0])
+        home_key = self._people.home_of(text)
+        if home_key in self._people.missing:
+            return None
+        home = self._people.homes.get(home_key[0])
         lossy = home is not None and home.lossy
         return False if settled and not lossy and not self._people.over(text) else None
 

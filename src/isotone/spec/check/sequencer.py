@@ -77,10 +77,19 @@ class Sequencer:
 
     # --- the end of the trace --------------------------------------------------------------------------------------
 
-    def flush(self, sends: Callable[[Row], Need | None], circle: Callable[[list[Row]], None]) -> None:
-        """Take all that waits: first what waits in vain, then circles, each broken at its first node."""
+    def flush(
+        self,
+        sends: Callable[[Row], Need | None],
+        circle: Callable[[list[Row]], None],
+        send_early: Callable[[Row], None],
+    ) -> None:
+        """Take all that waits: first what waits in vain, then circles, each broken at its first node.
+
+        There the delivery is taken before its send; ``send_early`` says which that is, so that both are one message.
+        """
         self._note_coming(sends)
         while True:
+            self._take_ready()
             if self._release_vain():
                 continue
             blocked = sorted(node for node, queue in self._queues.items() if queue)
@@ -88,7 +97,19 @@ class Sequencer:
                 return
             for rows in self._circles(blocked, sends):
                 circle(rows)
+            need = self._need(self._queues[blocked[0]][0])
+            for row in self._sends_for(need, sends):
+                send_early(row)
             self._force(blocked[0])
+
+    def _take_ready(self) -> None:
+        """All that needs to wait no more, whether somebody said so or not."""
+        before = -1
+        while before != len(self):
+            before = len(self)
+            self._woken.extend(self._queues)
+            while self._woken:
+                self._drain(self._woken.popleft())
 
     def _note_coming(self, sends: Callable[[Row], Need | None]) -> None:
         """Count the sends that wait, once; each is struck out when it is taken."""
@@ -123,12 +144,22 @@ class Sequencer:
         while self._woken:
             self._drain(self._woken.popleft())
 
+    def _sends_for(self, need: Need | None, sends: Callable[[Row], Need | None]) -> list[Row]:
+        """The sends that wait and that this delivery needs, and those that its sender made before them."""
+        found = []
+        for queue in self._queues.values():
+            for row in queue:
+                sent = sends(row)
+                if need is not None and sent is not None and sent[:2] == need[:2] and sent.first <= need.last:
+                    found.append(row)
+        return found
+
     def _circles(self, blocked: list[str], sends: Callable[[Row], Need | None]) -> list[list[Row]]:
         """Deliveries and the sends that they wait for, along each circle of waiting nodes."""
         edges: dict[str, tuple[str, Row]] = {}
         for node in blocked:
             need = self._need(self._queues[node][0])
-            assert need is not None
+            assert need is not None  # what needs nothing was taken before
             for other in blocked:
                 for row in self._queues[other]:
                     sent = sends(row)

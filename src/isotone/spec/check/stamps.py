@@ -80,6 +80,13 @@ class Stamps:
         if bundle.shared:
             self._accuse_shared(bundle, stamp, event)
 
+    def sent_at(self, process: Process, bundle: Bundle) -> None:
+        """The send stands behind all that its process delivered so far, though the bundle was delivered before."""
+        bundle.floor_stamp, bundle.floor_at = process.high_stamp, process.high_at
+        for stamp, event in _stamps_of(bundle):
+            if stamp <= bundle.floor_stamp:
+                self._accuse_past(bundle, stamp, event)
+
     def _own(self, bundle: Bundle, stamp: StampKey) -> None:
         if stamp[0] <= self._store.forgotten.get(stamp[1], -1):
             self._tally.doubt(ID)  # it may have been that of a bundle that is forgotten

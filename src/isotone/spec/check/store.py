@@ -43,8 +43,13 @@ class Store:
     # --- sending -------------------------------------------------------------------------------------------------
 
     def send(self, sender: Sender, first: int, content: Content, event: EventId) -> Bundle | None:
-        """A send; none if these sequences were sent already, which no property forbids."""
+        """A send; none if it was refused: its sequences do not follow those of the send before.
+
+        Where rows of the sender were lost, they may be those in between.
+        """
         last = first + len(content[2]) - 1
+        if not sender.sparse and not sender.lossy and first != sender.high + 1:
+            return None
         if not _claim(sender, first, last):
             return None
         for early in sender.held.overlapping(first, last) if self.unsent else ():

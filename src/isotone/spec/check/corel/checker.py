@@ -13,7 +13,9 @@ from isotone.spec.check.corel.order import GreenOrder
 from isotone.spec.check.corel.phases import PhaseJudge
 from isotone.spec.check.corel.primaries import PrimaryJudge, last_primary
 from isotone.spec.check.corel.proposals import judge_proposals
-from isotone.spec.check.corel.queues import Had, QueueJudge, pasts, rows_of
+from isotone.spec.check.corel.queues import Had, QueueJudge, pasts
+from isotone.spec.check.corel.quorums import judge_quorums
+from isotone.spec.check.corel.records import records_of, servers_missing
 from isotone.spec.check.corel.recovered import judge_recovered
 from isotone.spec.check.corel.sides import Side, sides_of
 from isotone.spec.check.corel.trail import event_of
@@ -48,6 +50,7 @@ class CorelChecker:
 
     def __init__(self) -> None:
         self._rows: list[Row] = []
+        self._losses: dict[str, list[tuple[int, int]]] = {}
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -56,29 +59,39 @@ class CorelChecker:
         """Take one row."""
         self._rows.append(row)
 
+    def lose(self, row: Row) -> None:
+        """Rows of this node are missing here."""
+        self._losses.setdefault(row.node, []).append((row.incarnation, row.index))
+
+    def missing(self) -> set[str]:
+        """Servers that others name, and of which there is no row."""
+        return servers_missing(self._rows)
+
     def finish(
         self, *, lossy: bool, liveness: State | None, components: tuple[tuple[str, ...], ...]
     ) -> dict[str, Verdict]:
         """The verdicts; ``components`` are who reached whom when the run was stable."""
         account = Account(COREL_PROPERTIES)
-        trails = rows_of(self._rows)
+        records = records_of(self._rows, self._losses)
+        trails = records.trails
         nodes = {trail.rows[0].node for trail in trails}
         together = len(components) == 1 and nodes <= set(components[0])
         earlier: GreenOrder | None = None
         primaries = set[int]()
-        for side in sides_of(trails, account):
+        for side in sides_of(records, account):
             earlier = _judge(side, earlier, primaries, account, owes=side.is_last and together and liveness is None)
         judge_due(trails, account)
-        return account.verdicts(lossy=lossy, liveness=liveness)
+        return account.verdicts(lossy=lossy or bool(self._losses), liveness=liveness)
 
 
 def _judge(side: Side, earlier: GreenOrder | None, primaries: set[int], account: Account, *, owes: bool) -> GreenOrder:
     """``earlier``: the order of the side that it comes from; ``primaries``: what was committed to until here."""
-    order = GreenOrder(side.whole, account, earlier)
+    order = GreenOrder([*side.whole, *side.torn], account, earlier)
     past = pasts(side.whole, order)
     had = [QueueJudge(trail, order, past, account).judge() for trail in side.whole]
     PhaseJudge(side, primaries, account).judge()
-    PrimaryJudge(side.own, account).judge(had)
+    PrimaryJudge(side.own, account).judge(had, side.torn)
+    judge_quorums(side, account)
     judge_recovered(side, account)
     GrowthJudge(side, account).judge()
     judge_proposals(side, account)

@@ -49,7 +49,7 @@ class GrowthJudge:
         if known[:2] != (entry.place, entry.servers):
             one, two = f"{known[1]} from {known[0]} on", f"{entry.servers} from {entry.place} on"
             text = f"Configuration {entry.number} is {one}, and {two}."
-            self._account.accuse("CONFIGURATION", (known[2], event_of(row)), text)
+            self._account.accuse("CONFIGURATION", (known[2], event_of(row)), text, proven=True)
 
     def _judge_steps(self) -> None:
         """One server at a time, and in the order of the numbers."""
@@ -60,7 +60,7 @@ class GrowthJudge:
                 one, two = self._configurations[before], self._configurations[after]
                 if one[0] >= two[0] or not _is_step(one[1], two[1]):
                     told = f"{after} ({two[1]} from {two[0]}) does not follow {before} ({one[1]} from {one[0]})"
-                    self._account.accuse("CONFIGURATION", (one[2], two[2]), f"Configuration {told}.")
+                    self._account.accuse("CONFIGURATION", (one[2], two[2]), f"Configuration {told}.", proven=True)
 
     def _judge_own_steps(self, trail: Trail) -> None:
         """Also from those whom no row made servers: the founders, those of a state, those whom an operator forced."""
@@ -70,7 +70,7 @@ class GrowthJudge:
                 self._account.exercised.add("CONFIGURATION")
                 if not _is_step(before, trail.servers):
                     text = f"{trail.server} goes from {before} to {trail.servers} in one step."
-                    self._account.accuse("CONFIGURATION", (since, event_of(row)), text)
+                    self._account.accuse("CONFIGURATION", (since, event_of(row)), text, proven=True)
             if trail.servers != before:
                 before, since = trail.servers, event_of(row)
 
@@ -80,7 +80,7 @@ class GrowthJudge:
             self._account.exercised.add("STATE")
             if all(digest != entry.digest for _, digest in known):
                 text = f"There are two states at position {entry.position}."
-                self._account.accuse("STATE", (min(known.values()), event_of(row)), text)
+                self._account.accuse("STATE", (min(known.values()), event_of(row)), text, proven=True)
         known.setdefault((entry.place, entry.digest), event_of(row))
 
     def _judge_installed(self, row: Row, entry: trace.StateInstalled) -> None:

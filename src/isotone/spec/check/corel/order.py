@@ -22,7 +22,7 @@ class GreenOrder:
         self.in_primary: dict[int, tuple[int, EventId]] = {}  # the highest place greened in the context of each
         self.by_proposal: dict[int, tuple[int, EventId]] = {}  # the same, where a proposal was applied in its epoch
         self._first: dict[int, tuple[EventId, int]] = {}
-        self._digests: dict[str, tuple[EventId, int]] = {}
+        self._digests: dict[str, tuple[EventId, int, str]] = {}  # of each message, as it was sent or first told green
         self._account = account
         self._prefixes: dict[int, Vector] = {}
         told = sorted(
@@ -31,7 +31,7 @@ class GreenOrder:
         )
         for event, entry in told:
             if isinstance(entry, trace.Initiated):
-                self._digests[entry.message] = (event, entry.digest)
+                self._judge_sent(event, entry)
         for event, entry in told:
             if isinstance(entry, trace.Greened):
                 self._take(event, entry)
@@ -61,9 +61,8 @@ class GreenOrder:
             self._compare_content(event, name, digest)
             elsewhere = self.places.setdefault(name, place)
             if elsewhere != place:
-                self._account.accuse(
-                    "AGREED", (event, self._first[elsewhere][0]), f"{name} is green at {elsewhere} and at {place}."
-                )
+                text = f"{name} is green at {elsewhere} and at {place}."
+                self._account.accuse("AGREED", (event, self._first[elsewhere][0]), text, proven=True)
         last = entry.place + len(entry.messages) - 1
         known = self.by_proposal if entry.proposal else self.in_primary
         if last > known.get(entry.primary, (0, event))[0]:
@@ -75,12 +74,24 @@ class GreenOrder:
                 "AGREED",
                 (event, self._first[place][0]),
                 f"At place {place} one server has {self.names[place]} green, another {name}.",
+                proven=True,
             )
 
+    def _judge_sent(self, event: EventId, entry: trace.Initiated) -> None:
+        """A name is given once: two messages of one name would be two contents at one place."""
+        known = self._digests.setdefault(entry.message, (event, entry.digest, "was sent"))
+        if known[1] != entry.digest:
+            text = f"{entry.message} was sent twice, with two contents."
+            self._account.accuse("AGREED", (event, known[0]), text, proven=True)
+
     def _compare_content(self, event: EventId, name: str, digest: int) -> None:
-        sent = self._digests.get(name)
-        if sent is not None and sent[1] != digest:
-            self._account.accuse("AGREED", (event, sent[0]), f"{name} is green with another content than it was sent.")
+        """With what was sent, or if no row tells that, with what another server has."""
+        known = self._digests.setdefault(name, (event, digest, "has at another server"))
+        if known[0] != event:
+            self._account.exercised.add("AGREED")
+        if known[1] != digest:
+            text = f"{name} is green with another content than it {known[2]}."
+            self._account.accuse("AGREED", (event, known[0]), text, proven=True)
 
     def prefix(self, place: int) -> Vector:
         """Of each origin the last message at a place up to this one."""

@@ -46,6 +46,8 @@ class PhaseJudge:
         for trail in self._side.own:
             self._judge_steps(trail)
         self._judge_adopted()
+        for trail in self._side.own:
+            self._judge_context(trail)
 
     def _judge_steps(self, trail: Trail) -> None:
         attempted, committed = set[Primary](), set[Primary]()
@@ -60,6 +62,24 @@ class PhaseJudge:
                 case trace.PrimaryEstablished():
                     lacking = _lacking(row.entry, self._commits, committed)
                     self._demand(row.entry, event_of(row), lacking, "established before {} committed to it")
+
+    def _judge_context(self, trail: Trail) -> None:
+        """What is green in the context of a primary is so in one that somebody committed to, and in no other there."""
+        here = 0  # the primary that the server is in
+        for row in trail.rows:
+            match row.entry:
+                case trace.PrimaryEstablished(primary=number):
+                    here = number
+                case trace.QueueArranged() | trace.ReplicaStarted() | trace.PrimaryAttempted():
+                    here = 0
+                case trace.Greened(primary=number, proposal=0):
+                    self._account.exercised.add("PHASES")
+                    if number not in self._known:
+                        text = f"{trail.server} has green in primary {number}, which nobody committed to."
+                        self._account.accuse("PHASES", (event_of(row),), text)
+                    elif here and number != here:
+                        text = f"{trail.server} is in primary {here}, and has green in {number}."
+                        self._account.accuse("PHASES", (event_of(row),), text)
 
     def _demand(self, entry: Later, event: EventId, lacking: list[str], text: str) -> None:
         self._account.exercised.add("PHASES")

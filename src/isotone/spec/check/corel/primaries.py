@@ -24,9 +24,9 @@ class PrimaryJudge:
         self._account = account
         self._sets: dict[int, tuple[tuple[str, ...], EventId]] = {}
 
-    def judge(self, had: list[Had]) -> None:
-        """``had``: of each log, what was ever in it."""
-        for trail in self._trails:
+    def judge(self, had: list[Had], torn: list[Trail]) -> None:
+        """``had``: of each log, what was ever in it; ``torn``: single rows, behind lost ones."""
+        for trail in (*self._trails, *torn):
             for row in trail.rows:
                 if isinstance(row.entry, trace.PrimaryCommitted):
                     self._judge_one(row.entry.primary, row.entry.servers, event_of(row))
@@ -50,7 +50,8 @@ class PrimaryJudge:
             self._account.exercised.add("ONE")
         if known[0] != servers:
             one, other = " ".join(known[0]), " ".join(servers)
-            self._account.accuse("ONE", (known[1], event), f"Primary {number} is {one}, and also {other}.")
+            text = f"Primary {number} is {one}, and also {other}."
+            self._account.accuse("ONE", (known[1], event), text, proven=True)
 
     def _judge_synced(self, trail: Trail, held: Held) -> None:
         """Between establishing and the next change of the view, green is by Order Rule 1."""

@@ -54,6 +54,8 @@ class QueueJudge:
         self._told = 0
         self._epoch: tuple[int, EventId | None] = (0, None)
         self._log: tuple[str, EventId | None] = ("", None)  # its identity, as soon as one is told
+        self._attempted: tuple[int, EventId | None] = (0, None)
+        self._open: tuple[tuple[str, ...], int, EventId | None] = ((), 0, None)  # queue and green line, before this row
 
     def judge(self) -> Had:
         """Judge every row; what the server ever had on disk."""
@@ -61,6 +63,8 @@ class QueueJudge:
         for row in trail.walk():
             event, entry = event_of(row), row.entry
             match entry:
+                case trace.PrimaryAttempted(primary=number):
+                    self._judge_attempt(event, number)
                 case trace.Reddened(messages=messages) | trace.Yellowed(messages=messages):
                     self._join(event, messages)
                 case trace.Greened():
@@ -68,17 +72,21 @@ class QueueJudge:
                 case trace.ReplicaStarted():
                     self._judge_log(event, entry.log)
                     self._judge_restart(event)
+                    self._judge_found(event, entry.attempted)
                     self._told = entry.green
                     self._judge_placed(event)
                 case trace.QueueArranged():
+                    self._judge_kept(event)
                     self._judge_placed(event)
                 case trace.StateInstalled(place=place):
                     self._told = place
                 case trace.PrimaryCommitted():
                     self._judge_epoch(event)
                     self._judge_yellow(event, including=False)
+            if not isinstance(entry, trace.StateInstalled):  # what is left of the queue is told right behind it
+                self._open = (tuple(trail.queue), trail.green, event)
         if trail.rows:
-            self._judge_yellow(event_of(trail.rows[-1]), including=True)
+            self._judge_yellow(event_of(trail.rows[-1]), including=True, is_end=True)
         return dict(self._had)
 
     def _judge_placed(self, event: EventId) -> None:
@@ -91,6 +99,46 @@ class QueueJudge:
         self._join(event, tuple(trail.queue))
         self._judge_epoch(event)
         self._judge_yellow(event, including=True)
+
+    def _judge_kept(self, event: EventId) -> None:
+        """A recovery reorders what is not green, adds to it, and makes some of it green; it drops nothing."""
+        trail, account = self._trail, self._account
+        queue, green, since = self._open
+        if since is None:
+            return
+        if green:
+            account.exercised.add("GREEN")
+        if trail.green < green:
+            text = f"{trail.server} had {green} green messages, and {trail.green} after a recovery."
+            account.accuse("GREEN", (since, event), text, proven=True)
+        if queue:
+            account.exercised.add("KEPT")
+        there = set(trail.queue)
+        for name in queue:
+            if name not in there and self._order.places.get(name, trail.green + 1) > trail.green:
+                text = f"{trail.server} had {name}, and a recovery dropped it."
+                account.accuse("KEPT", (since, event), text, proven=trail.green <= green)
+                return
+
+    def _judge_attempt(self, event: EventId, number: int) -> None:
+        highest, since = self._attempted
+        if since is not None:
+            self._account.exercised.add("ATTEMPTS")
+            if number <= highest:
+                text = f"{self._trail.server} attempts primary {number} behind {highest}."
+                self._account.accuse("ATTEMPTS", (since, event), text, proven=True)
+        self._attempted = max(self._attempted, (number, event), key=lambda each: each[0])
+
+    def _judge_found(self, event: EventId, number: int) -> None:
+        """The last attempted primary, as it was on disk: an attempt is written down before anybody hears of it."""
+        highest, since = self._attempted
+        if highest:
+            self._account.exercised.add("ATTEMPTS")
+        if number < highest and since is not None:
+            text = f"{self._trail.server} attempted primary {highest}, and came back with {number} as the last one."
+            self._account.accuse("ATTEMPTS", (since, event), text, proven=True)
+        if number > highest or since is None:
+            self._attempted = (number, event)
 
     def _join(self, event: EventId, names: tuple[str, ...]) -> None:
         """These stand behind all that was counted so far: FIFO and Causal."""
@@ -122,23 +170,24 @@ class QueueJudge:
         account, server = self._account, self._trail.server
         account.exercised.add("GREEN")
         if entry.place != self._told + 1:
-            account.accuse("GREEN", (event,), f"{server} adds green at {entry.place} behind {self._told}.")
+            text = f"{server} adds green at {entry.place} behind {self._told}."
+            account.accuse("GREEN", (event,), text, proven=True)
         for name in self._trail.strays[:1]:
-            account.accuse("GREEN", (event,), f"{server} has {name} green, which did not stand there in its queue.")
+            text = f"{server} has {name} green, which did not stand there in its queue."
+            account.accuse("GREEN", (event,), text, proven=True)
         self._told = entry.place + len(entry.messages) - 1
         for place, name in enumerate(entry.messages, entry.place):
             before = self._green.setdefault(place, (name, event))
             if before[0] != name:
-                account.accuse(
-                    "GREEN", (before[1], event), f"{server} had {before[0]} green at {place}, and then {name}."
-                )
+                text = f"{server} had {before[0]} green at {place}, and then {name}."
+                account.accuse("GREEN", (before[1], event), text, proven=True)
 
     def _judge_log(self, event: EventId, log: str) -> None:
         """Nobody took its disk away: it comes back with the same log."""
         known, since = self._log
         if known and log != known and since is not None:
             text = f"{self._trail.server} came back with another log, and its disk was not lost."
-            self._account.accuse("DURABLE", (since, event), text)
+            self._account.accuse("DURABLE", (since, event), text, proven=True)
         self._log = (log, event)
 
     def _judge_restart(self, event: EventId) -> None:
@@ -149,13 +198,13 @@ class QueueJudge:
         there = set(trail.queue)
         for name, since in self._had.items():
             if name not in there and self._order.places.get(name, trail.green + 1) > trail.green:
-                account.accuse(
-                    "DURABLE", (since, event), f"{trail.server} had {name} on disk and came back without it."
-                )
+                text = f"{trail.server} had {name} on disk and came back without it."
+                is_proven = len(self._green) >= trail.green  # it told itself what all the green ones are
+                account.accuse("DURABLE", (since, event), text, proven=is_proven)
         for place, (name, since) in self._green.items():
-            if place > trail.green and (place > trail.yellow or trail.queue[place - trail.green - 1] != name):
+            if place > trail.green and trail.marked(place) != name:
                 text = f"{trail.server} told {name} as green at {place}; after its restart it is not there."
-                account.accuse("DURABLE", (since, event), text)
+                account.accuse("DURABLE", (since, event), text, proven=True)
 
     def _judge_epoch(self, event: EventId) -> None:
         number, since = self._epoch
@@ -163,10 +212,11 @@ class QueueJudge:
             self._account.exercised.add("EPOCHS")
         if self._trail.committed < number and since is not None:
             text = f"{self._trail.server} falls from primary {number} to {self._trail.committed}."
-            self._account.accuse("EPOCHS", (since, event), text)
+            self._account.accuse("EPOCHS", (since, event), text, proven=True)
         self._epoch = (self._trail.committed, event)
 
-    def _judge_yellow(self, event: EventId, *, including: bool) -> None:
+    def _judge_yellow(self, event: EventId, *, including: bool, is_end: bool = False) -> None:
+        """``is_end``: of what is at hand; what comes later may be lost."""
         trail = self._trail
         if not trail.vouches:
             return
@@ -176,36 +226,9 @@ class QueueJudge:
         self._account.exercised.add("YELLOW")
         for place in range(trail.green + 1, owed + 1):
             name = self._order.names.get(place)
-            if place > trail.yellow or trail.queue[place - trail.green - 1] != name:
+            if place > trail.yellow or trail.marked(place) != name:
                 text = (
                     f"{trail.server} knows of a primary in which {name} became green at {place}, and has it not there."
                 )
-                self._account.accuse("YELLOW", (since, event), text)
+                self._account.accuse("YELLOW", (since, event), text, proven=name is not None and not is_end)
                 return
-
-
-def rows_of(rows: list[Row]) -> list[Trail]:
-    """The rows by server and log, each in their order.
-
-    Of a log that was lost with its disk nothing more is owed; nor of one that an operator gave up for a copy: then the
-    server comes back with another log and a higher fence.
-    """
-    trails: dict[str, list[Trail]] = {}
-    known: dict[str, tuple[str, int]] = {}  # by node, the identity of its log and the fence
-    for row in sorted(rows, key=event_of):
-        found = trails.setdefault(row.node, [])
-        log, fence = known.get(row.node, ("", 0))
-        match row.entry:
-            case trace.ReplicaStarted(log=other, fence=higher) if log and other != log and higher > fence:
-                found.append(Trail(row.entry.server, is_restored=True))
-                log, fence = "", 0
-            case trace.DiskLost():
-                log, fence = "", 0
-        if not found or (found[-1].rows and found[-1].is_lost):
-            found.append(Trail(row.entry.server, began_empty=bool(found)))  # type: ignore[attr-defined]
-        if isinstance(row.entry, trace.ReplicaStarted | trace.Fenced):
-            log = row.entry.log or log if isinstance(row.entry, trace.ReplicaStarted) else log
-            fence = max(fence, row.entry.fence)
-        known[row.node] = (log, fence)
-        found[-1].rows.append(row)
-    return [trail for found in trails.values() for trail in found]

@@ -32,7 +32,7 @@ def judge_recovered(side: Side, account: Account) -> None:
             if queue != other:
                 difference = _difference(other, queue)
                 text = f"{server} and {trail.server} attempted primary {number} with different {difference}."
-                account.accuse("SAME", (first, event), text)
+                account.accuse("SAME", (first, event), text, proven=True)
 
 
 def _difference(one: Queue, two: Queue) -> str:

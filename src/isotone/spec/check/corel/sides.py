@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from isotone.spec.check.account import Account
+from isotone.spec.check.corel.records import Records
 from isotone.spec.check.corel.trail import Trail, event_of
 from isotone.trace import corel as trace
 from isotone.trace.events import Row
@@ -26,20 +27,22 @@ class Side:
 
     whole: list[Trail]  # of its servers, also what they did on earlier sides
     own: list[Trail]  # what they did on this one, one for each of the whole ones
+    torn: list[Trail]  # rows that mean something by themselves, behind rows that were lost
     copied: list[Row]  # states that others kept before, and that are in the copies from which logs were restored
     is_last: bool
 
 
-def sides_of(trails: list[Trail], account: Account) -> list[Side]:
+def sides_of(records: Records, account: Account) -> list[Side]:
     """By fence, the lowest first; most runs have one."""
-    fenced = [(trail, list(_fenced(trail, account))) for trail in trails]
-    fences = sorted({fence for _, rows in fenced for fence, _ in rows})
+    fenced = [(trail, list(_fenced(trail, account))) for trail in records.trails]
+    fences = sorted({fence for _, rows in fenced for fence, _ in rows} | {fence for fence, _ in records.torn})
     found = []
     for fence in fences:
         here = [(trail, rows) for trail, rows in fenced if any(each == fence for each, _ in rows)]
         whole = [_part(trail, [row for each, row in rows if each <= fence]) for trail, rows in here]
         own = [_part(trail, [row for each, row in rows if each == fence]) for trail, rows in here]
-        found.append(Side(whole, own, _copied(whole, fenced, fence), fence == fences[-1]))
+        torn = [Trail("", [row]) for each, row in records.torn if each == fence]
+        found.append(Side(whole, own, torn, _copied(whole, fenced, fence), fence == fences[-1]))
     return found
 
 
@@ -64,7 +67,7 @@ def _fenced(trail: Trail, account: Account) -> Iterator[tuple[int, Row]]:
         if isinstance(row.entry, trace.ReplicaStarted | trace.Fenced):
             if row.entry.fence < fence:
                 text = f"{trail.server} falls from fence {fence} to {row.entry.fence}."
-                account.accuse("EPOCHS", (since, event_of(row)), text)
+                account.accuse("EPOCHS", (since, event_of(row)), text, proven=True)
             else:
                 fence, since = row.entry.fence, event_of(row)
         yield fence, row
@@ -74,6 +77,7 @@ def kept_by(side: Side) -> list[Row]:
     """Its rows about states: one that a server installed on an earlier side is one that it keeps on this one."""
     own = {event_of(row) for trail in side.own for row in trail.rows}
     told = [row if event_of(row) in own else _kept(row) for trail in side.whole for row in trail.rows]
+    told += [row for trail in side.torn for row in trail.rows]
     there = {event_of(row) for row in told}
     return [*told, *(row for row in side.copied if event_of(row) not in there)]
 

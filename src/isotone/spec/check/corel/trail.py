@@ -44,6 +44,11 @@ class Trail:
     vouches: bool = True  # it did not lose yellow marks by catching up
     servers: tuple[str, ...] = ()  # of its green prefix, as it tells it
 
+    def marked(self, place: int) -> str | None:
+        """What stands at a place behind the green line, if it is yellow; none also where the queue is too short."""
+        at = place - self.green - 1
+        return self.queue[at] if place <= self.yellow and 0 <= at < len(self.queue) else None
+
     @property
     def is_lost(self) -> bool:
         """Whether it ended with its disk."""
