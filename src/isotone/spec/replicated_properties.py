@@ -23,8 +23,7 @@ REPLICATED_PROPERTIES: tuple[Property, ...] = (
     _p(
         "FENCE",
         "Fences rise",
-        "No two holders have the same fence, and of two of which one ended before the other began, the later one has the "
-        "higher.",
+        "No two holders have the same fence; of two that exclude each other, the later one has the higher.",
         "8.1 lock acquisition",
     ),
     _p(

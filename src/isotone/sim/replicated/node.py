@@ -1,7 +1,7 @@
 """A server with replicated objects as a process of a simulated run: the replica, the objects, and programs using them.
 
-What the replica tells its application stands behind its writes: each such action becomes a timer of no length in the
-replica's stream, and is handled when that fires. So no program hears of anything before it is on disk.
+What the replica tells its application stands behind its writes: each such action becomes a timer of a microsecond in
+the replica's stream, and is handled when that fires. So no program hears of anything before it is on disk.
 
 Implements: [DESIGN 4], the system side of a simulated run.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 from isotone.core import boundary as b4
 from isotone.core.choice import Choice
@@ -22,7 +23,7 @@ from isotone.replicated.state import ReplicatedState
 from isotone.sim.corel_node import APPLICATION
 from isotone.sim.evs_clients import ClientKilled, StepDue
 from isotone.sim.replicated.log import NodeLog
-from isotone.sim.replicated.loop import NodeLoop
+from isotone.sim.replicated.loop import US, NodeLoop
 from isotone.sim.replicated.programs import ObjectStep, Programs
 from isotone.sim.replicated.terms import Terms
 from isotone.trace.events import Entry
@@ -44,12 +45,14 @@ class ObjectNode:
         server = replica.settings.server
         self.loop = NodeLoop(terms.rates[server])
         self.log = NodeLog(self.loop, choice, send=self._send, offer=self._offer)
+        self.seen_wall, self._wall = 0, wall  # when it last did something, on the common clock
         self._opened = 0
         self._told: deque[Action] = deque()  # what waits for its timer
         self._tells = 0
         self._out: list[Action] = []
         self._at = 0
         self.objects = CheckedState(
+            self.loop,
             self._on_applied,
             self.log,
             nonce=self._nonce,
@@ -60,7 +63,7 @@ class ObjectNode:
             round_us=terms.round_us,
         )
         self._snapshot_every, self._snapshot_at = terms.snapshot_every, 0
-        self.programs = Programs(self.objects, mark, self._record, lambda: wall(self._at))
+        self.programs = Programs(self.objects, mark, self._record, lambda: wall(self._at), self.loop.rate)
 
     def _nonce(self) -> str:
         self._opened += 1
@@ -70,7 +73,7 @@ class ObjectNode:
 
     def handle(self, event: Event) -> list[Action]:
         """Let programs, objects and the replica have what is theirs."""
-        self._at = event.at
+        self._at, self.seen_wall = event.at, self._wall(event.at)
         match event:
             case StepDue(step=ObjectStep() as step):
                 self.loop.call_soon(self.programs.begin, step)
@@ -118,7 +121,7 @@ class ObjectNode:
             if type(action) in APPLICATION:
                 self._told.append(action)
                 self._tells += 1
-                self._out.append(SetTimer((MINE, "told", self._tells), 0))
+                self._out.append(SetTimer((MINE, "told", self._tells), 1))
             else:
                 self._out.append(action)
 
@@ -163,9 +166,13 @@ class ObjectNode:
 class CheckedState(ReplicatedState):
     """Says of every record that it was applied."""
 
-    def __init__(self, applied: Callable[[int], None], log: NodeLog, **options: object) -> None:
-        super().__init__(log, **options)  # type: ignore[arg-type]
-        self._on_applied = applied
+    def __init__(self, loop: NodeLoop, applied: Callable[[int], None], log: NodeLog, **options: Any) -> None:
+        super().__init__(log, **options)
+        self._loop, self._on_applied = loop, applied
+
+    def now(self) -> int:
+        """As the loop has it; also when it does not run."""
+        return int(self._loop.time() * US)
 
     def _apply(self, entry: LogEntry) -> None:
         super()._apply(entry)

@@ -43,9 +43,14 @@ class Programs:
     """Of one incarnation of a node."""
 
     def __init__(
-        self, objects: ReplicatedState, mark: str, record: Callable[[Entry], None], wall: Callable[[], int]
+        self,
+        objects: ReplicatedState,
+        mark: str,
+        record: Callable[[Entry], None],
+        wall: Callable[[], int],
+        rate: float,
     ) -> None:
-        self._objects, self._mark, self._record, self._wall = objects, mark, record, wall
+        self._objects, self._mark, self._record, self._wall, self._rate = objects, mark, record, wall, rate
         self._count = 0
         self._server = mark.partition(".")[0]
         self.held: dict[str, tuple[int, int]] = {}  # by operation: fence, session
@@ -197,16 +202,16 @@ class Programs:
         fence, session = self.held.pop(operation)
         self._record(ObjectLost(self._server, operation, fence, how, self.trusted_until(session)))
 
-    def trusted_until(self, session: int) -> int:
-        """On the common clock: now, or earlier if it stood still meanwhile and its lease was over before."""
+    def trusted_until(self, session: int, wall: int | None = None) -> int:
+        """On the common clock: now, or earlier if it stood still meanwhile and its lease was over before.
+
+        ``wall``: what the common clock showed when this program's clock was last read, if not now.
+        """
         mine, now = self._objects.session, self._wall()
         if mine is None or mine.number != session:
             return now
-        over_us = self._objects.now() - (mine.heard_us + mine.trust_us)
-        return now - max(0, int(over_us / self._rate()))
-
-    def _rate(self) -> float:
-        return float(getattr(self._objects, "rate", 1.0))
+        left_us = mine.heard_us + mine.trust_us - self._objects.now()
+        return min(now, (now if wall is None else wall) + int(left_us / self._rate))
 
     # --- queues and commitments --------------------------------------------------------------------------------------
 

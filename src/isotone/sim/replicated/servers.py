@@ -54,7 +54,6 @@ class ObjectServers(Observer):
         )
         world = self._world
         made = ObjectNode(replica, str(boot.daemon), self.terms, lambda at: world.now, boot.choice)
-        made.objects.rate = made.loop.rate  # type: ignore[attr-defined]
         self._current[name] = made
         return made
 
@@ -62,7 +61,7 @@ class ObjectServers(Observer):
         """A process is gone, with what its programs held; if nobody meant it, it comes back."""
         node = self._current[daemon.name]
         for operation, (fence, session) in sorted(node.programs.held.items()):
-            until = min(self._world.now, node.programs.trusted_until(session))
+            until = node.programs.trusted_until(session, node.seen_wall)
             self._world.record(daemon.name, ObjectLost(daemon.name, operation, fence, "crashed", until))
         node.end()
         if not self.crashing:

@@ -10,6 +10,7 @@ from isotone.spec.check.replicated.holding import Holding, judge_holdings
 from isotone.spec.check.replicated.linear import (
     MODELS,
     NEVER,
+    READS,
     Operation,
     TooLarge,
     is_linearizable,
@@ -83,6 +84,8 @@ def histories_of(calls: dict[str, Row], answers: dict[str, Row]) -> dict[tuple[s
             if entry.answer != "done":
                 continue
             answer, at, events = entry.result, entry.wall, (event_of(row), event_of(answered))
+        elif called.method in READS:
+            continue  # nobody knows what it saw, and it changes nothing
         operation = Operation(called.method, called.argument, answer, called.wall, at, events)
         histories.setdefault((called.kind_of, called.name, called.key), []).append(operation)
     return histories

@@ -48,11 +48,12 @@ def _judge_pair(name: str, earlier: Holding, later: Holding, account: Account) -
         account.accuse("FENCE", events, f"{earlier.operation} and {later.operation} hold {name} with one fence.")
         if later.kind_of == "leader":
             account.accuse("LEADER", events, f"{earlier.operation} and {later.operation} lead {name} with one fence.")
-    if earlier.end <= later.begin and earlier.fence > later.fence:
+    is_exclusive = not (earlier.shared and later.shared)  # readers may hear of their grants in any order
+    if is_exclusive and earlier.end <= later.begin and earlier.fence > later.fence:
         account.accuse(
             "FENCE", events, f"{later.operation} holds {name} after {earlier.operation}, with a lower fence."
         )
-    if not (earlier.shared and later.shared):
+    if is_exclusive:
         id = "LEADER" if later.kind_of == "leader" else "HELD"
         account.exercised.add(id)
         if later.begin < earlier.end and earlier.begin < later.end:

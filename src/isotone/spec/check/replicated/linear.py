@@ -16,6 +16,7 @@ from isotone.spec.verdicts import EventId
 
 NEVER = 2**62
 NOTHING = "-"
+READS = ("get", "count", "has")
 STEPS_MAX = 2_000_000
 """Of one search; more is not judged."""
 
@@ -117,7 +118,7 @@ def witness_of(history: Sequence[Operation], model: Model) -> list[Operation]:
     place = 0
     while place < len(kept):
         rest = kept[:place] + kept[place + 1 :]
-        if kept[place].method in ("get", "count", "has") and not is_linearizable(rest, model):
+        if kept[place].method in READS and not is_linearizable(rest, model):
             kept = rest
         else:
             place += 1
@@ -126,7 +127,7 @@ def witness_of(history: Sequence[Operation], model: Model) -> list[Operation]:
 
 def _shortest_prefix(answered: list[Operation], model: Model) -> list[Operation]:
     """Up to the first answer with which nothing explains it; what is answered later is open until then."""
-    for place, last in enumerate(answered):
+    for last in answered:
         if last.answer is None:
             continue
         until = last.answered
@@ -138,6 +139,5 @@ def _shortest_prefix(answered: list[Operation], model: Model) -> list[Operation]
             if each.called <= until
         ]
         if not is_linearizable(prefix, model):
-            return [each for each in prefix if each.answer is not None or each.method not in ("get", "count", "has")]
-        del place
+            return [each for each in prefix if each.answer is not None or each.method not in READS]
     return answered
