@@ -33,7 +33,11 @@ if TYPE_CHECKING:
     from isotone.client import connect as connect
     from isotone.core.errors import IsotoneError as IsotoneError
     from isotone.core.services import Service as Service
+    from isotone.core.ordered_log import Maybe as Maybe
     from isotone.daemon.embedded import node as node
+    from isotone.host.replica_objects import connect_replica as connect_replica
+    from isotone.host.replica_objects import replica as replica
+    from isotone.replicated.class_state import command as command
 
     UNRELIABLE = Service.UNRELIABLE
     RELIABLE = Service.RELIABLE
@@ -50,11 +54,16 @@ _SERVICES = ("UNRELIABLE", "RELIABLE", "FIFO", "CAUSAL", "AGREED", "SAFE")
 _WHERE = dict.fromkeys(_CLIENT, "isotone.client") | {
     "IsotoneError": "isotone.core.errors",
     "Service": "isotone.core.services",
+    "Maybe": "isotone.core.ordered_log",
     "node": "isotone.daemon.embedded",
+    "command": "isotone.replicated.class_state",
+    "connect_replica": "isotone.host.replica_objects",
+    "replica": "isotone.host.replica_objects",
 }
+_REPLICATED = ("Maybe", "command", "connect_replica", "replica")
 _MODULES = ("client", "testing")
 
-__all__ = ["__version__", *_CLIENT, *_SERVICES, *_MODULES, "IsotoneError", "Service", "node"]  # noqa: PLE0604
+__all__ = ["__version__", *_CLIENT, *_SERVICES, *_MODULES, "IsotoneError", "Service", "node", *_REPLICATED]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> object:

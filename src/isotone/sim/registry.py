@@ -8,11 +8,13 @@ from isotone.core.errors import InputError
 from isotone.sim.corel_system import CorelSystem
 from isotone.sim.evs_system import EvsSystem
 from isotone.sim.plan import Plan, decode_plan, read_header
+from isotone.sim.replicated.system import ReplicatedSystem
 from isotone.sim.system import System
 
 SYSTEMS: Mapping[str, System] = {
     "evs": EvsSystem(),
     "corel": CorelSystem(),
+    "replicated": ReplicatedSystem(),
 }
 
 

@@ -14,8 +14,11 @@ from typing import Protocol, runtime_checkable
 
 from isotone.spec.check.corel import CorelChecker
 from isotone.spec.check.corel.checker import ENTRIES as COREL_ENTRIES
+from isotone.spec.check.replicated import ENTRIES as REPLICATED_ENTRIES
+from isotone.spec.check.replicated import ReplicatedChecker
 from isotone.spec.corel_properties import COREL_PROPERTIES
 from isotone.spec.properties import BY_ID, Form, Property
+from isotone.spec.replicated_properties import REPLICATED_PROPERTIES
 from isotone.spec.verdicts import State, Verdict
 from isotone.trace.events import Entry, Row
 
@@ -69,7 +72,10 @@ class Layer:
         return tuple(each.id for each in self.properties if each.form is not Form.DEFINITION)
 
 
-LAYERS: tuple[Layer, ...] = (Layer("COReL", COREL_PROPERTIES, COREL_ENTRIES, CorelChecker),)
+LAYERS: tuple[Layer, ...] = (
+    Layer("COReL", COREL_PROPERTIES, COREL_ENTRIES, CorelChecker),
+    Layer("replicated objects", REPLICATED_PROPERTIES, REPLICATED_ENTRIES, ReplicatedChecker),
+)
 
 ALL_PROPERTIES: Mapping[str, Property] = {
     **BY_ID,

@@ -1,0 +1,152 @@
+"""``isotone.replica``: a node, a server of the log and the replicated objects, opened together in one's own program.
+
+``isotone.connect_replica``: the same objects from a program that is no server, over the servers' ports. Both keep a copy
+of the whole state and follow the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from isotone.core.errors import InputError
+from isotone.core.names import LOG_GROUP_PREFIX, check_client_name, check_log_name
+from isotone.corel.quorum import Majority, Rule
+from isotone.corel.settings import ReplicaSettings
+from isotone.daemon.addresses import split_address
+from isotone.daemon.composition import Hooks
+from isotone.daemon.embedded import node
+from isotone.daemon.settings.addresses import is_loopback
+from isotone.host.embedded import EmbeddedService
+from isotone.host.log_client import RemoteLog
+from isotone.host.log_port import LogPort
+from isotone.host.replica_log import ReplicaLog
+from isotone.replicated.state import LEASE_S, ReplicatedState
+
+PORT = 4803
+ANYWHERE = "0.0.0.0"  # noqa: S104  # where peers are elsewhere, they must reach us
+MINORITY = ("maybe", "refuse")
+
+
+class LocalReplica(ReplicatedState):
+    """Replicated objects of a program that is a server itself."""
+
+    node_address: str
+    clients_address: str
+    replica_log: ReplicaLog
+
+    def why_not_ready(self) -> str:
+        """Why it orders nothing now, in a sentence; empty if it does."""
+        return self.why_no_order()
+
+    async def ready(self) -> None:
+        """Wait until commands can be ordered: enough servers are there."""
+        await self.replica_log.until(lambda: self.replica_log.orders)
+        self.check()
+
+
+@asynccontextmanager
+async def replica(
+    log: str,
+    *,
+    name: str,
+    state: Path | str,
+    peers: Mapping[str, str] | None = None,
+    address: str | None = None,
+    clients: str | None = None,
+    quorum: Rule | None = None,
+    joins: bool = False,
+    classes: Iterable[type[Any]] = (),
+    lease_s: float = LEASE_S,
+    minority: str = "maybe",
+    hooks: Hooks | None = None,
+) -> AsyncIterator[LocalReplica]:
+    """Be one server of the replicated log ``log``, and have its objects while the block lasts.
+
+    ``name``: of this server; the same at every start, with the same ``state``, a directory of its own. ``peers``: the
+    other servers and their addresses; all servers name all. ``address``: where this one listens for them, port 4803
+    of loopback, or of all interfaces if a peer is elsewhere. ``clients``: where it listens for `connect_replica` and
+    the commands, if it shall. ``joins``: it is none of the first servers; `isotone replica add` counts it in.
+    ``minority``: what a command is answered where there is no quorum, ``"maybe"`` (it is kept, and may be applied
+    later) or ``"refuse"``. ``lease_s``: after so long without a sign of life, what the program holds is released.
+    """
+    settings = _settings(log, name, peers or {}, quorum, joins=joins)
+    if minority not in MINORITY:
+        raise InputError(f"minority is one of {', '.join(MINORITY)}, not {minority!r}")
+    listen = address or _default_address(peers or {})
+    directory = Path(state)
+    directory.mkdir(parents=True, exist_ok=True)
+    async with AsyncExitStack() as stack:
+        daemon = await stack.enter_async_context(
+            node(
+                name=name,
+                address=listen,
+                peers=list((peers or {}).items()),
+                state=directory / "node",
+                hooks=hooks,
+            )
+        )
+        server = ReplicaLog(settings, service=EmbeddedService(daemon), directory=directory / "log")
+        await stack.enter_async_context(server)
+        objects = LocalReplica(
+            server,
+            nonce=lambda: uuid4().hex,
+            server=name,
+            servers=lambda: server.replica.ledger.queue.configuration.servers,
+            why_no_order=lambda: "" if server.orders else server.why_no_primary(),
+            lease_s=lease_s,
+            refuse_in_minority=minority == "refuse",
+            classes=classes,
+        )
+        objects.node_address, objects.replica_log, objects.clients_address = daemon.address, server, ""
+        if clients is not None:
+            port = LogPort(server)
+            host, number = split_address(clients)
+            await port.start(host, number)
+            stack.push_async_callback(port.stop)
+            objects.clients_address = port.address
+        yield await stack.enter_async_context(objects)  # type: ignore[misc]
+
+
+@asynccontextmanager
+async def connect_replica(
+    addresses: str | Sequence[str],
+    *,
+    name: str = "client",
+    credential: bytes = b"",
+    classes: Iterable[type[Any]] = (),
+    lease_s: float = LEASE_S,
+) -> AsyncIterator[ReplicatedState]:
+    """The objects of the servers whose ``clients`` addresses these are, while the block lasts.
+
+    A copy of the state is kept and followed; when a server is lost the next one serves. Commands that were under way
+    are sent again, and applied once.
+    """
+    async with AsyncExitStack() as stack:
+        remote = await stack.enter_async_context(RemoteLog(addresses, name=name, credential=credential))
+        objects = ReplicatedState(remote, nonce=lambda: uuid4().hex, lease_s=lease_s, classes=classes)
+        yield await stack.enter_async_context(objects)
+
+
+def _settings(
+    log: str, name: str, peers: Mapping[str, str], quorum: Rule | None, *, joins: bool
+) -> ReplicaSettings:
+    check_log_name(log)
+    for each in (name, *peers):
+        check_client_name(each)
+    if name in peers:
+        raise InputError(f"peers are the others: {name!r} is this server itself")
+    if joins and not peers:
+        raise InputError("a server that joins needs peers")
+    servers = tuple(sorted(peers if joins else {name, *peers}))
+    return ReplicaSettings(
+        server=name, servers=servers, group=f"{LOG_GROUP_PREFIX}{log}", quorum=quorum or Majority(servers)
+    ).check()
+
+
+def _default_address(peers: Mapping[str, str]) -> str:
+    hosts = [split_address(each)[0] for each in peers.values()]
+    return f"{ANYWHERE if any(not is_loopback(host) for host in hosts) else '127.0.0.1'}:{PORT}"

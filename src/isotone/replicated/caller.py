@@ -1,0 +1,123 @@
+"""What replicated objects stand on: a copy of the state, a way to order commands, and a way to wait.
+
+The same objects run over asyncio (`isotone.replicated.state`) and in the simulator, in virtual time: they await nothing
+but what is here.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from isotone.core.errors import LocalProtocolError
+from isotone.replicated.machine import Machine
+
+NAME_BYTES_MAX = 255
+KEY_BYTES_MAX = 1_024
+VALUE_BYTES_MAX = 1024 * 1024
+Struct = TypeVar("Struct")
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """The result of a command, the session that it was a request of, and the position at which it was answered."""
+
+    value: Any
+    session: int
+    position: int
+
+
+class Caller(Protocol):
+    """One client of the replicated state."""
+
+    machine: Machine
+
+    async def call(
+        self, kind: str, name: str, method: str, arguments: tuple[Any, ...], *, within_s: float | None = None
+    ) -> Reply:
+        """Order a command and wait for its answer. What waits for a grant is abandoned when its time is over."""
+        ...
+
+    async def go_behind(
+        self, *, stale_ok: bool = False, at_least: int | None = None, within_s: float | None = None
+    ) -> None:
+        """Until the copy may be read: behind all that was ordered before, or this position, or at once."""
+        ...
+
+    async def applied_beyond(self, position: int) -> None:
+        """Until the copy has more than this."""
+        ...
+
+    def is_trusted(self, session: int) -> bool:
+        """Whether what this session holds is certainly still its own."""
+        ...
+
+    async def until_lost(self, session: int) -> str:
+        """Until it is not, and why."""
+        ...
+
+
+class Encoding:
+    """How values become bytes: chosen once for each object."""
+
+    def __init__(self, of: type[Any] | None = None) -> None:
+        self._of = of
+        self._decoder = None if of is bytes else msgspec.msgpack.Decoder(Any if of is None else of)
+
+    def encode(self, value: Any) -> bytes:
+        """`LocalProtocolError` for what has no such form, or is too large."""
+        if self._of is bytes:
+            if not isinstance(value, bytes | bytearray | memoryview):
+                raise LocalProtocolError(f"this object holds bytes, not {type(value).__name__}")
+            encoded = bytes(value)
+        else:
+            try:
+                encoded = msgspec.msgpack.encode(value)
+                if self._of is not None:
+                    self.decode(encoded)
+            except (TypeError, ValueError, OverflowError, NotImplementedError) as error:
+                raise LocalProtocolError(f"this value cannot be encoded: {error}") from error
+        if len(encoded) > VALUE_BYTES_MAX:
+            raise LocalProtocolError(f"a value of {len(encoded)} bytes; at most {VALUE_BYTES_MAX} are allowed")
+        return encoded
+
+    def decode(self, encoded: bytes) -> Any:
+        """What was encoded."""
+        return encoded if self._decoder is None else self._decoder.decode(encoded)
+
+
+def checked_name(name: str) -> str:
+    """Of an object."""
+    if not isinstance(name, str) or not name or len(name.encode()) > NAME_BYTES_MAX:
+        raise LocalProtocolError(f"the name of an object has 1 to {NAME_BYTES_MAX} bytes, not {name!r:.80}")
+    return name
+
+
+def checked_key(key: str) -> str:
+    """Of a dict."""
+    if not isinstance(key, str):
+        raise LocalProtocolError(f"a key is a str, not {type(key).__name__}")
+    if len(key.encode()) > KEY_BYTES_MAX:
+        raise LocalProtocolError(f"a key of {len(key.encode())} bytes; at most {KEY_BYTES_MAX} are allowed")
+    return key
+
+
+class ReplicatedObject:
+    """What all of them have: a name and a caller. ``within_s`` of a call is how long it may take."""
+
+    kind = ""
+
+    def __init__(self, caller: Caller, name: str) -> None:
+        self._caller, self.name = caller, checked_name(name)
+
+    async def _call(self, method: str, *arguments: Any, within_s: float | None = None) -> Reply:
+        return await self._caller.call(self.kind, self.name, method, arguments, within_s=within_s)
+
+    def _state(self, of: type[Struct]) -> Struct:
+        """The state as it is known here; a new one if nobody made it yet."""
+        found = self._caller.machine.state.objects.get(self.name)
+        if found is None:
+            return of()
+        if not isinstance(found, of):
+            raise LocalProtocolError(f"{self.name} is no {self.kind}")
+        return found

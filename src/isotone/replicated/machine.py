@@ -1,0 +1,254 @@
+"""The replicated state machine: records in the one order go in, answers come out, and every replica has the same state.
+
+Everything that decides is in the order: results of commands are kept with their session, so that a command that was
+sent twice is applied once; sessions end by the lease clock, which advances when more than half of the servers have
+ticked; fences are counted here. No clock, no randomness, and no set is iterated over.
+
+Implements: [COReL 8.1], deterministic state machines; docs/protocols/replicated.md "Sessions" and "Leases".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from isotone.core.errors import InputError
+from isotone.replicated.class_state import Classes, ClassState
+from isotone.replicated.dict_state import DictState
+from isotone.replicated.lock_state import LockState
+from isotone.replicated.outcome import Answer, CommandRefused, Context, Waiting
+from isotone.replicated.records import Announced, Called, Closed, Opened, Renewed, Ticked, decode
+from isotone.replicated.small_states import BarrierState, CommitmentState, CounterState, QueueState, SetState
+
+SNAPSHOT_VERSION = 1
+SESSIONS_MAX = 65_536
+OBJECTS_MAX = 65_536
+RESULTS_MAX = 4_096
+"""Requests of one session that may be open or not yet settled."""
+LEASE_MAX = 1_000_000
+DIGEST_BYTES = 8
+
+ObjectState = (
+    DictState | CounterState | SetState | QueueState | BarrierState | CommitmentState | LockState | ClassState
+)
+KINDS: dict[str, type[Any]] = {
+    "dict": DictState,
+    "counter": CounterState,
+    "set": SetState,
+    "queue": QueueState,
+    "barrier": BarrierState,
+    "commitment": CommitmentState,
+    "lock": LockState,
+}
+EXPIRED = "the session is over: its lease ran out, or it was closed"
+
+
+class Session(msgspec.Struct, array_like=True):
+    """One client: until when it lives by the lease clock, and what its requests were answered."""
+
+    nonce: str
+    lease: int
+    renewed: int  # the round of the lease clock when it was last heard of
+    settled: int = 1  # requests below were answered, and are forgotten
+    results: dict[int, Answer | None] = {}  # of those that came; None while one waits
+
+
+class MachineState(msgspec.Struct):
+    """All of it, as it stands in a snapshot."""
+
+    version: int = SNAPSHOT_VERSION
+    position: int = 0
+    fences: int = 0
+    round: int = 0
+    ticked: dict[str, int] = {}  # who has ticked in this round
+    sessions: dict[int, Session] = {}
+    objects: dict[str, ObjectState] = {}
+    announced: dict[str, dict[str, list[str]]] = {}  # of each class, the commands that each server knows
+    servers: list[str] = []  # as the last record that names them does
+
+
+@dataclass
+class Outcome:
+    """Of one record."""
+
+    answers: list[Answer] = field(default_factory=list)
+    opened: tuple[str, int] | None = None  # a nonce and the session that it got
+    expired: list[int] = field(default_factory=list)  # sessions that are over from here on
+    new_round: bool = False
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(MachineState)
+
+
+class Machine:
+    """One replica's copy. ``classes`` are those of this program; ``is_server``: it may not miss a command."""
+
+    def __init__(self, classes: Classes | None = None, *, is_server: bool = True) -> None:
+        self.state = MachineState()
+        self.classes = classes or Classes()
+        self.is_server = is_server
+        self.blind: dict[str, None] = {}  # objects of classes that this client does not know
+
+    # --- applying ----------------------------------------------------------------------------------------------------
+
+    def apply(self, position: int, record: bytes) -> Outcome:
+        """The next record. `InputError` when this program is too old for it: then this copy is of no use any more."""
+        state = self.state
+        assert position == state.position + 1, f"position {position} follows {state.position}"
+        decoded = decode(record)
+        outcome = Outcome()
+        context = Context(position, 0, 0, self.classes, state.fences)
+        match decoded:
+            case Called():
+                self._call(context, decoded)
+            case Opened():
+                outcome.opened = self._open(context, decoded)
+            case Renewed(session=session):
+                self._hear_of(session)
+            case Ticked():
+                self._tick(context, decoded, outcome)
+            case Closed(session=session) if session in state.sessions:
+                self._end(context, session, outcome)
+            case Announced():
+                known = state.announced.setdefault(decoded.name, {})
+                known[decoded.server] = list(decoded.commands)
+                state.servers = list(decoded.servers)
+        state.position, state.fences = position, context.fences
+        for answer in context.answers:
+            session = state.sessions.get(answer.session)
+            if session is not None:
+                session.results[answer.request] = answer
+        outcome.answers = context.answers
+        return outcome
+
+    def _hear_of(self, number: int) -> Session | None:
+        session = self.state.sessions.get(number)
+        if session is not None:
+            session.renewed = self.state.round
+        return session
+
+    def _open(self, context: Context, opened: Opened) -> tuple[str, int] | None:
+        """One of the same client that is sent twice makes a second session, which nobody uses and which runs out."""
+        if len(self.state.sessions) >= SESSIONS_MAX:
+            return (opened.nonce, 0)
+        lease = min(max(opened.lease, 2), LEASE_MAX)
+        self.state.sessions[context.position] = Session(opened.nonce, lease, self.state.round)
+        return (opened.nonce, context.position)
+
+    def _call(self, context: Context, call: Called) -> None:
+        session = self._hear_of(call.session)
+        context.session, context.request = call.session, call.request
+        if session is None:
+            context.answers.append(Answer(call.session, call.request, None, EXPIRED))
+            return
+        if call.settled > session.settled:
+            session.settled = call.settled
+            session.results = {each: answer for each, answer in session.results.items() if each >= call.settled}
+        if call.request < session.settled:
+            return  # it was answered, and nobody asks any more
+        if call.request in session.results:
+            known = session.results[call.request]
+            if known is not None:
+                context.answers.append(known)
+            return
+        if len(session.results) >= RESULTS_MAX:
+            context.answers.append(
+                Answer(call.session, call.request, None, f"too many requests are open in one session: {RESULTS_MAX}")
+            )
+            return
+        session.results[call.request] = None
+        try:
+            value = self._object(call).apply(context, call.method, call.arguments)
+        except CommandRefused as refused:
+            context.answers.append(Answer(call.session, call.request, None, str(refused)))
+            return
+        if not isinstance(value, Waiting):
+            context.answers.append(Answer(call.session, call.request, value))
+
+    def _object(self, call: Called) -> Any:
+        found = self.state.objects.get(call.name)
+        if found is None:
+            if len(self.state.objects) >= OBJECTS_MAX:
+                raise CommandRefused(f"there are {OBJECTS_MAX} objects already")
+            if call.kind in KINDS:
+                found = KINDS[call.kind]()
+            else:
+                found = ClassState(call.kind)
+        if kind_of(found) != call.kind:
+            raise CommandRefused(f"{call.name} is a {kind_of(found)}, not a {call.kind}")
+        if isinstance(found, ClassState):
+            self._check_class(call)
+        self.state.objects[call.name] = found
+        return found
+
+    def _check_class(self, call: Called) -> None:
+        """A command that one server's program does not know is refused by all."""
+        known = self.state.announced.get(call.kind, {})
+        lacking = [each for each in self.state.servers if call.method not in known.get(each, ())]
+        if lacking or not known:
+            raise CommandRefused(
+                f"the command {call.kind}.{call.method} is not known to the program of "
+                f"{', '.join(lacking) or 'any server'}: open the class there too, or upgrade it"
+            )
+        if self.classes.of(call.kind) is not None:
+            return
+        if self.is_server:
+            raise InputError(
+                f"{call.name} is an object of {call.kind.removeprefix('class:')}, which this program does not know: "
+                f"name the class in isotone.replica(..., classes=[...])"
+            )
+        self.blind[call.name] = None
+        raise CommandRefused("this client does not know the class")
+
+    # --- leases ------------------------------------------------------------------------------------------------------
+
+    def _tick(self, context: Context, tick: Ticked, outcome: Outcome) -> None:
+        """The clock advances when more than half of the servers say that this round has lasted its time."""
+        state = self.state
+        if tick.round != state.round or tick.server not in tick.servers:
+            return
+        state.ticked[tick.server] = context.position
+        state.servers = list(tick.servers)
+        if 2 * sum(each in state.ticked for each in tick.servers) <= len(tick.servers):
+            return
+        state.round += 1
+        state.ticked = {}
+        outcome.new_round = True
+        over = [number for number, each in state.sessions.items() if state.round - each.renewed >= each.lease]
+        for number in over:
+            self._end(context, number, outcome)
+
+    def _end(self, context: Context, number: int, outcome: Outcome) -> None:
+        del self.state.sessions[number]
+        outcome.expired.append(number)
+        for each in self.state.objects.values():
+            each.release(context, number)
+
+    # --- snapshots ---------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> bytes:
+        """The whole state, the same bytes at every replica at the same position."""
+        return _encoder.encode(self.state)
+
+    def restore(self, state: bytes) -> None:
+        """Take a snapshot's place."""
+        try:
+            restored = _decoder.decode(state)
+        except msgspec.DecodeError as error:
+            raise InputError(f"the snapshot of replicated objects cannot be read: {error}") from error
+        if restored.version != SNAPSHOT_VERSION:
+            raise InputError(f"the snapshot has version {restored.version}; this program knows {SNAPSHOT_VERSION}")
+        self.state = restored
+
+    def digest(self) -> int:
+        """Of the whole state: equal at all replicas that have applied the same records."""
+        return int.from_bytes(blake2b(self.snapshot(), digest_size=DIGEST_BYTES).digest(), "big")
+
+
+def kind_of(state: ObjectState) -> str:
+    """The kind by which clients name it."""
+    return state.kind if isinstance(state, ClassState) else str(state.__struct_config__.tag)

@@ -1,0 +1,52 @@
+"""What an object may do while a command is applied: answer, let the caller wait, take a fence, tell watchers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from isotone.replicated.class_state import Classes
+
+
+class CommandRefused(Exception):  # noqa: N818  # becomes `errors.Rejected` where it is told
+    """The command changes nothing, at every replica; the text says why."""
+
+
+class Waiting:
+    """The answer comes later, with another record."""
+
+
+WAITING = Waiting()
+
+
+class Answer(msgspec.Struct, frozen=True, array_like=True):
+    """To one request of a session; ``error`` is empty when it was done."""
+
+    session: int
+    request: int
+    value: Any = None
+    error: str = ""
+
+
+@dataclass
+class Context:
+    """Of one record that is applied."""
+
+    position: int
+    session: int
+    request: int
+    classes: Classes
+    fences: int  # the last fence that was given; whoever takes one adds to it
+    answers: list[Answer] = field(default_factory=list)
+
+    def take_fence(self) -> int:
+        """The next: above every one that was ever given."""
+        self.fences += 1
+        return self.fences
+
+    def answer(self, session: int, request: int, value: Any) -> None:
+        """Answer somebody who waits."""
+        self.answers.append(Answer(session, request, value))

@@ -1,0 +1,62 @@
+"""An object of your own class: commands are ordered and run everywhere, all else reads the copy here.
+
+``now`` and ``random`` are arguments that a command may ask for by name: the program that calls chooses them, once, and
+they travel with the command, so that all replicas see the same.
+"""
+
+from __future__ import annotations
+
+import inspect
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from isotone.core.errors import LocalProtocolError
+from isotone.replicated.caller import Caller, ReplicatedObject
+from isotone.replicated.class_state import ClassState, commands_of
+
+RANDOM_BITS = 63
+
+
+class ReplicatedInstance(ReplicatedObject):
+    """``await account.deposit(3)`` for a command; ``(await account.read()).balance`` for the rest."""
+
+    def __init__(self, caller: Caller, name: str, cls: type[Any]) -> None:
+        super().__init__(caller, name)
+        self.kind, self._cls = caller.machine.classes.add(cls), cls
+        self._commands = commands_of(cls)
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        if name.startswith("_") or name not in self._commands:
+            raise AttributeError(f"{self._cls.__name__} has no command {name!r}; its state is read with read()")
+        signature = inspect.signature(getattr(self._cls, name))
+
+        async def call(*arguments: Any, within_s: float | None = None, **named: Any) -> Any:
+            if "now" in signature.parameters:
+                named.setdefault("now", time.time())
+            if "random" in signature.parameters:
+                named.setdefault("random", secrets.randbits(RANDOM_BITS))
+            try:
+                bound = signature.bind(None, *arguments, **named)
+            except TypeError as error:
+                raise LocalProtocolError(f"{self._cls.__name__}.{name}: {error}") from error
+            bound.apply_defaults()
+            if bound.kwargs:
+                raise LocalProtocolError(f"{self._cls.__name__}.{name}: a command has no keyword-only parameters")
+            return (await self._call(name, *bound.args[1:], within_s=within_s)).value
+
+        return call
+
+    async def read(
+        self, *, stale_ok: bool = False, at_least: int | None = None, within_s: float | None = None
+    ) -> Any:
+        """A copy of the object: whatever is done to it stays here."""
+        await self._caller.go_behind(stale_ok=stale_ok, at_least=at_least, within_s=within_s)
+        machine = self._caller.machine
+        if self.name in machine.blind:
+            raise LocalProtocolError(f"open {self.name} with its class before it is used: connect_replica(classes=[...])")
+        found = machine.state.objects.get(self.name)
+        if found is not None and not (isinstance(found, ClassState) and found.kind == self.kind):
+            raise LocalProtocolError(f"{self.name} is no {self._cls.__name__}")
+        return (found or ClassState(self.kind)).thaw(self._cls)
