@@ -48,7 +48,8 @@ INITIAL: Mapping[Type, Value] = {
 
 
 def at_most(one: Any, other: Any, order: Order) -> bool:
-    """Whether ``one <= other`` in this order; sets are ordered by inclusion, as far as they are known."""
+    """Whether ``one <= other`` in this order; sets are ordered by inclusion. For sets that fall, what is above a
+    limit counts as in the set: nobody can say yet that it is not."""
     if isinstance(one, RangeSet):
         if order is Order.GROWS:
             return one.within(other)
@@ -112,7 +113,7 @@ OPERATORS: Mapping[str, Operator] = {
     for each in (
         Operator("min", "", min, (Type.INT,), strong=Order.GROWS),
         Operator("max", "", max, (Type.INT,), strong=Order.FALLS),
-        Operator("intersect", "/\\", _intersection, (Type.SET,), weak=(Order.GROWS, Order.FALLS), strong=Order.GROWS),
+        Operator("intersect", "/\\", _intersection, (Type.SET,), strong=Order.GROWS),
         Operator("union", "\\/", _union, (Type.SET,), strong=Order.FALLS),
         Operator("merge", "", _union, (Type.PAIRS,), strong=Order.FALLS),
         Operator("all", "", _and, (Type.BOOL,), strong=Order.GROWS),

@@ -43,7 +43,9 @@ _LEXEME = re.compile(
     r"|(?P<sign>\|2|<=|/\\|\\/|[][=:,()+*\\-])"
 )
 _SIGNS = {each.sign: each.name for each in OPERATORS.values() if each.sign}
-_RESERVED = {"program", "input", "output", "global", "where", "assumed", "disseminate", "distribute", "self"} | {*OPERATORS}
+_RESERVED = {"program", "input", "output", "global", "where", "assumed", "disseminate", "distribute", "self"} | {
+    *OPERATORS
+}
 
 
 class _Lexeme(msgspec.Struct, frozen=True):
@@ -150,7 +152,9 @@ class _Parser:
         self._expect(":")
         named = self._name("a type")
         if named.name not in [each.value for each in Type]:
-            raise self._fail(f"there is no type {named.name!r}; there is {', '.join(t.value for t in Type)}", named.place)
+            raise self._fail(
+                f"there is no type {named.name!r}; there is {', '.join(t.value for t in Type)}", named.place
+            )
         order: Order | None = Order.GROWS
         if self._accept("free"):
             order = None

@@ -109,7 +109,9 @@ def prove(typed: TypedProgram) -> ProvedProgram:
     for name, definition in typed.definitions.items():
         proof = proofs[name]
         if isinstance(definition, Aggregation) and not definition.assumed:
-            cannot = tuple(each for each in proof.failures if each.premise in (Premise.ASSOCIATIVE, Premise.COMMUTATIVE))
+            cannot = tuple(
+                each for each in proof.failures if each.premise in (Premise.ASSOCIATIVE, Premise.COMMUTATIVE)
+            )
             claimed = MONOTONIC in definition.flavours and proof.strength is not Strength.STRONG
             if cannot or claimed:
                 first = first or name
@@ -143,7 +145,9 @@ class _Prover:
         match definition:
             case Input(order=order, name=name, place=place):
                 if order is None:
-                    return _none(Failure(Premise.SOURCE, place, f"the input {name} is declared free: it goes up and down"))
+                    return _none(
+                        Failure(Premise.SOURCE, place, f"the input {name} is declared free: it goes up and down")
+                    )
                 return Proof(Strength.WEAK, order)
             case Aggregation():
                 return self._aggregated(definition)
@@ -155,7 +159,9 @@ class _Prover:
             case Dissemination(source=source):
                 return self.proof(source.name, source.place)
             case Distribution(place=place):
-                return _none(Failure(Premise.SOURCE, place, "a distribution deals values out: each node's goes up and down"))
+                return _none(
+                    Failure(Premise.SOURCE, place, "a distribution deals values out: each node's goes up and down")
+                )
         raise AssertionError(definition)
 
     def _expressed(self, expression: Expression) -> Proof:
@@ -215,7 +221,9 @@ class _Prover:
         if IN_ORDER not in definition.flavours:
             fails(Premise.IN_ORDER, definition.place, f"say [{IN_ORDER}]: newer aggregations then take newer values")
         if not guarded:
-            fails(Premise.GUARDED, definition.place, f"say [{GUARDED}]: a node that joins must not be below what was said")
+            fails(
+                Premise.GUARDED, definition.place, f"say [{GUARDED}]: a node that joins must not be below what was said"
+            )
         return _none(*failures) if failures else Proof(Strength.STRONG, operator.strong)
 
 

@@ -99,7 +99,9 @@ class _Checker:
                 return Site.GLOBAL
             case Transformation(expression=expression):
                 if name in inside:
-                    raise self._program.error(f"{name} depends on itself, and nothing on the way is aggregated", definition.place)
+                    raise self._program.error(
+                        f"{name} depends on itself, and nothing on the way is aggregated", definition.place
+                    )
                 uses = [self._site(use.name, (*inside, name)) for use in names_in(expression)]
                 own = _names_itself(expression)
                 return Site.NODES if own or not uses or Site.NODES in uses else Site.GLOBAL
@@ -184,7 +186,9 @@ class _Checker:
                 raise program.error(f"{name} is said to be global, but uses values of single nodes", place)
             case Dissemination(source=source) | Distribution(source=source):
                 if self._sites[source.name] is not Site.GLOBAL:
-                    raise program.error(f"{source.name} is a flow of single nodes: only global ones go to all", source.place)
+                    raise program.error(
+                        f"{source.name} is a flow of single nodes: only global ones go to all", source.place
+                    )
         if isinstance(definition, Distribution):
             if self._types[definition.source.name] is not Type.PAIRS:
                 raise program.error("only pairs (node, number) can be distributed", definition.source.place)

@@ -3,8 +3,8 @@
 A `RangeSet` is known up to its ``limit`` only: whether a number above it is in the set is not said [Flows 4.2]. Union and
 intersection keep the lower limit. A set of too many ranges is truncated: the limit is lowered, and what is above it is dropped.
 
-Implements: [Flows 4.2]. Deviations: Dw1 a set is never truncated below the limit of the preceding result, because a
-limit that falls would let the aggregate fall too; see ``docs/protocols/flows.md``.
+Implements: [Flows 4.2]. Deviations: Dw1 a guarded set is never truncated below the highest number of the preceding
+result, because a result that loses numbers would fall; see ``docs/protocols/flows.md``.
 """
 
 from __future__ import annotations
@@ -63,9 +63,7 @@ class RangeSet(msgspec.Struct, frozen=True, gc=False):
         return RangeSet(_common(self.bounds, _complement(other.bounds)), self.limit)
 
     def within(self, other: RangeSet) -> bool:
-        """Whether all of it is in the other, and the other is known at least as far."""
-        if self.limit > other.limit:
-            return False
+        """Whether all of it is in the other; what is above a limit is in neither."""
         return self.bounds == other.bounds or _common(self.bounds, other.bounds) == self.bounds
 
     def truncated(self, ranges_max: int, floor: int = 0) -> RangeSet:
@@ -114,8 +112,7 @@ def _joined(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
     bounds: list[int] = [*pairs[0]]
     for first, last in pairs[1:]:
         if first <= bounds[-1] + 1:
-            if last > bounds[-1]:
-                bounds[-1] = last
+            bounds[-1] = max(bounds[-1], last)
         else:
             bounds += (first, last)
     return tuple(bounds)
@@ -167,7 +164,10 @@ class Pairs(msgspec.Struct, frozen=True, gc=False):
     def within(self, other: Pairs) -> bool:
         """Whether all of it is in the other."""
         there = dict(other.entries)
-        return all(_common(numbers.bounds, there.get(node, RangeSet()).bounds) == numbers.bounds for node, numbers in self.entries)
+        return all(
+            _common(numbers.bounds, there.get(node, RangeSet()).bounds) == numbers.bounds
+            for node, numbers in self.entries
+        )
 
     def with_numbers_in(self, allowed: RangeSet) -> Pairs:
         """The pairs whose number is in this set: the condition ``F|2 <= R`` [Flows 2.2]."""
@@ -202,9 +202,8 @@ class Decisions(msgspec.Struct, frozen=True, gc=False):
         if self.forgotten > later.forgotten:
             return False
         old = interval(1, later.forgotten)
-        return (
-            self.committed.difference(old).within(later.committed)
-            and self.aborted.difference(old).within(later.aborted)
+        return self.committed.difference(old).within(later.committed) and self.aborted.difference(old).within(
+            later.aborted
         )
 
     def extended(self, commit: RangeSet, abort: RangeSet, window: int) -> Decisions:
