@@ -194,7 +194,10 @@ class Authority:
         answer = Bootstrap(
             told.name, message.member, told.parent, told.parent_authority, told.token_us, told.ranges_max, told.program
         )
-        return [*actions, _send(Address(message.address), answer)]
+        actions.append(_send(Address(message.address), answer))
+        if message.member in service.members:
+            actions.append(_send(Address(message.address), service.view()))  # it was told before, and did not hear it
+        return actions
 
     def _heard(self, service: _Service, member: str, at: int) -> list[Action]:
         if member not in service.wanted:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from isotone.flows.operators import INITIAL, OPERATORS, Operator, Order, Type, at_most, function_for
-from isotone.flows.prover import ProvedProgram, read_program
+from isotone.flows.prover import ProvedProgram, Strength, read_program
 from isotone.flows.syntax import (
     GUARDED,
     Aggregation,
@@ -76,6 +76,7 @@ class Rules(msgspec.Struct, frozen=True):
     shares: tuple[ShareRule, ...]
     outputs: tuple[str, ...]
     sources: Mapping[str, str]  # of each dissemination
+    orders: Mapping[str, Order]  # of global flows that are strongly monotonic
 
     @property
     def guards(self) -> tuple[tuple[int, Order], ...]:
@@ -125,7 +126,16 @@ def compile_program(proved: ProvedProgram) -> Rules:
         shares,
         outputs,
         sources,
+        _orders(proved),
     )
+
+
+def _orders(proved: ProvedProgram) -> dict[str, Order]:
+    return {
+        name: proof.order
+        for name, proof in proved.proofs.items()
+        if proof.strength is Strength.STRONG and proof.order and proved.typed.sites[name] is Site.GLOBAL
+    }
 
 
 def _computable(proved: ProvedProgram) -> list[str]:
@@ -320,4 +330,5 @@ def plain_rules(rules: Rules) -> dict[str, object]:
         "shares": [[each.flow, each.source, each.condition] for each in rules.shares],
         "sources": dict(rules.sources),
         "outputs": list(rules.outputs),
+        "orders": {name: order.value for name, order in rules.orders.items()},
     }

@@ -82,11 +82,12 @@ class ProbeAnswer(ControlMessage, frozen=True, tag=0xE5):
 
 
 class RingToken(ControlMessage, frozen=True, tag=0xE6):
-    """A token; ``body`` holds all values."""
+    """A token; ``body`` holds all values. It is for the member at ``place`` and for nobody else who lives at its address."""
 
     ring: Text
     number: Natural
     round: Natural
+    place: Natural
     body: bytes
 
 
@@ -134,8 +135,8 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
 
 
-def token_to_wire(ring: str, token: Token) -> RingToken:
-    """For the way to the next member."""
+def token_to_wire(ring: str, token: Token, place: int) -> RingToken:
+    """For the way to the member at this place."""
     body = (
         [None if value is None else to_plain(value) for value in token.values],
         token.count,
@@ -148,7 +149,7 @@ def token_to_wire(ring: str, token: Token) -> RingToken:
         token.share_version,
         [to_plain(value) for value in token.shares],
     )
-    return RingToken(ring, token.number, token.round, _encode(body))
+    return RingToken(ring, token.number, token.round, place, _encode(body))
 
 
 def token_from_wire(wire: RingToken, rules: Rules) -> Token:

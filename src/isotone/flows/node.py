@@ -217,8 +217,9 @@ class FlowNode:
         if component is None:
             return []  # of a component that sleeps by now
         match message:
-            case RingToken():
-                return self._on_token(component, token_from_wire(message, self.rules))
+            case RingToken(place=place):
+                token = token_from_wire(message, self.rules)
+                return self._on_token(component, token) if place == component.ring.place else []
             case RingView():
                 return self._on_view(component, message)
             case Bootstrap():
@@ -315,8 +316,8 @@ class FlowNode:
 
     def _forward(self, component: Component, token: Token) -> Action:
         members = component.ring.members
-        onward = members[(component.ring.place + 1) % len(members)]
-        return _send(Address(onward.address), token_to_wire(component.name, token))
+        place = (component.ring.place + 1) % len(members)
+        return _send(Address(members[place].address), token_to_wire(component.name, token, place))
 
     def _on_token(self, component: Component, token: Token) -> list[Action]:
         ring = component.ring

@@ -80,6 +80,7 @@ class FlowsRun(EvsNodes):
         self._members = [name for name in self._names if self._sites[name] != AUTHORITIES]
         self._rings = rings_above(self._sites[name] for name in self._members)
         self._steps: list[int] = []  # numbers of steps so far, in order, once each
+        self._calm = False
         self._ambush = _Ambush(world, self._choice.derive("ambush"), self.terms.ambushes, plan.faults_end_us)
         for node in plan.topology.nodes:
             world.add_process(node.name, partial(self._program, node.site))
@@ -138,14 +139,17 @@ class FlowsRun(EvsNodes):
         assert isinstance(step, WorkStep)
         if step.number not in self._steps:
             self._steps.append(step.number)
-        if self._sites[step.node] != AUTHORITIES and self._world.is_up(step.node):
-            self._world.tell(step.node, LABEL, StepDue(self._world.now, step.number))
+        names = self._members if self._calm and self.terms.program == "commit" else [step.node]
+        for name in names:
+            if self._sites[name] != AUTHORITIES and self._world.is_up(name):
+                self._world.tell(name, LABEL, StepDue(self._world.now, step.number))
 
     def kill_client(self, node: str, client: str) -> None:
         """There are no sessions."""
 
     def stabilise(self) -> tuple[tuple[str, ...], ...]:
         """All is mended; what only nodes had that died is there again: senders still have it."""
+        self._calm = True
         self._ambush.end()
         self._set_weather(0.0)
         components = super().stabilise()

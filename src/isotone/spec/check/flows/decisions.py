@@ -20,10 +20,7 @@ class DecisionJudge:
         self._history = history
         self._account = account
         self._rules = history.rules
-        orders = {name: order for name, _, _, order, _ in self._rules.get("regular", []) if order}
-        self._orders: dict[str, str] = orders | {
-            name: "grows" for name, _, _, grows in self._rules.get("root", []) if grows
-        }
+        self._orders: dict[str, str] = self._rules.get("orders", {})
 
     def judge(self, *, owes: bool) -> None:
         """All of them; ``owes``: what reached one must have reached all who stay."""
@@ -136,16 +133,15 @@ class DecisionJudge:
         newest: dict[str, tuple[int, str]] = {}
         for life, (node, incarnation) in self._history.lives.items():
             newest[node] = max(newest.get(node, (-1, "")), (incarnation, life))
+        stay = [life for _, life in newest.values()]
         for name, order in self._orders.items():
             for life, heard in self._history.flowed.items():
-                for row, _, values in heard[-1:]:
-                    if name in values:
-                        self._reaches_all(name, order, life, row, values[name], [each for _, each in newest.values()])
-
-    def _reaches_all(self, name: str, order: str, life: str, row: Any, value: Computed, stay: list[str]) -> None:
-        for other in stay:
-            heard = self._history.flowed.get(other)
-            self._account.exercised.add("END")
-            if not heard or not not_above(value, heard[-1][2][name], order):
-                text = f"{other} never hears of {name} what {life} heard."
-                self._account.accuse("END", [event_of(row)], text)
+                row, _, values = heard[-1]
+                if name not in values:
+                    continue
+                self._account.exercised.add("END")
+                for other in stay:
+                    last = self._history.flowed.get(other)
+                    if not last or not not_above(values[name], last[-1][2][name], order):
+                        text = f"{other} never hears of {name} what {life} heard."
+                        self._account.accuse("END", [event_of(row)], text)

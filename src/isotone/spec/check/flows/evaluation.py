@@ -80,7 +80,7 @@ def combined(operator: str, values: Sequence[Computed]) -> Computed:
         case "max":
             return max(many)  # type: ignore[no-any-return]
         case "sum":
-            return sum(many)
+            return int(sum(many))
         case "all":
             return all(many)
         case "any":

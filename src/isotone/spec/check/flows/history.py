@@ -20,7 +20,7 @@ Version = tuple[int, int]
 
 def event_of(row: Row) -> EventId:
     """The id of a row."""
-    return EventId(row.node, row.incarnation, row.index)
+    return (row.node, row.incarnation, row.index)
 
 
 class Part(msgspec.Struct, frozen=True):
