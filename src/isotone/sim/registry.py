@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from isotone.core.errors import InputError
 from isotone.sim.corel_system import CorelSystem
 from isotone.sim.evs_system import EvsSystem
+from isotone.sim.flows.system import FlowsSystem
 from isotone.sim.plan import Plan, decode_plan, read_header
 from isotone.sim.replicated.system import ReplicatedSystem
 from isotone.sim.system import System
@@ -15,6 +16,7 @@ SYSTEMS: Mapping[str, System] = {
     "evs": EvsSystem(),
     "corel": CorelSystem(),
     "replicated": ReplicatedSystem(),
+    "flows": FlowsSystem(),
 }
 
 

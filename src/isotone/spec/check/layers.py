@@ -14,9 +14,12 @@ from typing import Protocol, runtime_checkable
 
 from isotone.spec.check.corel import CorelChecker
 from isotone.spec.check.corel.checker import ENTRIES as COREL_ENTRIES
+from isotone.spec.check.flows import FlowChecker
+from isotone.spec.check.flows.checker import ENTRIES as FLOW_ENTRIES
 from isotone.spec.check.replicated import ENTRIES as REPLICATED_ENTRIES
 from isotone.spec.check.replicated import ReplicatedChecker
 from isotone.spec.corel_properties import COREL_PROPERTIES
+from isotone.spec.flows_properties import FLOW_PROPERTIES
 from isotone.spec.properties import BY_ID, Form, Property
 from isotone.spec.replicated_properties import REPLICATED_PROPERTIES
 from isotone.spec.verdicts import State, Verdict
@@ -75,6 +78,7 @@ class Layer:
 LAYERS: tuple[Layer, ...] = (
     Layer("COReL", COREL_PROPERTIES, COREL_ENTRIES, CorelChecker),
     Layer("replicated objects", REPLICATED_PROPERTIES, REPLICATED_ENTRIES, ReplicatedChecker),
+    Layer("flows", FLOW_PROPERTIES, FLOW_ENTRIES, FlowChecker),
 )
 
 ALL_PROPERTIES: Mapping[str, Property] = {

@@ -36,7 +36,7 @@ Model = Callable[[str, Operation], str | None]
 """From a state and an operation to the next state, or None if its answer does not fit."""
 
 
-class TooLarge(Exception):  # noqa: N818  # no error: a history that nobody can judge in time
+class TooLarge(Exception):  # no error: a history that nobody can judge in time
     """The search took too many steps."""
 
 

@@ -1,0 +1,53 @@
+"""Every checker of distributed data flows over one run. Rows are collected and judged at the end.
+
+Implements: [DESIGN 4], [Flows 2], [Flows 3.2]. Deviations: none.
+"""
+
+from __future__ import annotations
+
+from isotone.spec.check.account import Account
+from isotone.spec.check.flows.decisions import DecisionJudge
+from isotone.spec.check.flows.history import History
+from isotone.spec.check.flows.rings import RingJudge
+from isotone.spec.flows_properties import FLOW_PROPERTIES
+from isotone.spec.verdicts import State, Verdict
+from isotone.trace import flows as trace
+from isotone.trace.events import Row
+
+ENTRIES = (
+    trace.FlowStarted,
+    trace.FlowInput,
+    trace.RingEntered,
+    trace.Contributed,
+    trace.Aggregated,
+    trace.Decided,
+    trace.Flowed,
+    trace.Dealt,
+)
+
+
+class FlowChecker:
+    """Takes rows of `ENTRIES`; all others are none of its business."""
+
+    def __init__(self) -> None:
+        self._rows: list[Row] = []
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def feed(self, row: Row) -> None:
+        """Take one row."""
+        self._rows.append(row)
+
+    def finish(
+        self, *, lossy: bool, liveness: State | None, components: tuple[tuple[str, ...], ...]
+    ) -> dict[str, Verdict]:
+        """The verdicts; ``components`` are who reached whom when the run was stable."""
+        account = Account(FLOW_PROPERTIES)
+        history = History(self._rows)
+        nodes = {node for node, _ in history.lives.values()}
+        together = len(components) == 1 and nodes <= set(components[0])
+        if history.rules:
+            RingJudge(history, account).judge()
+            DecisionJudge(history, account).judge(owes=together and liveness is None)
+        return account.verdicts(lossy=lossy, liveness=liveness)
