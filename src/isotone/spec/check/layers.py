@@ -14,7 +14,10 @@ from typing import Protocol
 
 from isotone.spec.check.corel import CorelChecker
 from isotone.spec.check.corel.checker import ENTRIES as COREL_ENTRIES
+from isotone.spec.check.isis import IsisChecker
+from isotone.spec.check.isis.checker import ENTRIES as ISIS_ENTRIES
 from isotone.spec.corel_properties import COREL_PROPERTIES
+from isotone.spec.isis_properties import ISIS_PROPERTIES
 from isotone.spec.properties import BY_ID, Form, Property
 from isotone.spec.verdicts import State, Verdict
 from isotone.trace.events import Entry, Row
@@ -56,7 +59,10 @@ class Layer:
         return tuple(each.id for each in self.properties if each.form is not Form.DEFINITION)
 
 
-LAYERS: tuple[Layer, ...] = (Layer("COReL", COREL_PROPERTIES, COREL_ENTRIES, CorelChecker),)
+LAYERS: tuple[Layer, ...] = (
+    Layer("COReL", COREL_PROPERTIES, COREL_ENTRIES, CorelChecker),
+    Layer("ISIS", ISIS_PROPERTIES, ISIS_ENTRIES, IsisChecker),
+)
 
 ALL_PROPERTIES: Mapping[str, Property] = {
     **BY_ID,
