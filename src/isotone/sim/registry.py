@@ -8,6 +8,7 @@ from isotone.core.errors import InputError
 from isotone.sim.corel_system import CorelSystem
 from isotone.sim.evs_system import EvsSystem
 from isotone.sim.flows.system import FlowsSystem
+from isotone.sim.isis.system import IsisSystem
 from isotone.sim.plan import Plan, decode_plan, read_header
 from isotone.sim.replicated.system import ReplicatedSystem
 from isotone.sim.system import System
@@ -17,6 +18,7 @@ SYSTEMS: Mapping[str, System] = {
     "corel": CorelSystem(),
     "replicated": ReplicatedSystem(),
     "flows": FlowsSystem(),
+    "isis": IsisSystem(),
 }
 
 

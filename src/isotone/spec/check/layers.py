@@ -20,6 +20,10 @@ from isotone.spec.check.replicated import ENTRIES as REPLICATED_ENTRIES
 from isotone.spec.check.replicated import ReplicatedChecker
 from isotone.spec.corel_properties import COREL_PROPERTIES
 from isotone.spec.flows_properties import FLOW_PROPERTIES
+from isotone.spec.check.isis import IsisChecker
+from isotone.spec.check.isis.checker import ENTRIES as ISIS_ENTRIES
+from isotone.spec.corel_properties import COREL_PROPERTIES
+from isotone.spec.isis_properties import ISIS_PROPERTIES
 from isotone.spec.properties import BY_ID, Form, Property
 from isotone.spec.replicated_properties import REPLICATED_PROPERTIES
 from isotone.spec.verdicts import State, Verdict
@@ -79,6 +83,7 @@ LAYERS: tuple[Layer, ...] = (
     Layer("COReL", COREL_PROPERTIES, COREL_ENTRIES, CorelChecker),
     Layer("replicated objects", REPLICATED_PROPERTIES, REPLICATED_ENTRIES, ReplicatedChecker),
     Layer("flows", FLOW_PROPERTIES, FLOW_ENTRIES, FlowChecker),
+    Layer("ISIS", ISIS_PROPERTIES, ISIS_ENTRIES, IsisChecker),
 )
 
 ALL_PROPERTIES: Mapping[str, Property] = {

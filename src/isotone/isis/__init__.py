@@ -1,0 +1,1 @@
+"""ISIS: process groups with CBCAST, ABCAST and GBCAST, above boundary B4."""

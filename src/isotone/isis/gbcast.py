@@ -1,0 +1,276 @@
+"""GBCAST: ordered against everything, and behind all messages of a process that failed.
+
+Part 1 (the flush for failed sites) is done for all of them at once when a site view is installed. Parts 2 to 4 are as
+numbered in the paper. Only the GBCAST at the head of all queues is in its third part, so there is one wait queue.
+
+Implements: [ISIS 4.3.3] steps (1.1) to (4.4), take-over, locking of group views.
+Deviations: D-site; D-one (see `isotone.isis.abcast`); D-flush (part 1 per site and from the view management, which the
+paper gives as an optimisation); D-head (step (3.1) has no message of its own: reaching the head of all queues begins
+part 3); D-base (the answers of part 3 carry the view of the group, the commit the view that results: so the
+coordinator need not be a member, and one that misses a member tries again).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from isotone.isis.abcast import Abcasts
+from isotone.isis.cbcast import Cbcasts
+from isotone.isis.delivery import digest_of, install
+from isotone.isis.events import Deliver, Primitive
+from isotone.isis.names import sites_of
+from isotone.isis.site import Priority, Site, Stored
+from isotone.isis.wire import (
+    Causal,
+    GbcastCommit,
+    GbcastPriority,
+    GbcastReady,
+    GbcastStart,
+    GroupView,
+    Kind,
+    Label,
+    Orphan,
+)
+from isotone.trace.isis import BroadcastDelivered
+
+
+@dataclass
+class Coordination:
+    """One GBCAST as its coordinator sees it."""
+
+    start: GbcastStart
+    priorities: dict[str, tuple[Priority, bool]] = field(default_factory=dict)
+    chosen: Priority | None = None
+    ready: dict[str, GbcastReady] = field(default_factory=dict)
+
+
+@dataclass
+class Gbcasts:
+    """The GBCASTs of one site."""
+
+    site: Site
+    abcasts: Abcasts
+    cbcasts: Cbcasts
+    active: dict[str, Coordination] = field(default_factory=dict)
+    unanswered: dict[str, None] = field(default_factory=dict)  # joins whose priority waits for our own ABCASTs
+    at_head: str = ""  # which one has the wait queue
+    told_ready: bool = False
+    finished: deque[tuple[GbcastStart, GbcastCommit]] = field(default_factory=deque)  # that this site coordinated
+
+    # --- the coordinator -------------------------------------------------------------------------------------------
+
+    def begin(self, start: GbcastStart) -> None:
+        """Step (2.1); also to take over, from the beginning."""
+        self.active[start.id] = Coordination(start)
+        for site in self.site.alive(start.participants):
+            self.site.send(site, start)
+        self._advance(start.id)
+
+    def on_priority(self, source: str, told: GbcastPriority) -> None:
+        """Step (2.2) at the coordinator; (2.3) at a participant."""
+        if told.answer:
+            if (coordination := self.active.get(told.id)) is not None:
+                coordination.priorities[source] = ((told.priority, told.suffix), told.final)
+                self._advance(told.id)
+            return
+        stored = self.site.queue.get(told.id)
+        if stored is not None:
+            stored.priority, stored.final = (told.priority, told.suffix), True
+            self.site.highest = max(self.site.highest, told.priority)
+
+    def on_ready(self, source: str, ready: GbcastReady) -> None:
+        """Step (3.3)."""
+        if (coordination := self.active.get(ready.id)) is not None:
+            coordination.ready[source] = ready
+            self._advance(ready.id)
+
+    def _advance(self, id: str) -> None:
+        coordination = self.active[id]
+        sites = self.site.alive(coordination.start.participants)
+        if coordination.chosen is None:
+            if any(site not in coordination.priorities for site in sites):
+                return
+            known = [priority for priority, final in coordination.priorities.values() if final]
+            proposed = [priority for priority, _ in coordination.priorities.values()]
+            coordination.chosen = max(known or proposed, default=(0, ""))
+            for site in sites:
+                self.site.send(site, GbcastPriority(id, *coordination.chosen, True))
+        if all(site in coordination.ready for site in sites):
+            self._commit(coordination, sites)
+
+    def _commit(self, coordination: Coordination, sites: list[str]) -> None:
+        """Step (3.4)."""
+        start = coordination.start
+        before: dict[str, Label] = {}
+        views = []
+        for site in sites:
+            ready = coordination.ready[site]
+            before.update(ready.delivered)
+            if ready.view is not None:
+                views.append(ready.view)
+        base = max(views, key=lambda view: view.number, default=None)
+        self.finish(GbcastCommit(start.id, tuple(sorted(before.items())), self._result(start, base)))
+
+    def _result(self, start: GbcastStart, base: GroupView | None) -> GroupView | None:
+        """The view behind it; none where members were left out, or a group came to an end meanwhile."""
+        if base is None:
+            may_create = start.kind is Kind.JOIN and start.origin == self.site.me == self.site.view.members[0]
+            return GroupView(start.group, self.site.view.number << 20, start.processes) if may_create else None
+        missed = set(self.site.alive(sites_of(base.members))) - set(start.participants)
+        if missed:
+            return None
+        if start.kind is Kind.USER:
+            return base
+        if start.kind is Kind.JOIN:
+            added = tuple(each for each in start.processes if each not in base.members)
+            return GroupView(base.name, base.number + bool(added), base.members + added)
+        staying = tuple(each for each in base.members if each not in start.processes)
+        return GroupView(base.name, base.number + (staying != base.members), staying)
+
+    def finish(self, commit: GbcastCommit) -> None:
+        """The outcome is known: tell all participants."""
+        coordination = self.active.pop(commit.id)
+        for site in self.site.alive(coordination.start.participants):
+            self.site.send(site, commit)
+        self.site.store.setdefault(commit.id, Stored(delivered=True)).disposable = True
+        self.finished.append((coordination.start, commit))
+
+    # --- the participant -------------------------------------------------------------------------------------------
+
+    def on_start(self, source: str, start: GbcastStart) -> None:
+        """Step (2.2): on all queues at once, behind all that is there; a group about to grow is locked."""
+        stored = self.site.store.setdefault(start.id, Stored())
+        if stored.outcome is not None:
+            self.site.send(source, stored.outcome)
+            return
+        if stored.gbcast is None:
+            if stored.delivered:
+                return  # disposed of: everybody has it
+            stored.gbcast = start
+            if start.kind is Kind.JOIN:
+                self.site.locked[start.group] = start.id
+        stored.coordinator = source
+        if self.at_head == start.id:
+            self.told_ready = False
+        self.unanswered[start.id] = None
+        self.answer_ready()
+
+    def answer_ready(self) -> None:
+        """A join is answered when our own ABCASTs to the group have their places: so they stand before it."""
+        for id in list(self.unanswered):
+            stored = self.site.store[id]
+            start = stored.gbcast
+            assert start is not None
+            if start.kind is Kind.JOIN and id not in self.site.queue and not self.abcasts.is_settled(start.group):
+                continue
+            del self.unanswered[id]
+            if id not in self.site.queue:
+                stored.priority = self.site.propose()
+                self.site.queue[id] = stored
+            self.site.send(stored.coordinator, GbcastPriority(id, *stored.priority, stored.final, answer=True))
+
+    def advance_head(self) -> None:
+        """Steps (2.4), (3.2), (3.3)."""
+        if not self.at_head:
+            _, first = self.site.queue_heads()
+            if not first or not self.site.queue[first].final:
+                return
+            self.at_head, self.told_ready, self.cbcasts.waiting = first, False, []
+        stored = self.site.queue[self.at_head]
+        start = stored.gbcast
+        assert start is not None
+        if self.told_ready or not stored.final:
+            return
+        others = tuple(site for site in start.participants if site != self.site.me)
+        unsent = self.cbcasts.unsent(others, delivered=True)
+        if unsent:
+            self.cbcasts.schedule(unsent)
+            return
+        self.told_ready = True
+        delivered = tuple(sorted(self.cbcasts.delivered.items()))
+        self.site.send(
+            stored.coordinator, GbcastReady(self.at_head, delivered, self.site.groups.get(start.group))
+        )
+
+    def on_commit(self, source: str, commit: GbcastCommit) -> None:
+        """Part 4; at a coordinator that took over: a participant knows the outcome already."""
+        if commit.id in self.active:
+            self.finish(commit)
+            return
+        stored = self.site.queue.pop(commit.id, None)
+        if stored is None:
+            return
+        start = stored.gbcast
+        assert start is not None and (self.at_head == commit.id or commit.view is None)
+        del source
+        stored.outcome, stored.delivered, stored.gbcast = commit, True, None
+        waiting = self.cbcasts.waiting or [] if self.at_head == commit.id else []
+        before = self._before(start, commit, waiting)
+        for message in waiting:
+            if message.id in before:
+                self.cbcasts.hand_over(message)
+        self._deliver(start, commit)
+        if self.at_head == commit.id:
+            self.at_head, self.cbcasts.waiting = "", None
+        for message in waiting:
+            if message.id not in before:
+                self.cbcasts.hand_over(message)
+
+    def _before(self, start: GbcastStart, commit: GbcastCommit, waiting: list[Causal]) -> set[str]:
+        """Step (4.1)."""
+        listed = dict(commit.before)
+        failed = start.processes if start.kind is Kind.FAIL else ()
+        before = set()
+        for message in waiting:
+            preceding = any(message.label.precedes(label) for label in listed.values())
+            if message.id in listed or preceding or message.origin in failed:
+                before.add(message.id)
+        return before
+
+    def _deliver(self, start: GbcastStart, commit: GbcastCommit) -> None:
+        """Steps (4.2) to (4.4); the lock of the view is released."""
+        site = self.site
+        if site.locked.get(start.group) == start.id:
+            del site.locked[start.group]
+        view = commit.view
+        if view is None:
+            return
+        if start.kind is not Kind.USER:
+            if view != site.groups.get(view.name):
+                install(site, view, start.id, start.processes if start.kind is Kind.FAIL else ())
+            return
+        local = site.local(view.members)
+        kind = Primitive.GBCAST
+        for process in local:
+            digest = digest_of(start.body)
+            number = site.view.number
+            site.record(BroadcastDelivered(process, start.id, start.origin, kind.value, start.group, digest, number))
+        if local:
+            site.out.append(Deliver(local, start.group, start.id, start.origin, kind, start.body))
+
+    # --- failures --------------------------------------------------------------------------------------------------
+
+    def on_view(self) -> None:
+        """What the failed owe is not waited for; what they coordinated is begun again by the oldest participant."""
+        for id in list(self.active):
+            self._advance(id)
+        for id, stored in list(self.site.store.items()):
+            start = stored.gbcast
+            if start is None or self.site.is_up(stored.coordinator) or id in self.active:
+                continue
+            heir = self.site.alive(start.participants)[0]
+            stored.coordinator = heir
+            if heir == self.site.me:
+                self.begin(start)
+            else:
+                self.site.send(heir, Orphan(None, start))
+
+    def adopt(self, start: GbcastStart) -> None:
+        """Somebody has it, and this site shall take over."""
+        if start.id not in self.active:
+            self.begin(start)
+
+    def is_active(self, kind: Kind, group: str) -> bool:
+        """Whether this site coordinates such a one."""
+        return any(each.start.kind is kind and each.start.group == group for each in self.active.values())

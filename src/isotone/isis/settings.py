@@ -1,0 +1,43 @@
+"""Settings of a site, and the bounds of what it keeps."""
+
+from __future__ import annotations
+
+import msgspec
+
+from isotone.isis.names import GROUP_PREFIX
+
+TICK_US = 50_000
+SUSPECT_US = 300_000
+COLLECT_US = 100_000
+RECONNECT_US = 20_000
+
+WINDOW_MAX = 64  # frames of a channel that are under way
+BACKLOG_MAX = 4_096  # frames that wait for a channel: then broadcasts are refused
+POOL_MAX = 4_096  # CBCASTs that are not everywhere: then broadcasts are refused
+WAITING_MAX = 1_024  # broadcasts that wait for a view of their group: then more are refused
+PACKET_BYTES_MAX = 40 * 1024
+HISTORY_MAX = 8  # committed site views that are kept
+GARBAGE_MAX = 256  # ids of one round of garbage collection
+
+
+class IsisSettings(msgspec.Struct, frozen=True):
+    """Of one site. ``sites``: the names of all; a majority of them must be operational."""
+
+    site: str
+    sites: tuple[str, ...]
+    system: str = "isis"
+    tick_us: int = TICK_US
+    suspect_us: int = SUSPECT_US
+    collect_us: int = COLLECT_US
+    defer_us: int = 0
+    """So long a CBCAST may wait for others that travel in the same packet."""
+
+    @property
+    def group(self) -> str:
+        """The group at B4 in which the kernels find each other."""
+        return GROUP_PREFIX + self.system
+
+    @property
+    def majority(self) -> int:
+        """So many sites at least are in a site view."""
+        return len(self.sites) // 2 + 1

@@ -1,0 +1,168 @@
+"""A site as a process of a simulated run: the kernel, and processes that join, leave, end and send.
+
+Implements: [DESIGN 4], the system side of a simulated run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from isotone.core import boundary as b4
+from isotone.core.contract import Action, Event, Started
+from isotone.core.services import Service
+from isotone.isis import events as e
+from isotone.isis.kernel import Kernel
+from isotone.isis.names import process_id
+from isotone.sim.evs_clients import ClientKilled, StepDue
+from isotone.sim.plan import Step
+
+APPLICATION = (
+    e.Deliver,
+    e.DeliverView,
+    e.Left,
+    e.BroadcastDone,
+    e.FlushDone,
+    e.AnswerHeard,
+    e.CallOpened,
+    e.SiteViewChanged,
+    e.SiteDied,
+)
+
+
+class CastStep(Step, frozen=True, tag="cast"):
+    """A process sends to a group; ``place`` < 0: a minimal broadcast, 0: by logical clock."""
+
+    process: str
+    group: str
+    primitive: str
+    label: str
+    place: int
+    uniform: bool
+    length: int
+
+
+class MoveStep(Step, frozen=True, tag="move"):
+    """A process joins a group, or leaves it."""
+
+    process: str
+    group: str
+    joins: bool
+
+
+class EndStep(Step, frozen=True, tag="end"):
+    """A process ends and begins anew under another name, in the same groups."""
+
+    process: str
+
+
+@dataclass
+class IsisNode:
+    """One start of a program with a site."""
+
+    kernel: Kernel
+    groups: dict[str, tuple[str, ...]]  # where each process wants to be
+    heard: Callable[[str, Action], None]
+    wanted: dict[str, set[str]] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)  # the present name of each process
+    cast: int = 0
+    asked_otherwise: list[str] = field(default_factory=list)  # anything but FIFO to private groups, at B4
+
+    def handle(self, event: Event) -> list[Action]:
+        """Play a step, break the session, or let the kernel have it."""
+        match event:
+            case StepDue(step=step):
+                return self._play(event.at, step)
+            case ClientKilled():
+                return self._kill(event.at)
+        actions = self._tell(event)
+        if isinstance(event, Started):
+            for process, groups in sorted(self.groups.items()):
+                self.names[process] = process
+                self.wanted[process] = set(groups)
+            actions += self._join_all(event.at)
+        return actions
+
+    def _join_all(self, at: int) -> list[Action]:
+        return [
+            action
+            for process in sorted(self.wanted)
+            for group in sorted(self.wanted[process])
+            for action in self._tell(e.JoinWanted(at, self.names[process], group))
+        ]
+
+    def _play(self, at: int, step: Step) -> list[Action]:
+        match step:
+            case CastStep():
+                self.cast += 1
+                mark = f"{self.kernel.me}.{self.cast}.".encode()
+                body = (mark * (step.length // len(mark) + 1))[: max(step.length, len(mark))]
+                primitive, name = e.Primitive(step.primitive), self.names[step.process]
+                return self._tell(
+                    e.BroadcastWanted(
+                        at, name, step.group, primitive, body, step.label, self._place(step), step.uniform
+                    )
+                )
+            case MoveStep(process=process, group=group, joins=joins):
+                if joins == (group in self.wanted[process]):
+                    return []
+                (self.wanted[process].add if joins else self.wanted[process].discard)(group)
+                asked = e.JoinWanted if joins else e.LeaveWanted
+                return self._tell(asked(at, self.names[process], group))
+            case EndStep(process=process):
+                ended = self.names[process]
+                name, _, generation = ended.partition("+")
+                self.names[process] = f"{name}+{int(generation or 1) + 1}"
+                actions = self._tell(e.ProcessEnded(at, ended))
+                for group in sorted(self.wanted[process]):
+                    actions += self._tell(e.JoinWanted(at, self.names[process], group))
+                return actions
+        raise AssertionError(f"no such step: {step!r}")
+
+    def _place(self, step: CastStep) -> int:
+        """A named chain is numbered by its writer: dense at one site, far from those of others."""
+        if step.place <= 0 or step.primitive != "cbcast":
+            return min(step.place, 0)
+        return self.cast
+
+    def _kill(self, at: int) -> list[Action]:
+        client = self.kernel._client  # noqa: SLF001
+        if client is None:
+            return []
+        lost = b4.Indicated(at, (client,), b4.Disconnected("killed"))
+        return [b4.Ask(client, b4.Disconnect()), *self._tell(lost)]
+
+    def _tell(self, event: Event) -> list[Action]:
+        actions = self.kernel.handle(event)
+        out: list[Action] = []
+        died = False
+        for action in actions:
+            if isinstance(action, APPLICATION):
+                died = died or isinstance(action, e.SiteDied)
+                self.heard(self.kernel.settings.site, action)
+                continue
+            if isinstance(action, b4.Ask) and isinstance(action.request, b4.Send):
+                bundle = action.request.bundle
+                if bundle.service is not Service.FIFO or not all(each.startswith("#") for each in bundle.groups):
+                    self.asked_otherwise.append(f"{bundle.service.name} to {', '.join(bundle.groups)}")
+            out.append(action)
+        return out + self._join_all(event.at) if died else out
+
+    def missing(self) -> list[str]:
+        """What this site lacks in a calm system."""
+        life = self.kernel.life
+        if life is None:
+            return ["is not operational"]
+        missing = [f"asked {each} at B4" for each in self.asked_otherwise]
+        if len(life.site.view.members) != len(self.kernel.settings.sites):
+            missing.append(f"is in a site view with {', '.join(life.site.view.members)} only")
+        for process in sorted(self.wanted):
+            for group in sorted(self.wanted[process]):
+                view = life.site.groups.get(group)
+                if view is None or process_id(self.kernel.me, self.names[process]) not in view.members:
+                    missing.append(f"{self.names[process]} is not in {group}")
+        if not life.idle or not life.site.channels.idle:
+            missing.append("has something under way")
+        if life.site.store or life.cbcasts.buffer or life.cbcasts.delivered:
+            missing.append(f"keeps {len(life.site.store)} ids and {len(life.cbcasts.buffer)} messages")
+        return missing

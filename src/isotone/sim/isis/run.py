@@ -1,0 +1,162 @@
+"""The sites of a run above the oracle, or above our own daemons from the packets up.
+
+Implements: [DESIGN 4], the system side of a simulated run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from isotone.core.choice import Choice
+from isotone.core.contract import Action, Automaton
+from isotone.isis import events as e
+from isotone.isis.kernel import Kernel
+from isotone.isis.settings import IsisSettings
+from isotone.sim.evs_clients import ClientKilled, StepDue
+from isotone.sim.evs_nodes import EvsNodes
+from isotone.sim.evs_system import ToldOracle
+from isotone.sim.faults import MILLISECOND
+from isotone.sim.full_system import FullRun
+from isotone.sim.isis.node import IsisNode
+from isotone.sim.plan import Plan, Step
+from isotone.sim.process import SERVICE_LABEL, Boot
+from isotone.sim.world import World
+from isotone.spec.oracle import Oracle, OracleSettings, Stabilised
+
+LABEL = "isis"
+AMBUSHES = 6
+
+
+class SitedNodes(EvsNodes):
+    """Faults and steps on nodes with a site each; what is beneath them follows in the order of resolution."""
+
+    _plan: Plan
+    _ambush: Choice
+    _settings: IsisSettings
+
+    def _settle_in(self, plan: Plan) -> None:
+        choice = Choice(f"isis/{plan.seed}")
+        self._plan, self._ambush = plan, choice.derive("ambush")
+        self._ambushes = choice.pick((0, 3, AMBUSHES))
+        self._settings = IsisSettings(
+            site="",
+            sites=plan.topology.names,
+            suspect_us=choice.pick((200, 300, 500)) * MILLISECOND,
+            collect_us=choice.pick((40, 100, 300)) * MILLISECOND,
+            defer_us=choice.pick((0, 0, 3 * MILLISECOND)),
+        )
+
+    def _node(self, boot: Boot) -> IsisNode:
+        name = boot.daemon.name
+        boot.players[name] = LABEL
+        planned = next(node for node in self._plan.topology.nodes if node.name == name)
+        choice = Choice(f"isis/{self._plan.seed}/{name}")
+        groups = {}
+        for process in planned.clients:
+            count = choice.between(1, len(self._plan.topology.groups))
+            groups[process] = tuple(choice.sample(self._plan.topology.groups, count))
+        kernel = Kernel(boot.daemon, msgspec.structs.replace(self._settings, site=name))
+        return IsisNode(kernel, groups, self._heard)
+
+    def _heard(self, name: str, action: Action) -> None:
+        """Now and then a site crashes right where something has happened: sender, coordinator or view manager."""
+        if self._ambushes <= 0 or self._world.now > self._plan.faults_end_us * 9 // 10:
+            return
+        if not isinstance(action, e.Deliver | e.DeliverView | e.SiteViewChanged) or not self._ambush.chance(0.01):
+            return
+        self._ambushes -= 1
+        victim = self._ambush.pick((name, self._ambush.pick(self._names), self._names[0]))
+        after = self._ambush.pick((0, 0, 300, 2_000, 10_000))
+        back = after + self._ambush.between(5, 900) * MILLISECOND
+        self._world.after(after, lambda: self.crash(victim))
+        self._world.after(back, lambda: self.restart(victim))
+
+    def kill_client(self, node: str, client: str) -> None:
+        """Break the kernel's session off."""
+        if self._world.is_up(node):
+            self._world.tell(node, LABEL, ClientKilled(self._world.now, node))
+
+    def play(self, step: Step) -> None:
+        """Let a process do it; a node that is down has none."""
+        if self._world.is_up(step.node):
+            self._world.tell(step.node, LABEL, StepDue(self._world.clock(step.node), step))
+
+    def site(self, name: str) -> IsisNode:
+        """The automaton that runs now."""
+        node = self._world.automaton(name, LABEL)
+        assert isinstance(node, IsisNode)
+        return node
+
+    def _missing(self) -> list[str]:
+        """One site view of all, every process where it wants to be, nothing under way and nothing kept."""
+        missing = [f"{name} {text}" for name in self._names for text in self.site(name).missing()]
+        if missing:
+            return missing
+        views = {
+            (view.name, view.number, view.members)
+            for name in self._names
+            if (life := self.site(name).kernel.life) is not None
+            for view in life.site.groups.values()
+        }
+        if len(views) != len({name for name, _, _ in views}):
+            missing.append("sites have different views of a group")
+        return missing
+
+
+class IsisRun(SitedNodes):
+    """The sites of a plan above the oracle."""
+
+    def __init__(self, world: World, plan: Plan) -> None:
+        super().__init__(world, plan)
+        self._settle_in(plan)
+        self._oracle = Oracle(Choice(f"oracle/{plan.seed}"), OracleSettings())
+        world.add_service(self._oracle)
+        world.observers.append(ToldOracle(world))
+        for node in plan.topology.nodes:
+            world.add_process(node.name, self._program, site=node.site)
+
+    def _program(self, boot: Boot) -> Mapping[str, Automaton]:
+        return {LABEL: self._node(boot)}
+
+    def stabilise(self) -> tuple[tuple[str, ...], ...]:
+        """All is mended, and the oracle owes progress."""
+        components = super().stabilise()
+        self._world.tell_service(Stabilised(self._world.now))
+        return components
+
+    def settled(self) -> bool | None:
+        """Hellos never end."""
+        return not self._missing()
+
+    def live(self) -> list[str]:
+        """All that the sites owe."""
+        return self._missing()
+
+    def choices(self) -> Mapping[str, int]:
+        """The free choices that the oracle took."""
+        return self._oracle.taken
+
+
+class IsisFullRun(SitedNodes, FullRun):
+    """Daemons, and a site as a client of each."""
+
+    def __init__(self, world: World, plan: Plan) -> None:
+        self._settle_in(plan)
+        nodes = tuple(msgspec.structs.replace(node, clients=()) for node in plan.topology.nodes)
+        bare = msgspec.structs.replace(plan, topology=msgspec.structs.replace(plan.topology, nodes=nodes))
+        super().__init__(world, bare)
+
+    def _program(self, boot: Boot) -> dict[str, Automaton]:
+        automata = super()._program(boot)
+        return {SERVICE_LABEL: automata[SERVICE_LABEL], LABEL: self._node(boot)}
+
+    def settled(self) -> bool | None:
+        """The sites have all that is owed; their hellos never end, so daemons are never idle."""
+        return not self._missing()
+
+    def live(self) -> list[str]:
+        """What sites owe; and daemon views that stay."""
+        missing = [*self._missing(), *self._restless]
+        return [*missing, *self._explained()] if missing else []

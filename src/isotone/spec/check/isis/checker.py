@@ -1,0 +1,194 @@
+"""Every checker of ISIS over one run. Rows are collected and judged at the end; no order across sites is assumed.
+
+Implements: [DESIGN 4], [ISIS 3], [ISIS 4.2], [ISIS 4.4]. Deviations: none.
+"""
+
+from __future__ import annotations
+
+from isotone.spec.check.account import Account
+from isotone.spec.check.isis.history import ENTRIES, History, event_of
+from isotone.spec.check.isis.orders import judge_abcasts, judge_causal, judge_group_order
+from isotone.spec.isis_properties import ISIS_PROPERTIES
+from isotone.spec.verdicts import State, Verdict
+from isotone.trace.events import Row
+from isotone.trace.isis import BroadcastDelivered, GroupLeft, GroupViewInstalled, SiteViewInstalled
+
+__all__ = ["ENTRIES", "IsisChecker"]
+
+
+class IsisChecker:
+    """Judges one run."""
+
+    def __init__(self) -> None:
+        self._rows = 0
+        self._history = History()
+        self._account = Account(ISIS_PROPERTIES)
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def feed(self, row: Row) -> None:
+        """Take one row."""
+        self._rows += 1
+        self._history.take(row)
+
+    def finish(
+        self, *, lossy: bool, liveness: State | None, components: tuple[tuple[str, ...], ...]
+    ) -> dict[str, Verdict]:
+        """A verdict for each property."""
+        history, account = self._history, self._account
+        if not lossy:
+            _judge_sites(history, account)
+            _judge_once(history, account)
+            _judge_views(history, account)
+            _judge_dead(history, account)
+            _judge_rejected(history, account)
+            judge_abcasts(history, account)
+            judge_causal(history, account)
+            judge_group_order(history, account)
+            if liveness is None and len(components) <= 1:
+                _judge_atomic(history, account)
+                _judge_bounded(history, account)
+        return account.verdicts(lossy=lossy, liveness=liveness)
+
+
+def _judge_sites(history: History, account: Account) -> None:
+    first: dict[int, tuple[SiteViewInstalled, str]] = {}
+    for site in sorted(history.views):
+        before = None
+        for row, entry in history.views[site]:
+            account.exercised |= {"SITES", "QUORUM"}
+            known, other = first.setdefault(entry.number, (entry, site))
+            if known.servers != entry.servers:
+                text = f"site view {entry.number} is {', '.join(known.servers)} at {other}, not so at {site}."
+                account.accuse("SITES", (event_of(row),), text)
+            if before is not None and entry.number != before + 1:
+                account.accuse("SITES", (event_of(row),), f"{site} goes from site view {before} to {entry.number}.")
+            if site not in entry.servers:
+                account.accuse("SITES", (event_of(row),), f"{site} installs site view {entry.number} without itself.")
+            if 2 * len(entry.servers) <= history.configured:
+                account.accuse("QUORUM", (event_of(row),), f"site view {entry.number} has no majority.")
+            before = entry.number
+
+
+def _judge_once(history: History, account: Account) -> None:
+    for process in sorted(history.told):
+        seen: set[str] = set()
+        for row, entry in history.told[process]:
+            if not isinstance(entry, BroadcastDelivered):
+                continue
+            account.exercised.add("ONCE")
+            if entry.message in seen:
+                account.accuse("ONCE", (event_of(row),), f"{process} was handed {entry.message} twice.")
+            seen.add(entry.message)
+            if (found := history.begun.get(entry.message)) is None:
+                account.accuse("ONCE", (event_of(row),), f"nobody sent {entry.message}, which {process} was handed.")
+            elif found[1].digest != entry.digest or found[1].origin != entry.origin:
+                account.accuse("ONCE", (event_of(row), event_of(found[0])), f"{entry.message} is not as it was sent.")
+            elif entry.primitive != "gbcast" and process not in found[1].destinations:
+                account.accuse("ONCE", (event_of(row),), f"{entry.message} was not addressed to {process}.")
+
+
+def _judge_views(history: History, account: Account) -> None:
+    first: dict[tuple[str, int], tuple[GroupViewInstalled, str]] = {}
+    for process in sorted(history.told):
+        last: dict[str, int] = {}
+        for row, entry in history.told[process]:
+            if not isinstance(entry, GroupViewInstalled):
+                continue
+            account.exercised.add("VIEWS")
+            known, other = first.setdefault((entry.pgroup, entry.number), (entry, process))
+            if known.servers != entry.servers:
+                text = f"view {entry.number} of {entry.pgroup} differs at {other} and {process}."
+                account.accuse("VIEWS", (event_of(row),), text)
+            if entry.number <= last.get(entry.pgroup, 0):
+                account.accuse("VIEWS", (event_of(row),), f"views of {entry.pgroup} do not rise at {process}.")
+            if process not in entry.servers:
+                account.accuse("VIEWS", (event_of(row),), f"{process} is not in its view of {entry.pgroup}.")
+            last[entry.pgroup] = entry.number
+
+
+def _judge_dead(history: History, account: Account) -> None:
+    for process in sorted(history.told):
+        failed: dict[str, set[str]] = {}  # by group
+        for row, entry in history.told[process]:
+            if isinstance(entry, GroupViewInstalled):
+                failed.setdefault(entry.pgroup, set()).update(entry.failed)
+                if entry.failed:
+                    account.exercised.add("DEAD")
+            elif isinstance(entry, GroupLeft):
+                failed.pop(entry.pgroup, None)
+            elif any(entry.origin in each for each in failed.values()):
+                text = f"{process} was handed {entry.message} behind the failure of {entry.origin}."
+                account.accuse("DEAD", (event_of(row),), text)
+
+
+def _judge_rejected(history: History, account: Account) -> None:
+    for message in sorted(history.rejected):
+        account.exercised.add("REJECTED")
+        rejecting = [entry.site for _, entry in history.rejected[message] if history.survives(entry.site)]
+        for process in sorted(history.told):
+            if not rejecting or not history.survives(process):
+                continue
+            for row, entry in history.told[process]:
+                if isinstance(entry, BroadcastDelivered) and entry.message == message:
+                    text = f"{message} was rejected at {rejecting[0]} and handed to {process}."
+                    account.accuse("REJECTED", (event_of(row), event_of(history.rejected[message][0][0])), text)
+
+
+def _judge_atomic(history: History, account: Account) -> None:
+    """Owed: what survivors were handed, and what its senders had been handed or sent before they sent it."""
+    members = _members_at_end(history)
+    handed: dict[str, set[str]] = {
+        process: {entry.message for _, entry in rows if isinstance(entry, BroadcastDelivered)}
+        for process, rows in history.told.items()
+    }
+    owed: dict[str, None] = {}
+    stack = [
+        message for process in sorted(handed) if history.survives(process) for message in sorted(handed[process])
+    ]
+    past = {
+        message: [other.message for _, other in history.said[begun.origin][:place]]
+        for origin, rows in history.said.items()
+        for place, (_, begun) in enumerate(rows)
+        if begun.message in history.begun and begun.origin == origin and history.begun[begun.message][1] is begun
+        for message in (begun.message,)
+    }
+    while stack:
+        message = stack.pop()
+        if message not in owed:
+            owed[message] = None
+            stack += past.get(message, [])
+    for message in owed:
+        if message not in history.begun or message in history.rejected:
+            continue
+        row, begun = history.begun[message]
+        if begun.primitive == "gbcast":
+            continue
+        account.exercised.add("ATOMIC")
+        for process in begun.destinations:
+            stays = begun.pgroup in members.get(process, set())
+            if history.survives(process) and stays and message not in handed.get(process, set()):
+                account.accuse("ATOMIC", (event_of(row),), f"{message} never came to {process}.")
+
+
+def _members_at_end(history: History) -> dict[str, set[str]]:
+    members: dict[str, set[str]] = {}
+    for process, rows in history.told.items():
+        groups = members.setdefault(process, set())
+        for _, entry in rows:
+            if isinstance(entry, GroupViewInstalled):
+                groups.add(entry.pgroup)
+            elif isinstance(entry, GroupLeft):
+                groups.discard(entry.pgroup)
+    return members
+
+
+def _judge_bounded(history: History, account: Account) -> None:
+    for site in sorted(history.kept):
+        row, kept = history.kept[site]
+        if history.survives(site):
+            account.exercised.add("BOUNDED")
+            if kept.ids or kept.buffered or kept.listed:
+                text = f"{site} keeps {kept.ids} ids, {kept.buffered} messages and {kept.listed} of a list."
+                account.accuse("BOUNDED", (event_of(row),), text)

@@ -1,0 +1,90 @@
+"""A run of ISIS, gathered from its rows: what each process was handed in its order, and what became of sites."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from isotone.spec.verdicts import EventId
+from isotone.trace.events import Row
+from isotone.trace.isis import (
+    BroadcastBegun,
+    BroadcastDelivered,
+    BroadcastRejected,
+    GroupLeft,
+    GroupViewInstalled,
+    SiteKilled,
+    SiteStarted,
+    SiteViewInstalled,
+    StoreCounted,
+)
+
+ENTRIES = (
+    SiteStarted,
+    SiteKilled,
+    SiteViewInstalled,
+    BroadcastBegun,
+    BroadcastDelivered,
+    BroadcastRejected,
+    GroupViewInstalled,
+    GroupLeft,
+    StoreCounted,
+)
+
+
+def event_of(row: Row) -> EventId:
+    """The id of a row."""
+    return (row.node, row.incarnation, row.index)
+
+
+@dataclass
+class History:
+    """Of one run."""
+
+    configured: int = 0
+    last_site: dict[str, str] = field(default_factory=dict)  # by node: the incarnation that began last
+    ended: set[str] = field(default_factory=set)  # sites that were killed, or followed by another
+    last_number: int = 0
+    operational: frozenset[str] = frozenset()  # the sites of the last site view
+    views: dict[str, list[tuple[Row, SiteViewInstalled]]] = field(default_factory=dict)  # by site
+    begun: dict[str, tuple[Row, BroadcastBegun]] = field(default_factory=dict)  # by message
+    said: dict[str, list[tuple[Row, BroadcastBegun | BroadcastDelivered]]] = field(default_factory=dict)  # by process
+    told: dict[str, list[tuple[Row, BroadcastDelivered | GroupViewInstalled | GroupLeft]]] = field(default_factory=dict)
+    rejected: dict[str, list[tuple[Row, BroadcastRejected]]] = field(default_factory=dict)  # by message
+    kept: dict[str, tuple[Row, StoreCounted]] = field(default_factory=dict)  # by site: the last count
+
+    def take(self, row: Row) -> None:
+        """One row, each node's in their order."""
+        match row.entry:
+            case SiteStarted(site=site, servers=servers):
+                self.configured = max(self.configured, len(servers))
+                if row.node in self.last_site:
+                    self.ended.add(self.last_site[row.node])
+                self.last_site[row.node] = site
+            case SiteKilled(site=site):
+                self.ended.add(site)
+            case SiteViewInstalled() as entry:
+                self.views.setdefault(entry.site, []).append((row, entry))
+                if entry.number > self.last_number:
+                    self.last_number, self.operational = entry.number, frozenset(entry.servers)
+            case BroadcastBegun() as begun:
+                self.begun[begun.message] = (row, begun)
+                self.said.setdefault(begun.origin, []).append((row, begun))
+            case BroadcastDelivered() as entry:
+                self.said.setdefault(entry.process, []).append((row, entry))
+                self.told.setdefault(entry.process, []).append((row, entry))
+            case GroupViewInstalled() | GroupLeft() as entry:
+                self.told.setdefault(entry.process, []).append((row, entry))
+            case BroadcastRejected() as entry:
+                self.rejected.setdefault(entry.message, []).append((row, entry))
+            case StoreCounted() as entry:
+                self.kept[entry.site] = (row, entry)
+
+    def survives(self, process: str) -> bool:
+        """Whether the site of a process is in the last site view, and nothing says that it ended."""
+        site = process.partition("/")[0]
+        return site not in self.ended and site in self.operational
+
+    def failed_at(self, site: str) -> int:
+        """The number of the first site view behind all that have this site."""
+        having = [each.number for views in self.views.values() for _, each in views if site in each.servers]
+        return max(having, default=-1) + 1

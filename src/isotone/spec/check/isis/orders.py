@@ -1,0 +1,172 @@
+"""The orders of ABCAST, CBCAST and GBCAST over one run.
+
+An order at a process that failed binds others only as far as they could know it: see the property ISIS-ABCAST.
+"""
+
+from __future__ import annotations
+
+from isotone.spec.check.account import Account
+from isotone.spec.check.isis.history import History, event_of
+from isotone.trace.events import Row
+from isotone.trace.isis import BroadcastBegun, BroadcastDelivered, GroupLeft, GroupViewInstalled
+
+Handed = tuple[Row, BroadcastDelivered]
+
+
+def _deliveries(history: History, process: str, primitive: str) -> list[Handed]:
+    return [
+        (row, entry)
+        for row, entry in history.told[process]
+        if isinstance(entry, BroadcastDelivered) and entry.primitive == primitive
+    ]
+
+
+def judge_abcasts(history: History, account: Account) -> None:
+    """Pairs of neighbours of one label at one process, against all others that have both."""
+    processes = sorted(history.told)
+    limits = {process: _limit(history, process) for process in processes}
+    places: dict[str, dict[str, tuple[int, Handed]]] = {}
+    for process in processes:
+        handed = _deliveries(history, process, "abcast")
+        places[process] = {entry.message: (place, (row, entry)) for place, (row, entry) in enumerate(handed)}
+    by_label: dict[str, dict[str, list[str]]] = {}
+    for process in processes:
+        for message in places[process]:
+            if (found := history.begun.get(message)) is not None:
+                by_label.setdefault(found[1].chain, {}).setdefault(process, []).append(message)
+    for label in sorted(by_label):
+        rows = by_label[label]
+        for process in sorted(rows):
+            for other in sorted(rows):
+                if other > process:
+                    _compare(history, account, limits, places, process, other, rows)
+
+
+def _limit(history: History, process: str) -> int | None:
+    """From this site view on the others know that it failed; None if it never did."""
+    return None if history.survives(process) else history.failed_at(process.partition("/")[0])
+
+
+def _compare(
+    history: History,
+    account: Account,
+    limits: dict[str, int | None],
+    places: dict[str, dict[str, tuple[int, Handed]]],
+    process: str,
+    other: str,
+    rows: dict[str, list[str]],
+) -> None:
+    common = [message for message in rows[process] if message in places[other]]
+    latest: tuple[int, str] | None = None
+    for message in common:
+        binding = _binds(history, limits, places, message, process, other)
+        if not binding:
+            continue
+        place, (row, _) = places[other][message]
+        if latest is not None:
+            account.exercised.add("ABCAST")
+            if place < latest[0]:
+                text = f"{latest[1]} stands before {message} at {process}, and behind it at {other}."
+                account.accuse("ABCAST", (event_of(row), event_of(places[process][message][1][0])), text)
+        if latest is None or place > latest[0]:
+            latest = (place, message)
+
+
+def _binds(
+    history: History,
+    limits: dict[str, int | None],
+    places: dict[str, dict[str, tuple[int, Handed]]],
+    message: str,
+    process: str,
+    other: str,
+) -> bool:
+    """Whether neither came to it knowing that the other had failed, or it has the extra phase."""
+    if history.begun[message][1].uniform:
+        return True
+    for one, two in ((process, other), (other, process)):
+        limit = limits[one]
+        if limit is not None and places[two][message][1][1].number >= limit:
+            return False
+    return True
+
+
+def judge_causal(history: History, account: Account) -> None:
+    """Direct precedence: the sender sent or was handed a message with a smaller label before it sent this one."""
+    precedes: dict[str, list[str]] = {}
+    for process in sorted(history.said):
+        past: dict[str, list[tuple[int, str]]] = {}
+        for _, entry in history.said[process]:
+            found = history.begun.get(entry.message)
+            if found is None or found[1].primitive != "cbcast":
+                continue
+            begun = found[1]
+            if isinstance(entry, BroadcastBegun):
+                older = past.get(begun.chain, [])
+                precedes[entry.message] = [message for place, message in older if place < begun.place]
+            past.setdefault(begun.chain, []).append((begun.place, entry.message))
+    for process in sorted(history.told):
+        handed = _deliveries(history, process, "cbcast")
+        places = {entry.message: place for place, (_, entry) in enumerate(handed)}
+        for place, (row, entry) in enumerate(handed):
+            for message in _all_before(precedes, entry.message, places):
+                account.exercised.add("CAUSAL")
+                if places[message] > place:
+                    text = f"{message} precedes {entry.message}, and stands behind it at {process}."
+                    account.accuse("CAUSAL", (event_of(row),), text)
+
+
+def _all_before(precedes: dict[str, list[str]], message: str, places: dict[str, int]) -> list[str]:
+    """What precedes it and was handed over here; beyond such a one its own predecessors are compared with it."""
+    found: dict[str, None] = {}
+    seen: set[str] = set()
+    stack = list(precedes.get(message, []))
+    while stack:
+        each = stack.pop()
+        if each in seen:
+            continue
+        seen.add(each)
+        if each in places:
+            found[each] = None
+        else:
+            stack += precedes.get(each, [])
+    return list(found)
+
+
+def judge_group_order(history: History, account: Account) -> None:
+    """Of each group: the GBCASTs before a message are the same wherever it was handed over."""
+    marks: dict[tuple[str, str], dict[str, tuple[str, Row, int]]] = {}  # (group, message) → process → last GBCAST
+    for process in sorted(history.told):
+        last: dict[str, str] = {}
+        for row, entry in history.told[process]:
+            if isinstance(entry, GroupViewInstalled):
+                last[entry.pgroup] = entry.message or f"view {entry.number}"
+            elif isinstance(entry, GroupLeft):
+                last.pop(entry.pgroup, None)
+            else:
+                for group, mark in last.items():
+                    marks.setdefault((group, entry.message), {})[process] = (mark, row, entry.number)
+                if entry.primitive == "gbcast":
+                    last[entry.pgroup] = entry.message
+    for (group, message), at in sorted(marks.items()):
+        _compare_marks(history, account, group, message, at)
+
+
+def _compare_marks(
+    history: History, account: Account, group: str, message: str, at: dict[str, tuple[str, Row, int]]
+) -> None:
+    processes = sorted(at)
+    limits = {process: _limit(history, process) for process in processes}
+    begun = history.begun.get(message)
+    free = begun is not None and begun[1].primitive == "abcast" and not begun[1].uniform
+    for process, other in zip(processes, processes[1:], strict=False):
+        knew = [
+            limit is not None and at[two][2] >= limit
+            for one, two in ((process, other), (other, process))
+            for limit in (limits[one],)
+        ]
+        if free and any(knew):
+            continue
+        account.exercised.add("GBCAST")
+        if at[process][0] != at[other][0]:
+            text = f"{message} stands behind {at[process][0]} of {group} at {process}, {at[other][0]} at {other}."
+            account.accuse("GBCAST", (event_of(at[process][1]), event_of(at[other][1])), text)
