@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from isotone.core.addresses import is_loopback
 from isotone.core.errors import InputError
 from isotone.core.names import LOG_GROUP_PREFIX, check_client_name, check_log_name
 from isotone.corel.quorum import Majority, Rule
@@ -19,7 +20,6 @@ from isotone.corel.settings import ReplicaSettings
 from isotone.daemon.addresses import split_address
 from isotone.daemon.composition import Hooks
 from isotone.daemon.embedded import node
-from isotone.daemon.settings.addresses import is_loopback
 from isotone.host.embedded import EmbeddedService
 from isotone.host.log_client import RemoteLog
 from isotone.host.log_port import LogPort
@@ -27,7 +27,7 @@ from isotone.host.replica_log import ReplicaLog
 from isotone.replicated.state import LEASE_S, ReplicatedState
 
 PORT = 4803
-ANYWHERE = "0.0.0.0"  # noqa: S104  # where peers are elsewhere, they must reach us
+ANYWHERE = "0.0.0.0"  # where peers are elsewhere, they must reach us
 MINORITY = ("maybe", "refuse")
 
 
