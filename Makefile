@@ -2,7 +2,7 @@
 # The work itself is in tools/, so that it can be read, checked and run without make.
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test soak mutants bench bench-lan bench-quick bench-peers docs constraints clean
+.PHONY: help install demo test soak mutants bench bench-lan bench-quick bench-peers docs site constraints clean
 SHELL := /bin/sh
 MAKEFLAGS += --no-print-directory
 
@@ -39,6 +39,7 @@ help: ## Show the targets
 	@echo "make bench-quick       CPU per message against the committed result, under two minutes; warns"
 	@echo "make bench-peers       install Corosync from Debian's packages, to be measured beside us; needs root"
 	@echo "make docs              check links and Python examples in the documentation"
+	@echo "make site              build the documentation site in build/site; ARGS=\"--serve 8000\" shows it"
 	@echo "make install           only make .venv with everything for development"
 	@echo "make constraints       renew constraints.txt with the newest versions"
 	@echo "make clean             remove .venv, caches and results; keeps soak/"
@@ -78,6 +79,10 @@ bench-quick:
 bench-peers:
 	$(call install,)
 	@$(VENV_PYTHON) tools/install_peers.py
+
+site:
+	$(call install,site)
+	@$(VENV_PYTHON) tools/build_site.py $(ARGS)
 
 docs:
 	$(call install,)

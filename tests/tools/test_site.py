@@ -1,0 +1,75 @@
+"""The documentation site: it builds without a warning, loads nothing from elsewhere, and a browser shows it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CHROMIUM = next(
+    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    """Built and served."""
+    out = tmp_path_factory.mktemp("site") / "site"
+    command = [sys.executable, str(ROOT / "tools" / "build_site.py"), "--out", str(out), "--serve", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=out.parent) as running:
+        assert running.stdout is not None
+        try:
+            built, address = running.stdout.readline(), running.stdout.readline().strip()
+            assert "the site is at" in built, "mkdocs had a complaint"
+            yield out, address
+        finally:
+            running.terminate()
+
+
+def test_every_page_is_there_and_asks_nobody_else(site: tuple[Path, str]) -> None:
+    out, _ = site
+    for page in ROOT.glob("docs/**/*.md"):
+        if page.name != "README.md":
+            assert (out / page.relative_to(ROOT).with_suffix(".html")).is_file(), page
+    for page in out.rglob("*.html"):
+        loaded = re.findall(r"""<(?:script|link|img|iframe)\b[^>]*?(?:src|href)=["']([^"']+)""", page.read_text())
+        assert not [each for each in loaded if each.startswith(("http", "//"))], page
+
+
+def test_the_search_knows_the_pages(site: tuple[Path, str]) -> None:
+    found = json.loads((site[0] / "search" / "search_index.json").read_text())["docs"]
+    assert any("quickstart" in each["location"] and "partition" in each["text"] for each in found)
+
+
+def test_the_reference_has_every_public_name(site: tuple[Path, str]) -> None:
+    import isotone
+
+    text = (site[0] / "reference.html").read_text()
+    for name in isotone.__all__:
+        if callable(getattr(isotone, name)) and not name.isupper():
+            assert f"isotone.{name}<" in text, name
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+@pytest.mark.parametrize("width", [1280, 400])
+def test_a_browser_shows_it_without_complaint(site: tuple[Path, str], width: int, tmp_path: Path) -> None:
+    assert CHROMIUM is not None
+    place = Path(os.environ.get("ISOTONE_ARTEFACTS", ROOT / "build" / "artefacts"))
+    place.mkdir(parents=True, exist_ok=True)
+    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0",
+               "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run",
+               f"--user-data-dir={tmp_path / 'profile'}", f"--window-size={width},900", "--virtual-time-budget=4000",
+               f"--screenshot={place / f'site-{width}.png'}", "--dump-dom",
+               f"{site[1]}docs/guide/quickstart.html"]  # fmt: skip
+    told = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert "CONSOLE" not in told.stderr, told.stderr
+    assert "<h1 id=" in told.stdout
+    assert 'data-md-component="search-query"' in told.stdout
