@@ -18,9 +18,9 @@ from isotone.spec.verdicts import State
 from isotone.trace.events import Row
 from isotone.trace.jsonl import write_jsonl
 
-RUNS = [("evs", "oracle", seed) for seed in range(1, 16)]
-RUNS += [("evs", "full", seed) for seed in (1, 2, 3, 9)]
-RUNS += [("corel", "oracle", seed) for seed in (1, 2, 19, 29, 35, 36)]  # 29: forced; 35: a disk was lost
+RUNS = [("evs", "oracle", seed) for seed in range(1, 7)]
+RUNS += [("evs", "full", seed) for seed in (3, 9)]  # 9: circles of waiting nodes behind what is missing
+RUNS += [("corel", "oracle", seed) for seed in (29, 35)]  # 29: an operator forces a primary; 35: a disk was lost
 
 
 @cache
@@ -66,6 +66,6 @@ def test_every_file_left_out_in_turn(tmp_path: Path) -> None:
     for home, path in files.items():
         left = [str(each) for each in files.values() if each != path]
         told = CliRunner().invoke(commands, ["check", *left])
-        if home[0]:
+        if home[0] and [node for node, _ in homes].count(home[0]) == 1:  # nobody need name one of several
             assert told.exit_code == 4, told.output
             assert f"no rows of {home[0]}" in told.stderr
