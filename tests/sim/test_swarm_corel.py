@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from functools import cache
 from typing import get_args
 
@@ -24,9 +25,11 @@ from isotone.sim.registry import plan_from, system_named
 from isotone.sim.run import RunResult, play_plan, run_plan
 from isotone.sim.swarm import run_swarm
 from isotone.sim.system import Setting, draw_plan
+from isotone.spec.check import Report, check
 from isotone.spec.corel_properties import corel_labels
 from isotone.trace.corel import DiskLost, Fenced, OrderDue, Reconfigured, ReplicaStarted, StateInstalled
 from isotone.trace.events import Row
+from tests.spec.naive_corel.judge import disagreements
 
 SMALL = Setting(system="corel", stack="oracle", size=Size.SMALL)
 STANDARD = Setting(system="corel", stack="oracle")
@@ -44,6 +47,19 @@ RUNS = {
     "full": ((FULL_SMALL, SEEDS_FULL_SMALL), (FULL_STANDARD, SEEDS_FULL_STANDARD)),
 }
 """60 of each stack."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def both_checkers() -> Iterator[None]:
+    """Every run here is judged by the dumb checkers too; a run on which they disagree is broken."""
+
+    def check_both(rows: list[Row]) -> Report:
+        assert (found := disagreements(rows)) == {}, found
+        return check(rows)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("isotone.sim.run.check", check_both)
+        yield
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -16,11 +17,13 @@ from isotone.spec.check import check
 from isotone.spec.verdicts import State
 from isotone.trace import corel as trace
 from isotone.trace.events import Ended, Entry, Gap, Row
+from isotone.trace.jsonl import read_jsonl
 from tests.corel import test_checks as corel
 from tests.spec.naive_corel import FORMULAS, judge
 from tests.spec.naive_corel.judge import disagreements
 from tests.spec.naive_corel.spoiling import KINDS, spoilt
 
+TRACES = Path(__file__).parents[1] / "traces" / "corel"
 SMALL = Setting(system="corel", stack="oracle", size=Size.SMALL)
 RAIDS = (29, 35, 41, 46, 57, 62)  # an operator forces a primary
 SEEDS = (*range(1, 31), *RAIDS[1:], 251)  # 251: a configuration that one server alone has told
@@ -133,6 +136,16 @@ def recorded(seed: int) -> list[Row]:
 @pytest.mark.parametrize("name", BY_HAND)
 def test_both_agree_on_runs_by_hand(name: str) -> None:
     assert disagreements(BY_HAND[name]) == {}
+
+
+@pytest.mark.parametrize("path", sorted(TRACES.glob("*.jsonl")), ids=lambda path: path.stem)
+def test_both_agree_on_traces(path: Path) -> None:
+    """And both find what the header says, but for the witness."""
+    lines = read_jsonl(path)
+    rows = list(lines.rows())
+    verdicts = judge(rows)
+    assert disagreements(rows, verdicts) == {}
+    assert set(lines.header["violates"]) <= {label for label, state in verdicts.items() if state == "violated"}
 
 
 @pytest.mark.parametrize("label", FORMULAS)

@@ -23,6 +23,7 @@ group_views = st.builds(GroupViewId, daemon_views) | st.builds(
 
 # Numbers whose range is narrower or wider than that of all others.
 _BY_NAME: dict[str, st.SearchStrategy[Any]] = {
+    "first_sequence": st.integers(0, 2**63 - 4),  # and those of up to four messages
     "lengths": st.lists(st.integers(0, 2**31 - 1), max_size=4).map(tuple),
     "digests": st.lists(st.integers(0, 2**64 - 1), max_size=4).map(tuple),
     "digest": st.integers(0, 2**64 - 1),

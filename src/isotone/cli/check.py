@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,7 +13,7 @@ from isotone.cli.output import json_option, print_json, progress_bar, results
 from isotone.cli.tables import print_summary
 from isotone.core.errors import InputError, MachineError
 from isotone.sim.run import verdicts_and_violations
-from isotone.sim.summary import Failure, Summary, count_verdicts, failure_of
+from isotone.sim.summary import Failure, Summary, count_verdicts, failure_of, is_unjudged, missing_told
 from isotone.spec.check import check
 from isotone.trace.reader import read_runs, trace_files
 from isotone.trace.record import OnUnreadable
@@ -36,8 +36,9 @@ def check_command(traces: tuple[Path, ...], engine: str, master: str | None, as_
     """Judge every property over recorded traces.
 
     TRACES are files (.jsonl, .parquet, .spool) or directories of them. Files of one run are read as one record,
-    whatever machine they come from. A verdict that would need lost rows is "not judged". A file that cannot be read is
-    named and left out; the command then ends with 2, or with 1 if a property is violated too.
+    whatever machine they come from. A verdict that would need lost rows is "not judged"; records that others name and
+    that are not there are named, and the command ends with 4 if nothing could be judged of some run. A file that cannot
+    be read is named and left out; the command then ends with 2, or with 1 if a property is violated too.
 
     \b
     Examples:
@@ -53,10 +54,17 @@ def check_command(traces: tuple[Path, ...], engine: str, master: str | None, as_
     summary = check_traces(traces, lambda path, error: problems.add((str(path), str(error))))
     name_problems(sorted(problems))
     _print(summary, as_json=as_json)
-    return summary.exit_code or (2 if problems else 0)
+    return exit_code(summary, problems)
+
+
+def exit_code(summary: Summary, problems: Collection[object]) -> int:
+    """1 when something is violated, else 2 when a file could not be read, else 4 when nothing could be judged."""
+    return 1 if summary.violations else 2 if problems else summary.exit_code
 
 
 def _print(summary: Summary, *, as_json: bool) -> None:
+    for told in summary.missing:
+        click.echo(f"isotone: {told}", err=True)
     if as_json:
         print_json(summary)
     else:
@@ -81,13 +89,14 @@ def _check_on_spark(traces: tuple[Path, ...], master: str | None, *, as_json: bo
     if MISSING:
         click.echo(f"isotone: this engine does not judge {', '.join(MISSING)}; --engine python does", err=True)
     _print(checked.summary, as_json=as_json)
-    return checked.exit_code
+    return exit_code(checked.summary, checked.problems)
 
 
 def check_traces(traces: Sequence[Path], skip_unreadable: OnUnreadable | None = None) -> Summary:
     """Check every run that the files hold; a file that cannot be read is an `InputError`, or a call of the other."""
     verdicts: list[dict[str, str]] = []
     failures: list[Failure] = []
+    missing: list[str] = []
     skipped: list[Path] = []
 
     def skip(path: Path, error: InputError) -> None:
@@ -99,7 +108,9 @@ def check_traces(traces: Sequence[Path], skip_unreadable: OnUnreadable | None = 
     command = shlex.join(["isotone", "check", *map(str, traces)])
     with progress_bar("runs checked", total=None) as advance:
         for run, rows in readable(read_runs(list(_named(traces, skip)), skip_unreadable=skip)):
-            states, violations = verdicts_and_violations(check(readable(rows)))
+            report = check(readable(rows))
+            states, violations = verdicts_and_violations(report)
+            missing += missing_told(run, report.missing)
             verdicts.append(states)
             failures += [failure_of(violation, seed=None, replay=command) for violation in violations]
             advance(run)
@@ -111,6 +122,8 @@ def check_traces(traces: Sequence[Path], skip_unreadable: OnUnreadable | None = 
         properties=count_verdicts(verdicts),
         failures=tuple(failures),
         bounds={},
+        unjudged=sum(map(is_unjudged, verdicts)),
+        missing=tuple(missing),
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from isotone.cli.check import name_problems
+from isotone.cli.check import exit_code, name_problems
 from isotone.cli.command_group import CommandGroup
 from isotone.cli.output import json_option, print_json, progress_bar, results
 from isotone.cli.tables import print_summary
@@ -82,7 +82,7 @@ def run_command(*, traces: tuple[Path, ...], out: Path, master: str | None, repo
             _pipeline("report.page").write_report(spark, out, out / _REPORT)
     if not as_json:
         _say_where(out, report=report and summary.runs > 0)
-    return summary.exit_code or (2 if done.problems else 0)
+    return exit_code(summary, done.problems)
 
 
 def _say_where(out: Path, *, report: bool) -> None:

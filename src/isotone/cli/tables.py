@@ -73,6 +73,9 @@ def print_summary(console: Console, summary: Summary, rows: Rows | None = None) 
     runs = f"{summary.runs} run{'' if summary.runs == 1 else 's'}"
     if summary.violations:
         console.print(f"[bold red]{runs}, {summary.violations} violation{'' if summary.violations == 1 else 's'}[/]")
+    elif summary.unjudged:
+        of = runs if summary.unjudged == summary.runs else f"{summary.unjudged} of {runs}"
+        console.print(f"[bold yellow]nothing could be judged of {of}: rows are missing[/]")
     else:
         console.print(f"[green]{runs}, no violation[/]")
 

@@ -10,10 +10,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from msgspec import structs
 from pyspark.sql import DataFrame, SparkSession
 
 from isotone.core.errors import InputError
 from isotone.pipeline.bronze import ChangedError, Problem, found_files, kept, problems, read_bronze
+from isotone.pipeline.conformance.given import missing_records
 from isotone.pipeline.conformance.verdicts import judge
 from isotone.pipeline.failures import failures_named
 from isotone.pipeline.gold import verdict_rows
@@ -22,7 +24,7 @@ from isotone.pipeline.session import is_small, session
 from isotone.pipeline.silver import FROM, counted_silver, sources
 from isotone.pipeline.stages import Advance, bytes_of_runs
 from isotone.sim.run import Violation
-from isotone.sim.summary import Failure, Summary, count_verdicts, failure_of
+from isotone.sim.summary import Failure, Summary, count_verdicts, failure_of, is_unjudged, missing_told
 from isotone.spec.check.layers import ALL_PROPERTIES
 from isotone.spec.properties import Boundary
 
@@ -39,10 +41,6 @@ class Checked(NamedTuple):
     summary: Summary
     problems: tuple[Problem, ...]
 
-    @property
-    def exit_code(self) -> int:
-        """1 when something is violated, else 2 when a file could not be read, else 0."""
-        return self.summary.exit_code or (2 if self.problems else 0)
 
 
 def check_traces(traces: Sequence[Path], master: str | None = None, *, advance: Advance = lambda note: None) -> Checked:
@@ -99,8 +97,21 @@ def _check_with(spark: SparkSession, traces: Sequence[Path], *, rows_too: bool, 
         raise ChangedError
     advance(f"{len(counts)} runs read")
     summary = summarise(judge(rows), command)
+    if summary.unjudged:
+        summary = structs.replace(summary, missing=_missing(rows))
     advance(f"{len(counts)} runs judged")
     return Checked(summary, found)
+
+
+def _missing(rows: DataFrame) -> tuple[str, ...]:
+    """Which records others name and that are not there, by node where nothing of it is."""
+    nodes = {(row["run"], row["node"]) for row in rows.select("run", "node").distinct().collect()}
+    found: dict[str, set[str]] = {}
+    for row in missing_records(rows).collect():
+        is_there = (row["run"], row["node"]) in nodes
+        told = f"{row['node']}#{row['incarnation']}" if is_there else row["node"]
+        found.setdefault(row["run"], set()).add(told)
+    return tuple(each for run in sorted(found) for each in missing_told(run, sorted(found[run])))
 
 
 @failures_named()
@@ -130,6 +141,7 @@ def _summed(rows: Iterable[dict[str, Any]], command: str) -> Summary:
         properties=count_verdicts(states.values()),
         failures=tuple(failures),
         bounds={},
+        unjudged=sum(map(is_unjudged, states.values())),
     )
 
 

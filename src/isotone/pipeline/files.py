@@ -188,6 +188,7 @@ def _read_parquet(path: Path, listed: Path, first: int, last: int | None) -> Ite
         named = (file.metadata.metadata or {}).get(b"isotone_run")
         if first == 0 and named is not None:
             yield _note(listed, RUN, run=named.decode())
+        opened.check_seal()
         try:
             index = _index_before(file, first) if header is not None else -1
             for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=list(COLUMNS)):

@@ -9,7 +9,10 @@ from statistics import median
 import msgspec
 
 from isotone.sim.run import STATES, RunResult, Violation
-from isotone.spec.verdicts import EventId
+from isotone.spec.verdicts import EventId, State
+
+
+NOT_JUDGED_CODE = 4
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -40,11 +43,15 @@ class Summary(msgspec.Struct, frozen=True, omit_defaults=False):
     bounds: dict[str, float]
     distribution: dict[str, Spread] = {}
     choices: dict[str, int] = {}
+    unjudged: int = 0  # runs of which nothing could be judged
+    missing: tuple[str, ...] = ()  # what rows of which run are not there, in words
 
     @property
     def exit_code(self) -> int:
-        """0 when nothing is violated, else 1."""
-        return 1 if self.violations else 0
+        """1 when something is violated, else `NOT_JUDGED_CODE` when of some run nothing could be judged, else 0."""
+        if self.violations:
+            return 1
+        return NOT_JUDGED_CODE if self.unjudged else 0
 
 
 MEASURES = ("sends", "messages", "faults", "view_changes", "events", "rows", "cpu_seconds")
@@ -84,6 +91,17 @@ def count_verdicts(verdicts: Iterable[dict[str, str]]) -> dict[str, dict[str, in
         for label, state in run.items():
             counts.setdefault(label, dict.fromkeys(STATES, 0))[state] += 1
     return counts
+
+
+def is_unjudged(verdicts: dict[str, str]) -> bool:
+    """Whether nothing holds, nothing is violated, and something could not be judged."""
+    states = set(verdicts.values())
+    return State.NOT_JUDGED.value in states and not states & {State.HOLDS.value, State.VIOLATED.value}
+
+
+def missing_told(run: str, records: Iterable[str]) -> tuple[str, ...]:
+    """In words, which records others name and that have no rows."""
+    return tuple(f"run {run!r}: no rows of {each}, which others name: is a file missing?" for each in records)
 
 
 def largest_bounds(bounds: Iterable[dict[str, float]]) -> dict[str, float]:

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from isotone.core.errors import InputError, MachineError
+from isotone.trace import digest
 from isotone.trace.columns import COLUMNS, columns_of, entry_of
 from isotone.trace.events import TRACE_VERSION, Row
 from isotone.trace.layout import PartHeader, Tail, check_place
@@ -98,7 +99,9 @@ def write_file(
         for batch in _batches(rows):
             writer.write_batch(_batch(arrow, run, batch))
         tail = tail_of()
-        writer.add_key_value_metadata({_CLOSED_KEY: b"1" if tail.closed else b"0", _PROBLEM_KEY: tail.problem.encode()})
+        ended = {_CLOSED_KEY: b"1" if tail.closed else b"0", _PROBLEM_KEY: tail.problem.encode()}
+        writer.add_key_value_metadata({**ended, digest.KEY: digest.NONE})
+    digest.seal(path)
 
 
 def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
@@ -141,10 +144,18 @@ class ParquetFile:
         problem = metadata.get(_PROBLEM_KEY, b"").decode(errors="replace")
         self.tail = Tail(closed=metadata.get(_CLOSED_KEY, b"1") == b"1", problem=problem)
 
+    def check_seal(self) -> None:
+        """Before rows are read: every byte is as it was written, if the writer left a checksum."""
+        try:
+            digest.check_seal(self.path)
+        except OSError as error:
+            raise InputError(f"{self.path}: not a readable Parquet file: {error}") from None
+
     def runs(self) -> list[str]:
         """The runs that the file has rows of, sorted."""
         if self._run is not None:
             return [self._run]
+        self.check_seal()
         found: set[str] = set()
         with self._open() as file, self._damage_named():
             for batch in file.iter_batches(BATCH_ROWS, columns=["run"]):
@@ -155,6 +166,7 @@ class ParquetFile:
 
     def rows(self, run: str | None = None) -> Iterator[Row]:
         """The rows, of one run if it is named, in the order of the file."""
+        self.check_seal()
         seen: set[tuple[str, int, int]] = set()
         last = -1
         with self._open() as file, self._damage_named():

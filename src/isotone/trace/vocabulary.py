@@ -101,7 +101,7 @@ def check_entry(entry: Entry) -> None:
     view = getattr(entry, "view", None)
     if isinstance(view, GroupViewId | DaemonViewId):
         _check_view(entry, view)
-    if pairs and getattr(entry, "first_sequence", 0) > _INT64 - len(entry.lengths):  # type: ignore[attr-defined]
+    if pairs and getattr(entry, "first_sequence", 0) > _INT64 - max(0, len(entry.lengths) - 1):  # type: ignore[attr-defined]
         raise InputError(f"kind {kind_of(type(entry))!r}: the sequences go beyond {_INT64}")
     if pairs and len(entry.lengths) != len(entry.digests):  # type: ignore[attr-defined]  # both are there
         raise InputError(f"kind {kind_of(type(entry))!r}: lengths and digests are not of one number")

@@ -1,0 +1,327 @@
+"""Broken runs of COReL's servers: at least one for each way in which a promise can be broken, each with its label.
+
+Each is the good run of `tests.corel.test_checks` with one row replaced, dropped or added; some are runs of their own.
+"""
+
+from __future__ import annotations
+
+from isotone.trace import corel as trace
+from isotone.trace.events import Entry, Row
+from tests.corel.test_checks import (
+    AB,
+    ABX,
+    END,
+    arranged,
+    broken,
+    good,
+    green,
+    primary,
+    restored,
+    rows,
+    sent,
+    started,
+)
+
+Broken = tuple[str, list[Row]]
+ABC = ("a", "b", "c")
+
+
+def added(node: str, place: int, *entries: Entry) -> list[Row]:
+    """The good run with rows before this place."""
+    run = good()
+    run[node][place:place] = entries
+    return rows(**run)
+
+
+def ended(run: list[Row]) -> list[Row]:
+    """The same run, with a quiet end in one component."""
+    return [*run, *(Row("", 0, index, 0, entry) for index, entry in enumerate(END))]
+
+
+def three(**more: list[Entry]) -> dict[str, list[Entry]]:
+    """Servers a, b and c, by majority: primary 1 of all orders one message; then these rows follow at each."""
+    rule = '{"type":"Majority","servers":["a","b","c"]}'
+    run: dict[str, list[Entry]] = {}
+    for each in ABC:
+        run[each] = [started(each, servers=ABC, rule=rule, log=each), *primary(each, 1, ABC)]
+        run[each] += [sent("a", "a.1:1")] if each == "a" else []
+        run[each] += [trace.Yellowed(each, ("a.1:1",)), green(each, 1, "a.1:1"), *more.get(each, ())]
+    return run
+
+
+def again(server: str, *entries: Entry, **found: object) -> list[Entry]:
+    """The server comes back as it was, or with something else on disk."""
+    fields: dict[str, object] = {"life": 2, "committed": 1, "attempted": 1, "green": 1, "yellow": 1, "log": server}
+    return [started(server, **(fields | found)), *entries]
+
+
+def formed(number: int, *servers: str, steps: int = 3, green_line: int = 1, committed: int = 1) -> dict[str, list[Entry]]:
+    """These recover together, and form a primary, or begin to."""
+    return {
+        each: [
+            arranged(each, (), committed=committed, green=green_line, yellow=green_line),
+            *primary(each, number, servers)[:steps],
+        ]
+        for each in servers
+    }
+
+
+def _fifo_and_causal() -> dict[str, Broken]:
+    return {
+        "a message before an earlier one of its sender": ("COR-FIFO", broken("b", 4, trace.Yellowed("b", ("a.1:2", "a.1:1")))),
+        "a message without an earlier one of its sender": ("COR-FIFO", broken("b", 4, trace.Yellowed("b", ("a.1:2",)))),
+        "a message that stands twice in the queue": (
+            "COR-FIFO",
+            broken("b", 4, trace.Yellowed("b", ("a.1:1", "a.1:2", "a.1:2"))),
+        ),
+        "a red message without the one before": ("COR-FIFO", broken("x", 3, trace.Reddened("x", ("a.2:2",)))),
+        "a queue after a recovery without the one before": (
+            "COR-FIFO",
+            broken("b", 10, arranged("b", ("a.2:2",), green=3, yellow=3)),
+        ),
+        "a queue found on disk in the wrong order": (
+            "COR-FIFO",
+            rows(**three(b=again("b", queue=("a.1:3", "a.1:2")))),
+        ),
+        "an answer before what it answers": ("COR-CAUSAL", broken("a", 8, trace.Yellowed("a", ("b.1:1", "a.1:2")))),
+        "an answer without what it answers": (
+            "COR-CAUSAL",
+            rows(
+                **three(
+                    b=[trace.Yellowed("b", ("a.1:2",)), sent("b", "b.1:1")],
+                    c=[trace.Yellowed("c", ("b.1:1",))],
+                )
+            ),
+        ),
+        "an answer that a recovery puts before what it answers": (
+            "COR-CAUSAL",
+            rows(
+                **three(
+                    b=[trace.Yellowed("b", ("a.1:2",)), sent("b", "b.1:1"), trace.Yellowed("b", ("b.1:1",))],
+                    c=[arranged("c", ("b.1:1", "a.1:2"), green=1, yellow=1)],
+                )
+            ),
+        ),
+    }
+
+
+def _green() -> dict[str, Broken]:
+    return {
+        "green at a place that leaves a hole": ("COR-GREEN", broken("a", 7, green("a", 2, "a.1:1"))),
+        "green told twice without a restart": ("COR-GREEN", added("b", 6, green("b", 1, "a.1:1"))),
+        "green that does not stand next in the queue": ("COR-GREEN", broken("b", 5, green("b", 1, "a.1:2"))),
+        "green that stands nowhere in the queue": ("COR-GREEN", added("x", 3, green("x", 4, "x.9:1"))),
+        "green taken back by a recovery": ("COR-GREEN", broken("b", 10, arranged("b", ("b.1:1", "a.2:1"), green=2, yellow=3))),
+        "all green taken back by a recovery": ("COR-GREEN", rows(**three(b=[arranged("b", ("a.1:1",), yellow=1)]))),
+        "another green message after a restart": (
+            "COR-GREEN",
+            broken("a", 12, green("a", 2, "b.1:1", "a.1:2")),
+        ),
+        "a green message that stands in the queue again": (
+            "COR-GREEN",
+            broken("b", 10, arranged("b", ("a.1:1", "a.2:1"), green=3, yellow=3)),
+        ),
+        "two orders at two servers": ("COR-AGREED", broken("b", 8, green("b", 2, "b.1:1", "a.1:2"))),
+        "another message at one place": ("COR-AGREED", broken("x", 5, trace.Greened("x", 1, 4, ("b.2:1",), (7,), 1))),
+        "one message at two places": ("COR-AGREED", broken("x", 5, trace.Greened("x", 1, 5, ("a.2:1",), (7,), 1))),
+        "another content than was sent": ("COR-AGREED", broken("a", 7, green("a", 1, "a.1:1", digest=8))),
+        "another content at two servers, and no send": (
+            "COR-AGREED",
+            broken("x", 5, trace.Greened("x", 1, 4, ("a.2:1",), (8,), 1)),
+        ),
+        "another content told again after a restart": (
+            "COR-AGREED",
+            broken("a", 12, green("a", 2, "a.1:2", "b.1:1", digest=9)),
+        ),
+        "one name for two messages": ("COR-AGREED", added("a", 5, sent("a", "a.1:1", digest=9))),
+    }
+
+
+def _yellow_and_disk() -> dict[str, Broken]:
+    return {
+        "a yellow line below what is green elsewhere": (
+            "COR-YELLOW",
+            broken("a", 11, arranged("a", ("a.1:2", "b.1:1"), green=1, yellow=2)),
+        ),
+        "another yellow message where one is green elsewhere": (
+            "COR-YELLOW",
+            broken("a", 11, arranged("a", ("b.1:1", "a.1:2"), green=1, yellow=3)),
+        ),
+        "a primary adopted without what is green in it": (
+            "COR-YELLOW",
+            rows(**three(c=again("c", arranged("c", ("a.1:1",)), green=0, yellow=1, queue=("a.1:1",)))),
+        ),
+        "a commit to the next primary without what is green": (
+            "COR-YELLOW",
+            rows(
+                **{
+                    **three(),
+                    "c": [started("c", servers=ABC), *primary("c", 1, ABC), trace.PrimaryAttempted("c", 2, ("b", "c")), trace.PrimaryCommitted("c", 2, ("b", "c"))],
+                }
+            ),
+        ),
+        "a yellow line that the queue does not reach": ("COR-YELLOW", rows(**three(c=again("c", green=0, yellow=1)))),
+        "a member of the primary that never got it on disk": ("COR-SYNCED", broken("b", 7)),
+        "a member that got it with the next recovery": (
+            "COR-SYNCED",
+            rows(
+                **{
+                    **three(),
+                    "c": [started("c", servers=ABC), *primary("c", 1, ABC), arranged("c", ("a.1:1",), yellow=1)],
+                }
+            ),
+        ),
+        "a member that found it at its next start": (
+            "COR-SYNCED",
+            rows(
+                **{
+                    **three(),
+                    "c": [started("c", servers=ABC, log="c"), *primary("c", 1, ABC), *again("c", green=0, yellow=1, queue=("a.1:1",))],
+                }
+            ),
+        ),
+        "a red message that a recovery drops": ("COR-KEPT", rows(**three(b=[trace.Reddened("b", ("a.1:2",)), arranged("b", green=1, yellow=1)]))),
+        "one of two that a recovery drops": (
+            "COR-KEPT",
+            rows(**three(b=[trace.Reddened("b", ("a.1:2", "a.1:3")), arranged("b", ("a.1:2",), green=1, yellow=1)])),
+        ),
+        "a message that is gone behind a state": (
+            "COR-KEPT",
+            rows(
+                **three(
+                    a=[trace.SnapshotKept("a", 1, 1, 5)],
+                    c=[trace.Reddened("c", ("c.1:1",)), trace.StateInstalled("c", 1, 1, 5), arranged("c", green=1, yellow=1)],
+                )
+            ),
+        ),
+        "a message lost in a restart": (
+            "COR-DURABLE",
+            broken("a", 10, started("a", life=2, committed=1, attempted=1, green=1, yellow=2, queue=("a.1:2",))),
+        ),
+        "a red message lost in a restart": ("COR-DURABLE", rows(**three(b=[trace.Reddened("b", ("a.1:2",)), *again("b")]))),
+        "green that is red after a restart": (
+            "COR-DURABLE",
+            rows(**three(b=again("b", green=0, yellow=0, queue=("a.1:1",)))),
+        ),
+        "green whose place another has after a restart": (
+            "COR-DURABLE",
+            rows(**three(b=again("b", green=0, yellow=1, queue=("b.1:1",)))),
+        ),
+        "another log without a lost disk": ("COR-DURABLE", rows(**three(b=again("b", log="other")))),
+        "a copy behind no fence": ("COR-DURABLE", restored(fence=0)),
+    }
+
+
+def _primaries() -> dict[str, Broken]:
+    return {
+        "one number for two primaries": ("COR-ONE", broken("b", 2, trace.PrimaryCommitted("b", 1, ("b", "x")))),
+        "one number for two, at one server": ("COR-ONE", added("b", 3, trace.PrimaryCommitted("b", 1, ("b",)))),
+        "a committed primary that falls in a recovery": (
+            "COR-EPOCHS",
+            broken("a", 11, arranged("a", (), committed=0, green=3, yellow=3)),
+        ),
+        "a committed primary that falls in a restart": ("COR-EPOCHS", rows(**three(b=again("b", committed=0)))),
+        "a commit to a lower number": (
+            "COR-EPOCHS",
+            rows(**three(b=[*formed(3, "b", "c")["b"], trace.PrimaryCommitted("b", 2, ("b", "c"))], c=formed(3, "b", "c")["c"])),
+        ),
+        "a fence that falls": ("COR-EPOCHS", rows(a=[started("a", fence=2), started("a", life=2, fence=1)])),
+        "an attempt forgotten in a restart": (
+            "COR-ATTEMPTS",
+            broken("a", 10, started("a", life=2, committed=1, green=1, yellow=3, queue=("a.1:2", "b.1:1"))),
+        ),
+        "an attempt lowered in a restart": (
+            "COR-ATTEMPTS",
+            rows(**three(**{each: [*formed(4, *ABC, steps=1)[each], *again(each, attempted=3)] for each in ABC})),
+        ),
+        "a number attempted twice": ("COR-ATTEMPTS", added("b", 4, trace.PrimaryAttempted("b", 1, AB))),
+        "a number attempted below the last": (
+            "COR-ATTEMPTS",
+            rows(**three(b=[trace.PrimaryAttempted("b", 3, AB), trace.PrimaryAttempted("b", 2, AB)])),
+        ),
+        "a number reused after a restart": (
+            "COR-ATTEMPTS",
+            rows(**three(b=again("b", trace.PrimaryAttempted("b", 1, AB)))),
+        ),
+        "a commit without an attempt of another": ("COR-PHASES", broken("b", 1)),
+        "a commit before the own attempt": ("COR-PHASES", rows(a=[started("a"), *(primary("a", 1, ("a",))[step] for step in (1, 0, 2))])),
+        "established without a commit of another": ("COR-PHASES", broken("b", 2)),
+        "established before the own commit": ("COR-PHASES", rows(a=[started("a"), *(primary("a", 1, ("a",))[step] for step in (0, 2, 1))])),
+        "a primary adopted that nobody committed to": ("COR-PHASES", rows(**three(b=[arranged("b", committed=5, green=1, yellow=1)]))),
+        "green in a primary that nobody committed to": ("COR-PHASES", broken("b", 5, green("b", 1, "a.1:1", primary=7))),
+        "green in an earlier primary than the present one": (
+            "COR-PHASES",
+            rows(
+                **three(
+                    **{
+                        each: [*formed(2, *ABC)[each], trace.Yellowed(each, ("b.1:1",)), green(each, 2, "b.1:1", primary=1)]
+                        for each in ABC
+                    }
+                )
+            ),
+        ),
+        "two primaries without a server in common": (
+            "COR-QUORUM",
+            rows(
+                a=[started("a"), *primary("a", 1, ("a",))],
+                b=[started("b"), *primary("b", 2, ("b",))],
+            ),
+        ),
+        "a primary that is no majority": (
+            "COR-QUORUM",
+            rows(**three(b=[arranged("b", green=1, yellow=1), *primary("b", 2, ("b",))])),
+        ),
+        "half of the servers without the one that breaks ties": (
+            "COR-QUORUM",
+            rows(
+                a=[started("a", servers=AB, rule='{"type":"TieBreaker","servers":["a","b"],"breaker":"b"}'), *primary("a", 1, ("a",))]
+            ),
+        ),
+        "a primary without the monarch": (
+            "COR-QUORUM",
+            rows(a=[started("a", servers=AB, rule='{"type":"Monarch","server":"b"}'), *primary("a", 1, ("a",))]),
+        ),
+        "a primary with few votes": (
+            "COR-QUORUM",
+            rows(a=[started("a", servers=AB, rule='{"type":"Weighted","votes":{"a":1,"b":2}}'), *primary("a", 1, ("a",))]),
+        ),
+        "a primary of fewer than dynamic voting allows": (
+            "COR-QUORUM",
+            rows(a=[started("a", servers=AB, rule='{"type":"DynamicVoting","minimum":2}'), *primary("a", 1, ("a",))]),
+        ),
+        "attempted together with different queues": (
+            "COR-SAME",
+            broken("b", 1, trace.Reddened("b", ("b.0:1",)), *primary("b")[:1]),
+        ),
+        "attempted together with different green lines": (
+            "COR-SAME",
+            rows(**three(a=formed(2, *ABC)["a"], b=formed(2, *ABC)["b"], c=formed(2, *ABC, green_line=2)["c"])),
+        ),
+    }
+
+
+def _others() -> dict[str, Broken]:
+    return {
+        "white above what another has green": ("COR-WHITE", broken("b", 9, trace.Whitened("b", 5))),
+        "white above the own green": ("COR-WHITE", rows(**three(b=[trace.Whitened("b", 2)]))),
+        "one number for two configurations": ("COR-CONFIGURATION", broken("b", 9, trace.Reconfigured("b", 3, 1, ("b",)))),
+        "a configuration at another place": ("COR-CONFIGURATION", broken("b", 9, trace.Reconfigured("b", 2, 1, ABX))),
+        "two servers added at once": (
+            "COR-CONFIGURATION",
+            rows(a=[started("a", servers=("a",)), trace.Reconfigured("a", 1, 1, ABX)], b=[started("b")], x=[started("x")]),
+        ),
+        "a configuration before the one it follows": (
+            "COR-CONFIGURATION",
+            added("a", 15, trace.Reconfigured("a", 2, 2, AB)),
+        ),
+        "two states at one position": ("COR-STATE", added("b", 10, trace.SnapshotKept("b", 3, 3, 6))),
+        "a state that nobody kept": ("COR-STATE", broken("x", 1, trace.StateInstalled("x", 3, 3, 6))),
+        "a state for another place": ("COR-STATE", broken("x", 1, trace.StateInstalled("x", 2, 3, 5))),
+        "a proposal that one rejected": ("COR-PROPOSAL", broken("x", 4, trace.Voted("x", 1, False))),
+        "a proposal that one never voted on": ("COR-PROPOSAL", broken("b", 11)),
+        "a message that is not green at the end": ("COR-LIVE", ended(broken("b", 12))),
+        "a message that one alone has at the end": ("COR-LIVE", ended(added("b", 13, trace.Reddened("b", ("b.1:2",))))),
+    }
+
+
+CASES: dict[str, Broken] = {**_fifo_and_causal(), **_green(), **_yellow_and_disk(), **_primaries(), **_others()}
