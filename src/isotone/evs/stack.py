@@ -82,6 +82,8 @@ class Stack:
         self.membership = Membership(me=me, identity=identity, site=site, address=address, settings=_prepared(settings))
         self.groups = Groups(me, settings.groups)
         self.sessions = sessions
+        if sessions is not None:
+            sessions.ask_for_waiting(self.has_waiting)
         self._callers: dict[int, tuple[StreamOpened, bytes]] = {}  # streams of whom we do not know yet
         self._daemons: set[int] = set()  # streams that daemons opened; only looked up
         self._under_way: dict[ClientId, int] = {}  # requests of sessions that the shell carries to the groups
@@ -98,8 +100,12 @@ class Stack:
 
     @property
     def room(self) -> int:
-        """Bytes that clients may send now."""
-        return max(0, self.membership.room - self.groups.waiting_bytes)
+        """Bytes that clients may send now; below 0 when more waits than should."""
+        return self.membership.room - self.groups.waiting_bytes
+
+    def has_waiting(self, client: ClientId) -> bool:
+        """Whether something that this client sent waits for its stamp; while no daemon view works that is not known."""
+        return client in self._under_way or self.groups.waiting_bytes > 0 or self.membership.has_waiting(client.name)
 
     def handle(self, event: Event) -> list[Action]:
         """Take one event, and pass on what each layer says until it is for the outside."""

@@ -31,6 +31,7 @@ class SpeakDue(Event, frozen=True, gc=False):
     lengths: tuple[int, ...]
     group: str = ""  # for whom; everybody if it is empty
     change: Change = Change.NONE  # whether the speaker joins or leaves that group with it
+    is_alone: bool = False  # the group has no members: it shall be stamped without waiting for any link
 
 
 class Speaker:
@@ -49,6 +50,8 @@ class Speaker:
         self.failed = ""
         self.sent = 0  # messages
         self.heard: list[Unit] = []
+        self.waited_alone_us = 0  # the longest that something of which ``is_alone`` was said waited for its stamp
+        self._alone: dict[int, int] = {}  # such messages that wait, and since when
         self._name = str(daemon)
         self._names = tuple(str(member) for member in view.members)
         self._contents = contents or Contents()
@@ -65,6 +68,8 @@ class Speaker:
             return []
         bodies = [self._body(self.sent + place, length) for place, length in enumerate(event.lengths, start=1)]
         first, self.sent = self.sent + 1, self.sent + len(bodies)
+        if event.is_alone and not self.transport.stamper.has_waiting(self._name):
+            self._alone[first] = event.at
         digests = tuple(message_digest(0, body) for body in bodies)
         packed = b"".join([pack(first, event.lengths, event.group, event.change), *bodies])
         draft = Draft(self._name, UnitKind.BUNDLE, event.service, packed)
@@ -93,6 +98,8 @@ class Speaker:
         self._witness(unit)
         whole = self._contents.whole(unit)
         sender, spoken = self._names[unit.daemon], unpack(whole.body)
+        if sender == self._name and spoken.first in self._alone:
+            self.waited_alone_us = max(self.waited_alone_us, at - self._alone.pop(spoken.first))
         digests = tuple(message_digest(0, body) for body in spoken.bodies)
         delivered = DaemonDelivered(
             self._name, sender, spoken.first, unit.service, spoken.lengths, digests, unit.lamport, sender

@@ -5,7 +5,9 @@ unless the number of nodes is given. What the network does to packets (loss up t
 asymmetric delays) is drawn from the seed. Cuts and pauses are as short as links must bear; in some runs one link dies
 for good, and then only safety is judged.
 
-Some runs have groups: what is sent is for one of them, daemons join and leave them, and content is pruned.
+Some runs have groups: what is sent is for one of them, daemons join and leave them, and content is pruned. In some of
+these the links between sites are slow, and one daemon sends more over them than they take, while another one of its
+site sends to a group that has no members: what crosses no link shall not wait for one.
 
 Implements: [Spread 2.2.6, 2.2.7, 3.3, 3.4.2, 4, 5], the system side of a simulated run.
 """
@@ -44,6 +46,12 @@ LOSS_TCP_MAX = 0.03  # above it a stream stalls for longer than its link bears
 DEATH = 0.12  # the share of runs in which a link dies
 PRUNING = 0.5  # the share of runs of several sites with groups
 CHANGES = 0.03  # of what is sent in such runs, joins and leaves
+SLOW = 0.5  # of such runs, those with slow links
+SLOW_RATES = (60_000, 150_000, 400_000)  # bytes in a second
+FLOOD, ALONE = "flood", "alone"  # the group for which too much is sent, and the one without members
+FLOOD_SENDS, FLOOD_BYTES = 40, 20_000
+PROBES, PROBE_US = 40, 40 * MILLISECOND
+STAMPED_WITHIN_US = 1_000_000  # what crosses no link, and is the only one of its session to wait
 LAN_OUTAGE_US, WAN_OUTAGE_US = 60 * MILLISECOND, 400 * MILLISECOND
 LIVE_WITHIN_US = 120_000_000
 MANY_VIEWS = ("2.3", "2.4.2", "2.4.4", "2.7", "2.8.1", "2.8.2", "2.13.4", "2.14.3", "2.16", "2.19.1", "2.19.2")
@@ -107,11 +115,32 @@ def draw_talk(choice: Choice, topology: Topology, scale: Scale) -> tuple[Step, .
         for _ in range(choice.between(1, scale.sends_min // 12)):
             step = _talk(choice, choice.pick(talkers), begin + choice.below(spread), services)
             steps.append(_addressed(choice, step, topology.groups) if topology.groups else step)
+    if topology.groups and (slow := choice.derive("slow")).chance(SLOW):
+        steps += _draw_flood(slow, topology, scale)
     for name in topology.names:
         steps += [
             _talk(choice, name, scale.faults_end_us + choice.below(600) * MILLISECOND, services) for _ in range(2)
         ]
     return tuple(sorted(steps, key=lambda step: step.at))
+
+
+def _draw_flood(choice: Choice, topology: Topology, scale: Scale) -> list[Step]:
+    """Too much from one daemon for a member at another site, and a little from its neighbour for nobody."""
+    sites = {node.name: node.site for node in topology.nodes}
+    shared = [name for name in topology.names if list(sites.values()).count(sites[name]) > 1]
+    if not shared or len(set(sites.values())) == 1:
+        return []
+    flooder = choice.pick(shared)
+    neighbour = choice.pick([name for name in shared if sites[name] == sites[flooder] and name != flooder])
+    reader = choice.pick([name for name in topology.names if sites[name] != sites[flooder]])
+    begin = choice.between(scale.faults_end_us // 10, scale.faults_end_us // 3)
+    flood = TalkStep(at=begin, node=flooder, service=Service.FIFO, lengths=(FLOOD_BYTES,), group=FLOOD)
+    probe = TalkStep(at=begin, node=neighbour, service=Service.RELIABLE, lengths=(20,), group=ALONE)  # heard at once
+    return [
+        TalkStep(at=0, node=reader, service=Service.AGREED, lengths=(10,), group=FLOOD, change=Change.JOIN),
+        *[flood] * FLOOD_SENDS,
+        *[msgspec.structs.replace(probe, at=begin + place * PROBE_US) for place in range(PROBES)],
+    ]
 
 
 def _talk(choice: Choice, node: str, at: int, services: Sequence[tuple[Service, float]]) -> TalkStep:
@@ -176,6 +205,8 @@ class TransportRun:
         self._sites = {node.name: node.site for node in plan.topology.nodes}
         view = self._view(plan, choice.derive("overlay"), loss)
         self._contents = Contents() if plan.topology.groups else None
+        floods = any(isinstance(step, TalkStep) and step.group == FLOOD for step in plan.steps)
+        self._rate = choice.derive("slow").pick(SLOW_RATES) if floods else 0  # of links between sites; 0: any
         settings = self._settings(choice.derive("settings"))
         for node in plan.topology.nodes:
             world.add_process(node.name, partial(self._program, view, settings), site=node.site)
@@ -200,6 +231,8 @@ class TransportRun:
             multicast=choice.chance(0.7),
         )
         window = choice.pick((16 * 1024, 256 * 1024, 16 * 1024 * 1024))
+        if self._rate:  # what waits shall wait for the links
+            window = 16 * 1024 * 1024
         peek = everybody if self._contents is None else self._contents.peek
         return TransportSettings(ring=ring, site_window_bytes=window, record_network=True, peek=peek)
 
@@ -218,7 +251,10 @@ class TransportRun:
             for target in self._names:
                 if source != target:
                     near = self._sites[source] == self._sites[target]
-                    self._world.network.link(source, target).change(draw_weather(choice, loss, near=near))
+                    weather = draw_weather(choice, loss, near=near)
+                    if self._rate and not near:
+                        weather = msgspec.structs.replace(weather, bandwidth_bytes_per_second=self._rate)
+                    self._world.network.link(source, target).change(weather)
 
     def _draw_death(self, choice: Choice, view: TransportView, plan: Plan) -> tuple[str, str] | None:
         if not view.topology.links or not choice.chance(DEATH):
@@ -269,7 +305,9 @@ class TransportRun:
     def play(self, step: Step) -> None:
         """Let a daemon talk."""
         assert isinstance(step, TalkStep)
-        due = SpeakDue(self._world.now, step.service, step.lengths, step.group or "", step.change)
+        due = SpeakDue(
+            self._world.now, step.service, step.lengths, step.group or "", step.change, is_alone=step.group == ALONE
+        )
         self._world.tell(step.node, SPEAKER, due)
 
     @property
@@ -294,6 +332,8 @@ class TransportRun:
             transport = self._speaker(name).transport
             if transport.delivery.kept_bytes or transport.stamper.waiting_bytes or transport.delivery.undelivered():
                 missing.append(f"{name} still keeps {transport.delivery.kept_bytes} bytes")
+            if (waited := self._speaker(name).waited_alone_us) > STAMPED_WITHIN_US:
+                missing.append(f"{name} waited {waited} us for the stamp of a unit that crosses no link")
         return missing
 
     def settled(self) -> bool | None:
@@ -308,6 +348,7 @@ class TransportRun:
             "link failed": bool(failed),
             "no link failed": not failed,
             "link died": self._dead is not None,
+            "slow links flooded": self._rate > 0,
             "link failed by itself": bool(failed) and self._dead is None,
             "units without content": sum(each.pruned for each in members if each is not None),
         }

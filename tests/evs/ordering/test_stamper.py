@@ -9,7 +9,7 @@ from isotone.core.services import Service
 from isotone.evs.links.ring import Origination
 from isotone.evs.ordering.delivery import Delivery
 from isotone.evs.ordering.lines import Lines
-from isotone.evs.ordering.stamper import TICK, UNIT_OVERHEAD_BYTES, Draft, Stamper
+from isotone.evs.ordering.stamper import PLACE, TICK, UNIT_OVERHEAD_BYTES, Draft, Stamper
 from isotone.evs.ordering.units import Unit, UnitKind
 
 
@@ -179,3 +179,60 @@ def test_a_name_that_was_forgotten_still_stands_behind_its_former_self(seed: int
         if unit.service.is_fifo:
             assert all(before in seen for before, (other, at) in sent.items() if other == name and at < number)
         seen.add(unit.sequence)
+
+
+# --- full links: D-hold ----------------------------------------------------------------------------------------------
+
+EAST, WEST = 1, 2
+CROSSED = {"e": EAST | PLACE, "w": WEST | PLACE, "n": PLACE}
+
+
+def crossing() -> Stamper:
+    """What a draft crosses is said by the first letter of its body."""
+    each = stamper()
+    each.crossed = lambda waiting: CROSSED[chr(waiting.body[0])]
+    return each
+
+
+def bodies(each: Stamper) -> list[str]:
+    return [bytes(unit.body).decode() for unit in visit(each)]
+
+
+def test_what_crosses_a_full_link_waits_for_that_link_only() -> None:
+    each = crossing()
+    each.submit([draft("a", b"e1"), draft("b", b"w1"), draft("c", b"n1"), draft("d", b"e2")])
+    each.full = EAST
+    assert bodies(each) == ["w1", "n1"] and not each.is_waiting()
+    assert each.is_held("a") and each.has_waiting("d") and not each.has_waiting("b")
+    each.full = 0
+    assert each.is_waiting() and bodies(each) == ["e1", "e2"]
+
+
+def test_nothing_of_a_session_overtakes_what_waits_for_a_link() -> None:
+    each = crossing()
+    each.submit([draft("a", b"e1"), draft("a", b"n1"), draft("b", b"n2")])
+    each.full = EAST
+    assert bodies(each) == ["n2"]
+    each.full = 0
+    assert bodies(each) == ["e1", "n1"]
+
+
+def test_only_what_crosses_links_uses_up_their_room() -> None:
+    each = crossing()
+    each.submit([draft("a", b"n1"), draft("b", b"e1"), draft("c", b"w1"), draft("d", b"n2")])
+    each.room = 1
+    assert bodies(each) == ["n1", "e1", "n2"] and not each.is_waiting()
+
+
+def test_nothing_goes_on_when_a_link_has_no_room_even_for_places() -> None:
+    each = crossing()
+    each.submit([draft("a", b"n1")])
+    each.full = PLACE
+    assert not each.is_waiting() and bodies(each) == []
+
+
+def test_sessions_keep_their_turns_whatever_links_they_cross() -> None:
+    each = crossing()
+    each.submit([draft("a", b"n1"), draft("a", b"n2"), draft("b", b"e1"), draft("b", b"e2"), draft("c", b"w1")])
+    assert bodies(each) == ["n1", "e1", "w1", "n2", "e2"]
+    assert each.waiting_bytes == 0

@@ -25,7 +25,7 @@ from isotone.evs.links.ring import Ring
 from isotone.evs.links.tcp import Hello, TcpLink, pack_hello
 from isotone.evs.ordering.lines import Lines
 from isotone.evs.ordering.pruning import DIRECTED_BULK_FRAME, Cleared
-from isotone.evs.ordering.stamper import BULK_FRAME, UNIT_FRAME
+from isotone.evs.ordering.stamper import BULK_FRAME, PLACE, UNIT_FRAME, UNLIMITED
 from isotone.evs.ordering.units import Unit, UnitKind
 from isotone.evs.ordering.updates import Update
 from isotone.evs.transport.bulk_pace import DECREASE, MEASURE_US, BulkPace
@@ -34,7 +34,7 @@ from isotone.evs.transport.held_bulk import Held, HeldBulk, decode_held, encode_
 from isotone.evs.transport.incoming import Arrival, Incoming, sort_frames
 from isotone.evs.transport.injection import Injection
 from isotone.evs.transport.patience import PATIENCE_TIMER, Patience
-from isotone.evs.transport.pressure import decode_pressure, encode_pressure
+from isotone.evs.transport.pressure import LinkRoom, decode_pressure, encode_pressure
 from isotone.evs.transport.trunk import METADATA_COMPANY, PACKET_BYTES, STREAM_QUANTUM_BYTES, WINDOW_PARTS, Trunk
 
 HEAD = FRAME_HEADER_BYTES
@@ -81,15 +81,15 @@ def test_a_ring_is_offered_what_it_has_room_for_to_the_byte() -> None:
 
 def test_pressure_is_a_matter_of_any_room_at_all() -> None:
     injection = Injection(cast(Ring, FakeLink(0)))
-    injection.press(1, 1)
+    injection.press(LinkRoom(0, 1, 1))
     assert injection.waiting_bytes == 0, "there was room before"
-    injection.press(1, 0)
-    assert injection.waiting_bytes > 0 and injection.stamping_room[0] > 0 == injection.stamping_room[1]
+    injection.press(LinkRoom(0, 1, 0))
+    assert injection.waiting_bytes > 0 and injection.link_room.room > 0 == injection.link_room.bulk_room
 
 
 def test_words_of_the_wrong_length_are_refused() -> None:
-    pressure, held = encode_pressure(3, (True, False)).body(), encode_held(Held(1, 3, is_held=True)).body()
-    assert decode_pressure(pressure) == (3, (True, False))
+    pressure, held = encode_pressure(3, LinkRoom(5 | PLACE, 7, 0)).body(), encode_held(Held(1, 3, is_held=True)).body()
+    assert decode_pressure(pressure) == (3, LinkRoom(5 | PLACE, UNLIMITED, 0))
     assert decode_held(held, sites=2) == Held(1, 3, is_held=True)
     for bad in (bytes(pressure) + b"x", bytes(pressure)[:-1]):
         with pytest.raises(RemoteProtocolError):

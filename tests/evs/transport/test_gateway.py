@@ -12,13 +12,16 @@ from isotone.core.services import Service
 from isotone.evs.links.contract import frame_of
 from isotone.evs.links.hop import Hop
 from isotone.evs.ordering.lines import Lines
-from isotone.evs.ordering.pruning import Peeked
-from isotone.evs.ordering.stamper import BULK_FRAME
+from isotone.evs.ordering.pruning import Cleared, Peeked, decode_cleared
+from isotone.evs.ordering.stamper import BULK_FRAME, PLACE
 from isotone.evs.ordering.units import Unit, UnitKind
+from isotone.evs.ordering.updates import Update, decode_update
 from isotone.evs.overlay.interest import InterestChanged
 from isotone.evs.transport.gateway import Gateway
 from isotone.evs.transport.held_bulk import Held
 from isotone.evs.transport.incoming import Arrival, Incoming
+from isotone.evs.transport.pressure import LinkRoom, link_bit
+from isotone.evs.transport.trunk import PACKET_BYTES, PLACES_QUANTA
 from tests.evs.overlay.needing import sites_needing
 from tests.evs.transport.cluster import Cluster
 
@@ -35,13 +38,27 @@ def window(size: int) -> Hop:
     return cast(Hop, SimpleNamespace(congestion=SimpleNamespace(window=size), waiting_bytes=0, room=size))
 
 
-def test_a_site_stamps_what_its_narrowest_link_takes_and_nothing_while_one_is_full() -> None:
+def test_a_site_stamps_what_its_narrowest_link_takes_and_nothing_over_one_that_is_full() -> None:
     gateway = gateway_of("a")
     wide, narrow = gateway.trunks
     wide.link, narrow.link = window(1_600_000), window(160_000)
-    assert gateway.stamping_room(0) == (10_000, 10_000)
+    assert gateway.link_room(0) == LinkRoom(0, 10_000, 10_000)
     narrow.queue(A, frame_of(1, b"waits"))
-    assert gateway.stamping_room(0) == (0, 0)
+    assert gateway.link_room(0) == LinkRoom(link_bit(narrow.site), 100_000, 0)
+
+
+def test_a_site_stamps_nothing_while_a_link_has_no_room_for_metadata() -> None:
+    gateway = gateway_of("a")
+    wide, narrow = gateway.trunks
+    wide.link, narrow.link = window(1_600_000), window(16 * PACKET_BYTES)
+    narrow.link.room = 0  # type: ignore[misc]
+    for sequence in range(1, 10_000):
+        narrow.queue_metadata(agreed(A, sequence, 1_000_000 * sequence), passing=True)
+        narrow.pump(0)
+        if narrow._places_bytes > PLACES_QUANTA * PACKET_BYTES:
+            break
+        assert not gateway.link_room(0).full, "it is no content"
+    assert gateway.link_room(0).full == PLACE
 
 
 def test_fragments_wait_while_they_wait_further_on() -> None:
@@ -49,7 +66,7 @@ def test_fragments_wait_while_they_wait_further_on() -> None:
     for trunk in gateway.trunks:
         trunk.link = window(160_000)
     gateway.held_bulk.heard(B, Held(A, 1, is_held=True))
-    assert gateway.stamping_room(0) == (10_000, 0)
+    assert gateway.link_room(0) == LinkRoom(0, 10_000, 0)
 
 
 def test_only_word_of_ones_own_fragments_slows_them_down() -> None:
@@ -133,15 +150,15 @@ def test_fragments_wait_for_their_pace_or_for_a_link_that_has_others_of_theirs()
         gateway = gateway_of("a")
         for trunk in gateway.trunks:
             trunk.link = window(160_000)
-        assert gateway.stamping_room(0) == (10_000, 10_000)
+        assert gateway.link_room(0) == LinkRoom(0, 10_000, 10_000)
         if held == "pace":
             gateway.bulk_pace.rate = 1.0
             gateway.bulk_pace.spent(500, 0)
             assert gateway.update_wait_us(0, 0) == 500
         else:
             gateway.trunks[0].queue(A, frame_of(BULK_FRAME, b"waits"))
-        assert gateway.stamping_room(0) == (10_000, 0)
-        assert gateway.stamping_room(500)[1] == (10_000 if held == "pace" else 0)
+        assert gateway.link_room(0) == LinkRoom(0, 10_000, 0)
+        assert gateway.link_room(500).bulk_room == (10_000 if held == "pace" else 0)
 
 
 def test_a_gateway_on_the_way_says_that_bulk_waits_above_a_quantum_and_again_when_none_does() -> None:
@@ -186,3 +203,18 @@ def test_a_join_that_was_received_counts_though_a_leave_is_delivered_later() -> 
     assert "b" not in sites_needing(gateway.interest, "g")
     gateway.interest_stated("b", [])
     assert "b" not in sites_needing(gateway.interest, "g")
+
+
+def test_a_line_that_was_overtaken_does_not_take_the_place_of_a_newer_one() -> None:
+    """Links have no order, and of the lines of a site that wait for room only the last is kept."""
+    gateway = gateway_of("b", "a-b b-c")
+    to_c = next(trunk for trunk in gateway.trunks if trunk.site == C)
+    to_c.link = window(16 * PACKET_BYTES)
+    to_c.link.room = 0  # type: ignore[misc]
+    for update in (Update(A, 9, 90, 80), Update(A, 7, 70, 60), Update(A, 9, 90, 70)):
+        gateway.forward_update(update)
+    for cleared in (Cleared(A, 90), Cleared(A, 70, ((5, 4),))):
+        gateway.forward_update(cleared)
+    waiting = [frame.body() for frame in to_c._updates.values()]
+    assert decode_update(waiting[0], sites=3) == Update(A, 9, 90, 80)
+    assert decode_cleared(waiting[1], sites=3) == Cleared(A, 90)

@@ -185,7 +185,7 @@ def test_what_waits_to_be_stamped_is_bounded_and_more_is_refused() -> None:
     transport = Cluster("a b", "a-b", settings=settings).transport("a")
     draft = Draft("s", UnitKind.BUNDLE, Service.AGREED, bytes(60_000))
     transport.handle(Submitted(0, [draft] * 3))
-    assert transport.room == 0 and transport.stamper.waiting_bytes == 180_000, "it has not started"
+    assert transport.room == -80_000 and transport.stamper.waiting_bytes == 180_000, "it has not started"
     fits = (settings.waiting_bytes_bound - 180_000) // 60_000
     with pytest.raises(LocalProtocolError, match="look at the room first"):
         transport.handle(Submitted(0, [draft] * (fits + 1)))

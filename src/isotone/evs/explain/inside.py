@@ -169,14 +169,11 @@ def lines_since(transport: Transport) -> tuple[int | None, int | None]:
 
 def waiting_drafts(stamper: Stamper) -> Iterator[tuple[Draft, bool, bool]]:
     """What waits to be stamped: the draft, whether it is bulk, and whether it is bulk whose turn has not begun."""
-    for turns, is_bulk, is_unbegun in (
-        (stamper._drafts, False, False),
-        (stamper._bulk, True, False),
-        (stamper._unbegun, True, True),
-    ):
-        for drafts in turns.values():
-            for draft in drafts:
-                yield draft, is_bulk, is_unbegun
+    for session, drafts in stamper._waiting.items():
+        is_unbegun = session in stamper._unbegun
+        is_bulk = is_unbegun or session in stamper._bulk
+        for draft in drafts:
+            yield draft, is_bulk, is_unbegun
 
 
 def oldest_unstable(stamper: Stamper) -> int | None:

@@ -48,6 +48,7 @@ class FoundDraft(msgspec.Struct, frozen=True, kw_only=True):
     in_groups: bool = False
     bulk: bool = False
     unbegun: bool = False
+    held: bool = False  # its session waits for room on a link
     before: int = 0
 
 
@@ -83,11 +84,13 @@ def find_draft(stack: Stack, wanted: Wanted) -> FoundDraft | None:
     if network is None:
         return None
     before = 0
-    for draft, bulk, unbegun in inside.waiting_drafts(network.transport.stamper):
+    stamper = network.transport.stamper
+    for draft, bulk, unbegun in inside.waiting_drafts(stamper):
         if draft.session != wanted.id.sender.name:
             continue
         if wanted.names(inside.draft_letter(draft)):
-            return FoundDraft(place=Place.UNSTAMPED, bulk=bulk, unbegun=unbegun, before=before)
+            held = stamper.is_held(draft.session)
+            return FoundDraft(place=Place.UNSTAMPED, bulk=bulk, unbegun=unbegun, held=held, before=before)
         before += 1
     return None
 

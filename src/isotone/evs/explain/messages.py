@@ -35,7 +35,9 @@ def why_not_delivered(stack: Stack, message: Stamp | MessageId, at: int) -> Mess
     if draft is not None:
         network = inside.installed(stack)
         assert network is not None
-        blockers = Waiting(inside.node_of(stack), network, at).draft(bulk=draft.bulk, unbegun=draft.unbegun)
+        blockers = Waiting(inside.node_of(stack), network, at).draft(
+            bulk=draft.bulk, unbegun=draft.unbegun, held=draft.held
+        )
         return answer.make(Place.UNSTAMPED, f"it is not stamped yet, {draft.before} of its session before it", blockers)
     found = find_unit(stack, wanted)
     return answer.of_unit(found) if found is not None else answer.of_nothing(message)

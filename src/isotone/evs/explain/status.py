@@ -147,7 +147,7 @@ def status(stack: Stack, at: int) -> Status:
         refusals=standing.refusals,
         doubts=standing.doubts,
         entries={reason.name: count for reason, count in standing.entries},
-        room=stack.room,
+        room=max(0, stack.room),
     )
 
 

@@ -138,8 +138,8 @@ class Waiting:
 
     # --- before the stamp ------------------------------------------------------------------------------------------
 
-    def draft(self, *, bulk: bool, unbegun: bool) -> list[Blocker]:
-        """What a draft of this daemon waits for before it has a place in the order."""
+    def draft(self, *, bulk: bool, unbegun: bool, held: bool) -> list[Blocker]:
+        """What a draft of this daemon waits for before it has a place in the order; ``held``: for a link."""
         stamper = self._transport.stamper
         if stamper.unstable_bytes >= stamper.window_bytes:
             text = f"{stamper.unstable_bytes} bytes of this daemon are not everywhere, {stamper.window_bytes} may be"
@@ -148,7 +148,7 @@ class Waiting:
                 Blocker(wait=Wait.WINDOW, text=text, lamport=oldest),
                 *(self.everywhere(oldest) if oldest is not None else []),
             ]
-        if (stamper.bulk_room if bulk else stamper.room) <= 0:
+        if held:
             return [self._full_links(bulk=bulk)]
         if unbegun:
             return [Blocker(wait=Wait.TURN, text="as many large messages as may be are begun and not finished")]

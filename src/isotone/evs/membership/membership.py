@@ -115,11 +115,18 @@ class Membership:
 
     @property
     def room(self) -> int:
-        """Bytes of drafts that may be submitted now."""
+        """Bytes of drafts that may be submitted now; below 0 when more waits than should."""
         network = self.node.network
         if network is not None and network.installed:
             return network.transport.room
-        return max(0, self.settings.waiting_bytes_max - self.node.waiting_bytes)
+        return self.settings.waiting_bytes_max - self.node.waiting_bytes
+
+    def has_waiting(self, session: str) -> bool:
+        """Whether drafts of a session wait for their stamps; those that wait for a daemon view may be anybody's."""
+        network = self.node.network
+        if network is not None and network.installed:
+            return network.transport.stamper.has_waiting(session)
+        return self.node.waiting_bytes > 0
 
     def standing(self, at: int) -> Standing:
         """All of it, for people."""

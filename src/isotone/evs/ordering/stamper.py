@@ -2,19 +2,20 @@
 
 Implements: [Spread 4.1, 5.1], assignment of seq and lts; the global flow control that the thesis promises only.
 Deviations: D-window a daemon stops stamping while more than its share of the site's window is not yet stable, because
-link windows alone do not bound the memory behind a slow but live site (DESIGN 3). D-hold it also stops while units of
-its site wait for room on a link, because whatever is stamped holds up everything of a later time until it has arrived
-everywhere: bulk waits before it is stamped, not behind. Sessions take turns; fragments of large messages are stamped
-when nothing else waits. D-tick units stand at multiples of `TICK` and fragments in between, so that bulk does not drive
-the clock of its site ahead of the others', which would all have to catch up before anything of that time is delivered.
-D-forget only so many private names are remembered. Whoever sends under a name that was forgotten, or is new, stands
-behind an AGREED or SAFE unit stamped here after all that was forgotten: who delivered that one has delivered these.
+link windows alone do not bound the memory behind a slow but live site (DESIGN 3). D-hold what crosses a link is not
+stamped while units of its site wait for room on that link, because whatever is stamped holds up everything of a later
+time until it has arrived everywhere: bulk waits before it is stamped, not behind. What crosses other links only, or
+none, goes on. Sessions take turns; fragments of large messages are stamped when nothing else waits. D-tick units stand
+at multiples of `TICK` and fragments in between, so that bulk does not drive the clock of its site ahead of the others',
+which would all have to catch up before anything of that time is delivered. D-forget only so many private names are
+remembered. Whoever sends under a name that was forgotten, or is new, stands behind an AGREED or SAFE unit stamped here
+after all that was forgotten: who delivered that one has delivered these.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,9 @@ BULK_FRAME = 4  # a unit too, but a fragment of a large message: links let other
 UNIT_OVERHEAD_BYTES = 64
 UNLIMITED = 1 << 62
 NAMES_MAX = 65_536  # whose past is remembered in a daemon view: D-forget
+LINKS = (1 << 64) - 1  # the bits of links that content may cross
+PLACE = 1 << 64  # the bit of what crosses every link even if its content does not: the unit's place in the order
+BULK = -1  # all links, in the turns of fragments
 TICK = 1024  # the Lamport clock goes on by so much for a unit, and by 1 for a fragment of a large message: D-tick
 
 
@@ -61,6 +65,12 @@ class SessionPast(msgspec.Struct):
     agreed: Position = BEFORE_ALL  # of its last AGREED or SAFE one
 
 
+def crosses_all(draft: Draft) -> int:
+    """The links that a draft crosses as far as a stamper knows by itself: all."""
+    del draft
+    return LINKS | PLACE
+
+
 @dataclass
 class Stamper:
     """The origin of a ring: one per daemon and daemon view."""
@@ -78,11 +88,15 @@ class Stamper:
         0,
         0,
     )  # at the last visit: units of the site up to this time have such sequences at most
-    room: int = UNLIMITED  # bytes that the site's links take now: D-hold
-    bulk_room: int = UNLIMITED  # the same for fragments; never above ``room``
-    _drafts: dict[str, deque[Draft]] = field(default_factory=dict)  # by session, never empty; the first has its turn
-    _bulk: dict[str, deque[Draft]] = field(default_factory=dict)  # the same for sessions whose next is a fragment
-    _unbegun: dict[str, deque[Draft]] = field(default_factory=dict)  # as ``_bulk``, while OPEN_MAX are in there
+    crossed: Callable[[Draft], int] = crosses_all  # bits of the links that it crosses: `LINKS`, `PLACE`
+    full: int = 0  # bits of the links that have no room now: D-hold
+    room: int = UNLIMITED  # bytes that the other links take now
+    bulk_room: int = UNLIMITED  # the same for fragments, which need all links
+    _waiting: dict[str, deque[Draft]] = field(default_factory=dict)  # by session, never empty, in order
+    _turns: dict[int, dict[str, int]] = field(default_factory=dict)  # by links crossed: sessions with their turn
+    _bulk: dict[str, None] = field(default_factory=dict)  # sessions whose next is a fragment; the first has its turn
+    _unbegun: dict[str, None] = field(default_factory=dict)  # as ``_bulk``, while OPEN_MAX are in there
+    _last_turn: int = 0
     _originated: list[Draft] = field(default_factory=list)  # of ``_born``
     _reported: int = 0
     _born: list[Unit] = field(default_factory=list)  # stamped since the last `take_born`
@@ -96,19 +110,30 @@ class Stamper:
         """These wait for the token."""
         for draft in drafts:
             self.waiting_bytes += len(draft.body)
-            session = draft.session
-            waiting = self._drafts.get(session) or self._bulk.get(session) or self._unbegun.get(session)
+            waiting = self._waiting.get(draft.session)
             if waiting is None:
-                self._enqueue(draft.session, deque([draft]))
+                self._waiting[draft.session] = deque([draft])
+                self._enqueue(draft.session, draft)
             else:
                 waiting.append(draft)
 
-    def _enqueue(self, session: str, waiting: deque[Draft]) -> None:
+    def _enqueue(self, session: str, first: Draft) -> None:
         """A session has its turn when all others had theirs; its drafts stay in order."""
-        if waiting[0].kind is not UnitKind.FRAGMENT:
-            self._drafts[session] = waiting
+        if first.kind is not UnitKind.FRAGMENT:
+            self._last_turn += 1
+            self._turns.setdefault(self.crossed(first), {})[session] = self._last_turn
         else:
-            (self._bulk if len(self._bulk) < OPEN_MAX else self._unbegun)[session] = waiting
+            (self._bulk if len(self._bulk) < OPEN_MAX else self._unbegun)[session] = None
+
+    def has_waiting(self, session: str) -> bool:
+        """Whether drafts of this session wait."""
+        return session in self._waiting
+
+    def is_held(self, session: str) -> bool:
+        """Whether the next draft of this session waits for room on a link."""
+        if session in self._bulk or session in self._unbegun:
+            return self.bulk_room <= 0
+        return any(session in turns and self._holds(crossed) for crossed, turns in self._turns.items())
 
     def seen(self, units: Sequence[Unit]) -> None:
         """Units arrived: everything stamped from now on is later than they."""
@@ -141,9 +166,9 @@ class Stamper:
         waiting: dict[str, list[Draft]] = {}
         for draft in self._originated:
             waiting.setdefault(draft.session, []).append(draft)
-        for turns in (self._drafts, self._bulk, self._unbegun):
-            for session, drafts in turns.items():
-                waiting.setdefault(session, []).extend(drafts)
+        for session, drafts in self._waiting.items():
+            waiting.setdefault(session, []).extend(drafts)
+        for turns in (self._waiting, self._turns, self._bulk, self._unbegun):
             turns.clear()
         self.take_born()
         self.waiting_bytes = 0
@@ -153,15 +178,28 @@ class Stamper:
 
     def is_waiting(self) -> bool:
         """Whether the token is wanted."""
-        return self._line_wanted or self._turns() is not None
+        return self._line_wanted or self._next_turn() is not None
 
-    def _turns(self) -> dict[str, deque[Draft]] | None:
-        """The queue from which the next draft may be stamped."""
+    def _next_turn(self) -> tuple[str, int] | None:
+        """The session whose next draft may be stamped, and the links that it crosses, `BULK` for a fragment.
+
+        Of those that cross no full link it is the one whose turn is longest ago.
+        """
         if self.unstable_bytes >= self.window_bytes:
             return None
-        if self._drafts and self.room > 0:
-            return self._drafts
-        return self._bulk if self._bulk and self.bulk_room > 0 else None
+        found, first = None, UNLIMITED
+        for crossed, turns in self._turns.items():
+            if self._holds(crossed):
+                continue
+            session = next(iter(turns))
+            if turns[session] < first:
+                found, first = (session, crossed), turns[session]
+        if found is None and self._bulk and self.bulk_room > 0:
+            return next(iter(self._bulk)), BULK
+        return found
+
+    def _holds(self, crossed: int) -> bool:
+        return bool(crossed & self.full) or (self.room <= 0 and crossed & LINKS != 0)
 
     def agreed_line(self) -> int:
         """Every unit with a time of at most this was received here.
@@ -178,8 +216,9 @@ class Stamper:
         urgent, self._line_wanted = self._line_wanted, False
         lamport = self.lamport = max(self.lamport, site_lamport)
         frames: list[Frame] = []
-        while bytes_max > 0 and (turns := self._turns()) is not None:
-            draft = self._next_draft(turns)
+        while bytes_max > 0 and (turn := self._next_turn()) is not None:
+            session, crossed = turn
+            draft = self._next_draft(session, crossed)
             lamport = lamport + 1 if draft.kind is UnitKind.FRAGMENT else (lamport // TICK + 1) * TICK
             reliable = draft.service is not Service.UNRELIABLE
             site_sequence += reliable
@@ -191,8 +230,9 @@ class Stamper:
             frames.append(frame_of(frame_kind(unit), header, body))
             cost = len(draft.body) + UNIT_OVERHEAD_BYTES
             bytes_max -= cost
-            self.room -= cost
-            self.bulk_room -= cost
+            if crossed & LINKS:
+                self.room -= cost
+                self.bulk_room -= cost
             if reliable:
                 self.unstable_bytes += cost
                 self._unstable.append((lamport, cost))
@@ -200,23 +240,29 @@ class Stamper:
         self.promise = (site_sequence, lamport)
         return Origination(frames, site_sequence, lamport, urgent)
 
-    def _next_draft(self, turns: dict[str, deque[Draft]]) -> Draft:
-        session = next(iter(turns))
-        waiting = turns.pop(session)
+    def _next_draft(self, session: str, crossed: int) -> Draft:
+        """Take the next draft of this session, whose turn is over with it."""
+        waiting = self._waiting[session]
         draft = waiting.popleft()
-        if waiting and draft.large is not None and waiting[0].large is draft.large:
-            turns[session] = waiting  # the same message goes on
-        else:
-            if self._unbegun and turns is self._bulk:
-                self._begin_next()
-            if waiting:
-                self._enqueue(session, waiting)
         self.waiting_bytes -= len(draft.body)
+        if crossed == BULK:
+            del self._bulk[session]
+        else:
+            del self._turns[crossed][session]
+            if not self._turns[crossed]:
+                del self._turns[crossed]
+        if waiting and draft.large is not None and waiting[0].large is draft.large:
+            self._bulk[session] = None  # the same message goes on
+            return draft
+        if self._unbegun and crossed == BULK:
+            begun = next(iter(self._unbegun))
+            del self._unbegun[begun]
+            self._bulk[begun] = None
+        if waiting:
+            self._enqueue(session, waiting[0])
+        else:
+            del self._waiting[session]
         return draft
-
-    def _begin_next(self) -> None:
-        session = next(iter(self._unbegun))
-        self._bulk[session] = self._unbegun.pop(session)
 
     def _stamp(self, draft: Draft, sequence: int, lamport: int) -> Unit:
         past = self._past_of(draft.session)

@@ -44,6 +44,14 @@ class Interest:
             self._bits[site.name] = 1 << place
             self._homes.update(dict.fromkeys(site.daemons, 1 << place))
 
+    @classmethod
+    def unknown(cls, routes: Routes) -> Interest:
+        """Of sites that have stated nothing yet."""
+        made = cls(routes)
+        for site in routes.topology.sites:
+            made.forget(site.name)
+        return made
+
     # --- what sites want ----------------------------------------------------------------------------------------
 
     def change(self, event: InterestChanged) -> bool:
@@ -75,11 +83,12 @@ class Interest:
 
     def sites_with_content(self, source: str, groups: Iterable[str]) -> tuple[str, ...]:
         """The sites that hold the content after it was sent: those that need it, and all on the way to them."""
-        needed = self._needed(groups)
+        needed = self.sites_needed(groups)
         tree = self.routes.tree(source)
-        return tuple(site for site, below in tree.below.items() if site == source or needed & self._mask(below))
+        return tuple(site for site, below in tree.below.items() if site == source or needed & self.mask(below))
 
-    def _needed(self, groups: Iterable[str]) -> int:
+    def sites_needed(self, groups: Iterable[str]) -> int:
+        """The sites that need the content, as bits."""
         needed = self._unknown
         for group in groups:
             needed |= self._home(group) if is_private_group(group) else self._groups.get(group, 0)
@@ -89,5 +98,6 @@ class Interest:
         """The site of a private group's daemon; nowhere if that daemon is not in the daemon view."""
         return self._homes.get(group.rpartition(PRIVATE_GROUP_MARK)[2], 0)
 
-    def _mask(self, sites: Iterable[str]) -> int:
+    def mask(self, sites: Iterable[str]) -> int:
+        """These sites as bits."""
         return sum(self._bits[site] for site in sites)

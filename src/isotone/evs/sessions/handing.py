@@ -1,6 +1,8 @@
 """Handing requests on to the group service: while it has room, in turn, and not to the groups of a blocked reader.
 
 A session's requests keep their order: one that is held holds those behind it. Joins, leaves and partings need no room.
+Room is fair by session: when others filled it, a session of which nothing waits below may still hand on one bundle, out
+of a reserve. So who sends a little does not wait for those who send more than goes out.
 """
 
 from __future__ import annotations
@@ -9,11 +11,17 @@ from collections.abc import Callable, Iterable, Sized
 from typing import Protocol, TypeVar
 
 from isotone.core import boundary as b4
+from isotone.core.bundles import BUNDLE_BYTES_MAX
 from isotone.core.contract import Action
+from isotone.core.ids import ClientId
 from isotone.evs.sessions.credit import Pool
 from isotone.evs.sessions.messages import RefusedTold, shortened
 from isotone.evs.sessions.notices import SessionCounters
 from isotone.evs.sessions.server_session import ServerSession, State
+
+RESERVE_BYTES = 16 * 1024 * 1024  # so far beyond the room, who has nothing waiting may hand on: a large message fits
+RESERVED_BYTES_MAX = 2 * BUNDLE_BYTES_MAX  # such a request is a bundle, and no large message
+RESERVED_TURNS = 16  # so many sessions are looked at when some of the reserve may have become free
 
 Permit = Callable[[str, b4.Request], str]
 """From a principal and what it asks to why not; empty if it may."""
@@ -30,12 +38,18 @@ AnySession = TypeVar("AnySession", bound=Asking)
 
 
 def in_turn(
-    waiting: dict[AnySession, None], passes: Callable[[AnySession], bool], hand_on: Callable[[AnySession], None]
+    waiting: dict[AnySession, None],
+    passes: Callable[[AnySession], bool],
+    hand_on: Callable[[AnySession], None],
+    turns_max: int | None = None,
 ) -> dict[AnySession, None]:
-    """Hand on what may go, one request of each session in turn; the sessions of which something went."""
+    """Hand on what may go, one request of each session in turn; the sessions of which something went.
+
+    It ends when nothing more can go, or so many in a row could not.
+    """
     moved: dict[AnySession, None] = {}
     idle = 0
-    while waiting and idle < len(waiting):
+    while waiting and idle < len(waiting) and idle != turns_max:
         session = next(iter(waiting))
         del waiting[session]
         idle += 1
@@ -58,13 +72,20 @@ class Handing:
     """The inboxes of all sessions, seen from the group service."""
 
     def __init__(self, pool: Pool, counters: SessionCounters, permit: Permit) -> None:
-        self.room: int | None = None  # bytes; None before anybody said: no bound
+        self.room: int | None = None  # bytes, below 0 when more waits than should; None before anybody said: no bound
+        self.has_waiting: Callable[[ClientId], bool] = lambda client: True  # whether something of it waits below
         self.blocked: frozenset[str] = frozenset()  # groups of slow readers here; only looked up
         self.held: frozenset[str] = frozenset()  # groups of slow readers of others; only looked up
         self._pool = pool
         self._counters = counters
         self._permit = permit
+        self._reserved: set[ClientId] = set()  # who took of the reserve since it was last said what waits
         self._held: dict[ServerSession, None] = {}  # sessions whose next request had to wait, in their turn
+
+    def note_room(self, room: int) -> None:
+        """There is so much room below; what was handed on counts in it, and is known to `has_waiting`."""
+        self.room = room
+        self._reserved.clear()
 
     def block(self, readers: Iterable[ServerSession]) -> None:
         """Nothing goes to the groups of these readers for now."""
@@ -91,6 +112,8 @@ class Handing:
 
     def pump_all(self, at: int, out: list[Action]) -> list[ServerSession]:
         """Hand on what may go, one request of each session in turn; the sessions of which something went."""
+        if self.room is not None and self.room <= 0:  # it is said whenever something was stamped: look at a few only
+            return list(in_turn(self._held, self._passes, lambda session: self._hand_on(session, out), RESERVED_TURNS))
         moved: dict[ServerSession, None] = {}
         for session in self._held:
             if self._expire(session, at):
@@ -110,11 +133,17 @@ class Handing:
         request = session.inbox[0].request
         if not isinstance(request, b4.Send):
             return True
-        if self.room is not None and self.room <= 0:
+        if self.room is not None and self.room <= 0 and not self._may_take_reserve(session):
             return False
         if not self.blocked and not self.held:
             return True
         return self.blocked.isdisjoint(request.bundle.groups) and self.held.isdisjoint(request.bundle.groups)
+
+    def _may_take_reserve(self, session: ServerSession) -> bool:
+        assert self.room is not None
+        if self.room <= -RESERVE_BYTES or session.inbox[0].cost > RESERVED_BYTES_MAX:
+            return False
+        return session.client not in self._reserved and not self.has_waiting(session.client)
 
     def _hand_on(self, session: ServerSession, out: list[Action]) -> None:
         """One request leaves the inbox, to the service or, when it is not permitted, back to its client."""
@@ -133,5 +162,7 @@ class Handing:
             return
         self._counters.handed_on += 1
         if isinstance(request, b4.Send) and self.room is not None:
+            if self.room <= 0:
+                self._reserved.add(session.client)
             self.room -= cost
         out.append(b4.Ask(session.client, request))

@@ -10,6 +10,8 @@ reads slowly; Ds2 sessions outlive their streams. Both stand in docs/protocols/s
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from isotone.core import boundary as b4
 from isotone.core.contract import (
     Action,
@@ -104,8 +106,12 @@ class ServerSessions:
 
     def note_room(self, room: int) -> list[Action]:
         """As `RoomChanged`, while nobody waits for it."""
-        self._table.handing.room = room
+        self._table.handing.note_room(room)
         return []
+
+    def ask_for_waiting(self, has_waiting: Callable[[ClientId], bool]) -> None:
+        """How to know whether something of a client waits below: `Handing` keeps a reserve for whom nothing does."""
+        self._table.handing.has_waiting = has_waiting
 
     def departed(self, count: int) -> list[tuple[ClientId, Farewell]]:
         """The last so many whose sessions ended and why, the latest first."""
@@ -135,7 +141,7 @@ class ServerSessions:
             case StreamClosed(stream=stream, reason=reason):
                 self._on_closed(stream, reason, event.at, out)
             case RoomChanged(room=room):
-                self._table.handing.room = room
+                self._table.handing.note_room(room)
                 self._table.pump_all(event.at, out)
             case GroupsHeld(groups=groups):
                 self._table.handing.held = frozenset(groups)

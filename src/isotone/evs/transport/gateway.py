@@ -27,7 +27,7 @@ from isotone.evs.ordering.pruning import (
     encode_masked,
     mask_of,
 )
-from isotone.evs.ordering.stamper import UNLIMITED, frame_kind
+from isotone.evs.ordering.stamper import PLACE, UNLIMITED, frame_kind
 from isotone.evs.ordering.units import BEFORE_ALL, Position, Unit, UnitKind, encode_unit
 from isotone.evs.ordering.updates import Publisher, Update, delta_us, encode_update
 from isotone.evs.overlay.interest import Interest, InterestChanged
@@ -36,6 +36,7 @@ from isotone.evs.overlay.topology import Link, LinkProtocol
 from isotone.evs.transport.bulk_pace import BulkPace
 from isotone.evs.transport.held_bulk import Held, HeldBulk, encode_held
 from isotone.evs.transport.incoming import Arrival
+from isotone.evs.transport.pressure import LinkRoom, link_bit
 from isotone.evs.transport.settings import TransportSettings, everybody
 from isotone.evs.transport.trunk import Trunk
 from isotone.evs.transport.view import TransportView
@@ -65,14 +66,13 @@ class Gateway:
         ]
         self._names = names
         self._everybody = (1 << len(names)) - 1
-        self.interest = Interest(routes)
-        for name in names:
-            self.interest.forget(name)
+        self.interest = Interest.unknown(routes)
         self._peek = settings.peek if len(names) <= SITES_MAX else everybody
         self.pruner = Pruner(self.site)
         self._joined: dict[tuple[str, str], Position] = {}  # by site and group: the last join that was received
         self._cleared_at: int | None = None
         self.publisher = Publisher(self.site, delta)
+        self._newest: dict[tuple[type, int], tuple[int, int]] = {}  # by kind and site, of what was forwarded: its lines
         self._riding = False  # units of the site leave in this moment
         self.held_bulk = HeldBulk()
         self.bulk_pace = BulkPace()
@@ -81,18 +81,24 @@ class Gateway:
         """Whether what this source sends comes over this trunk."""
         return self._parents[source] is trunk
 
-    def stamping_room(self, at: int) -> tuple[int, int]:
-        """What the site may stamp now so that it leaves at once: units, and fragments of large messages."""
+    def link_room(self, at: int) -> LinkRoom:
+        """What the site may stamp now so that it leaves at once."""
         own = self._children[self.site]
         if not own:  # nothing leaves the site
-            return UNLIMITED, UNLIMITED
-        quantum = min(trunk.quantum for trunk in own)
-        room = quantum if all(trunk.is_open(self.site) for trunk in own) else 0
+            return LinkRoom()
+        full, room = 0, UNLIMITED
+        for trunk in own:
+            if not trunk.is_open(self.site):
+                full |= link_bit(trunk.site)
+            else:
+                room = min(room, trunk.quantum)
+            if trunk.is_swamped:
+                full |= PLACE
         if self.bulk_pace.wait_us(at) or not all(trunk.is_open_for_bulk(self.site) for trunk in own):
-            return room, 0
+            return LinkRoom(full, room, 0)
         if self.held_bulk.is_held(self.site):
-            return room, 0
-        return room, min(trunk.bulk_quantum for trunk in own)
+            return LinkRoom(full, room, 0)
+        return LinkRoom(full, room, min(trunk.bulk_quantum for trunk in own))
 
     # --- units -----------------------------------------------------------------------------------------------------
 
@@ -188,7 +194,16 @@ class Gateway:
     # --- lines -----------------------------------------------------------------------------------------------------
 
     def forward_update(self, update: Update | Cleared) -> None:
-        """A line update or a clearance goes on as units do."""
+        """A line update or a clearance goes on as units do, unless it was overtaken by a newer one, which says more.
+
+        Of those that wait at a trunk only the last one queued is kept: it must be the newest.
+        """
+        line = update.line if isinstance(update, Update) else 0
+        key = (type(update), update.site)
+        newest = self._newest.get(key, (0, 0))
+        if update.lamport < newest[0] or line < newest[1]:
+            return
+        self._newest[key] = (update.lamport, line)
         for trunk in self._children[update.site]:
             if isinstance(update, Update):
                 trunk.queue_update(update.site, encode_update(update))

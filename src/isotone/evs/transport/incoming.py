@@ -25,7 +25,7 @@ from isotone.evs.ordering.stamper import BULK_FRAME, UNIT_FRAME, frame_kind
 from isotone.evs.ordering.units import Unit, decode_unit, encode_unit
 from isotone.evs.ordering.updates import LINE_FRAME, Update, decode_update
 from isotone.evs.transport.held_bulk import HELD_FRAME, Held, decode_held
-from isotone.evs.transport.pressure import PRESSURE_FRAME, Open, decode_pressure
+from isotone.evs.transport.pressure import PRESSURE_FRAME, LinkRoom, decode_pressure
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Incoming:
     contents: list[Arrival] = field(default_factory=list)
     updates: list[Update] = field(default_factory=list)
     cleared: list[Cleared] = field(default_factory=list)
-    pressure: list[tuple[int, Open]] = field(default_factory=list)
+    pressure: list[tuple[int, LinkRoom]] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
     malformed: int = 0
 

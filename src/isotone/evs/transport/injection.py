@@ -14,10 +14,9 @@ from isotone.core.contract import Action
 from isotone.evs.links.contract import FRAME_HEADER_BYTES, Frame, FramesOffered
 from isotone.evs.links.ring import Ring
 from isotone.evs.ordering.pruning import encode_cleared
-from isotone.evs.ordering.stamper import UNLIMITED
 from isotone.evs.ordering.updates import encode_update
 from isotone.evs.transport.incoming import Incoming
-from isotone.evs.transport.pressure import Open, encode_pressure
+from isotone.evs.transport.pressure import LinkRoom, encode_pressure
 
 
 class Injection:
@@ -25,16 +24,10 @@ class Injection:
 
     def __init__(self, ring: Ring) -> None:
         self.waiting_bytes = 0
-        self._open: Open = (True, True)  # whether the site's links have room, and whether they have it for fragments
+        self.link_room = LinkRoom()  # of the site's links, as its gateway said last
         self._ring = ring
         self._count = 0  # changes of that, so that an old word is not taken for the newest
         self._queue: deque[Frame] = deque()
-
-    @property
-    def stamping_room(self) -> tuple[int, int]:
-        """What may be stamped at a daemon that is no gateway: units, and fragments."""
-        units, bulk = self._open
-        return UNLIMITED if units else 0, UNLIMITED if bulk else 0
 
     def queue(self, frames: Sequence[Frame]) -> None:
         """These shall reach the other daemons of the site."""
@@ -48,17 +41,17 @@ class Injection:
         self.queue([encode_update(update) for update in incoming.updates])
         self.queue([encode_cleared(cleared) for cleared in incoming.cleared])
 
-    def press(self, room: int, bulk_room: int) -> None:
+    def press(self, room: LinkRoom) -> None:
         """The gateway's links have no room for units of the site, or have it again."""
-        now_open = (room > 0, bulk_room > 0)
-        if now_open != self._open:
-            self.pressed(self._count + 1, now_open)
-            self.queue([encode_pressure(self._count, now_open)])
+        told = room.as_told()
+        if told != self.link_room:
+            self.pressed(self._count + 1, told)
+            self.queue([encode_pressure(self._count, told)])
 
-    def pressed(self, count: int, now_open: Open) -> None:
+    def pressed(self, count: int, room: LinkRoom) -> None:
         """The gateway said so."""
         if count > self._count:
-            self._count, self._open = count, now_open
+            self._count, self.link_room = count, room
 
     def pump(self, at: int) -> list[Action]:
         """Offer the ring what it has room for."""

@@ -40,16 +40,19 @@ from isotone.evs.links.ring.events import SiteLineRose, TokenWanted
 from isotone.evs.links.tcp import Hello
 from isotone.evs.ordering.delivery import Delivery
 from isotone.evs.ordering.lines import Lines
+from isotone.evs.ordering.pruning import SITES_MAX
 from isotone.evs.ordering.stamper import Draft, Stamper
 from isotone.evs.ordering.units import Unit, UnitKind
-from isotone.evs.overlay.interest import InterestChanged
+from isotone.evs.overlay.interest import Interest, InterestChanged
 from isotone.evs.overlay.routes import Routes
 from isotone.evs.transport.callers import Streams
+from isotone.evs.transport.crossing import Crossing
 from isotone.evs.transport.events import DeliverUnits, InterestStated, Submitted
 from isotone.evs.transport.gateway import Gateway
 from isotone.evs.transport.incoming import Incoming, sort_frames
 from isotone.evs.transport.injection import Injection
 from isotone.evs.transport.patience import PATIENCE_TIMER, Patience
+from isotone.evs.transport.pressure import LinkRoom
 from isotone.evs.transport.record import NetworkRecord
 from isotone.evs.transport.settings import RESENT_BYTES_MAX, UNIT_BYTES_MAX, TransportSettings, everybody
 from isotone.evs.transport.trunk import Trunk
@@ -103,7 +106,12 @@ class Transport:
         )
         self.injection = Injection(self.ring)
         leads = me == site.gateway and self._sites > 1  # of a lone site nothing leaves
-        self.gateway = Gateway(me, view, Routes(view.topology), settings, first_stream) if leads else None
+        routes = Routes(view.topology)
+        self.gateway = Gateway(me, view, routes, settings, first_stream) if leads else None
+        self._interest = self.gateway.interest if self.gateway is not None else Interest.unknown(routes)
+        if self._sites > 1:
+            peek = settings.peek if self._sites <= SITES_MAX else everybody
+            self.stamper.crossed = Crossing(site.name, self._interest, peek).crossed
         self._first_stream = first_stream
         self._trunks = {trunk.site: trunk for trunk in self.gateway.trunks} if self.gateway else {}
         self._near = {view.addresses[daemon] for daemon in site.daemons}
@@ -126,8 +134,8 @@ class Transport:
 
     @property
     def room(self) -> int:
-        """Bytes of drafts that may be submitted now; when it is short, it returns as units are delivered."""
-        return max(0, self.settings.waiting_bytes_max - self.stamper.waiting_bytes)
+        """Bytes of drafts that may be submitted now; below 0 when more waits. It returns as units are stamped."""
+        return self.settings.waiting_bytes_max - self.stamper.waiting_bytes
 
     def handle(self, event: Event) -> list[Action]:
         """Take one event, then let everything that it set in motion come to rest."""
@@ -144,12 +152,10 @@ class Transport:
                 self._on_stream(event)
             case Started():
                 self._on_started(event)
-            case InterestChanged() if self.gateway is not None:
-                self.gateway.interest_changed(event, self.delivery.last_agreed)
-            case InterestStated(site=site, groups=groups) if self.gateway is not None:
-                self.gateway.interest_stated(site, groups)
-            case InterestChanged() | InterestStated() | Stopping():
-                pass  # the gateway alone decides where content goes; a transport has nothing to say at the end
+            case InterestChanged() | InterestStated():
+                self._on_interest(event)
+            case Stopping():
+                pass  # a transport has nothing to say at the end
             case _:
                 raise AssertionError(f"a transport knows no {type(event).__name__}")
         self._conclude(event.at)
@@ -197,6 +203,19 @@ class Transport:
         if waiting > self.settings.waiting_bytes_bound:
             raise LocalProtocolError(f"{waiting} bytes would wait to be stamped: look at the room first")
         self.stamper.submit(drafts)
+
+    def _on_interest(self, event: InterestChanged | InterestStated) -> None:
+        """The gateway decides where content goes; the others know what will cross the links of their site."""
+        if self.gateway is not None:
+            if isinstance(event, InterestChanged):
+                self.gateway.interest_changed(event, self.delivery.last_agreed)
+            else:
+                self.gateway.interest_stated(event.site, event.groups)
+        elif self._sites > 1:
+            if isinstance(event, InterestChanged):
+                self._interest.change(event)
+            else:
+                self._interest.state(event.site, event.groups)
 
     def _on_datagrams(self, event: DatagramsReceived) -> None:
         """A source in our own site speaks the ring's language, a gateway of another site that of its link."""
@@ -334,13 +353,13 @@ class Transport:
     def _conclude(self, at: int) -> None:
         """Until nothing moves: have the token come, take what was stamped, walk, tell the others."""
         lines = self.delivery.lines
-        rooms = self.injection.stamping_room if self.gateway is None else self.gateway.stamping_room(at)
-        progress = self._progress(rooms)
+        room = self._link_room(at)
+        progress = self._progress(room)
         moving = True
         while moving and self.failed is None:
             before = progress
             self.stamper.stable_through(lines.stable)
-            self.stamper.room, self.stamper.bulk_room = rooms
+            self.stamper.full, self.stamper.room, self.stamper.bulk_room = room.full, room.room, room.bulk_room
             if self._wants_token():
                 self._from_ring(self.ring.handle(TokenWanted(at)), at)
             born = self.stamper.take_born()
@@ -349,17 +368,19 @@ class Transport:
             lines.sites[self._site].promise(*self.stamper.promise)
             self._delivered += self.delivery.lines_moved()
             self._send(at)
-            rooms = self.injection.stamping_room if self.gateway is None else self.gateway.stamping_room(at)
-            progress = self._progress(rooms)
+            room = self._link_room(at)
+            progress = self._progress(room)
             moving = bool(born) or before != progress
         if self.failed is None:
             self._arm(at)
 
-    def _progress(self, rooms: tuple[int, int]) -> tuple[object, ...]:
+    def _link_room(self, at: int) -> LinkRoom:
+        return self.injection.link_room if self.gateway is None else self.gateway.link_room(at)
+
+    def _progress(self, room: LinkRoom) -> tuple[object, ...]:
         """What, when it changed, may let more happen at once."""
-        units, bulk = rooms
         stamper, stable = self.stamper, self.delivery.lines.stable
-        return self.ring.site_line, stable, stamper.promise, stamper.has_born, units > 0, bulk > 0
+        return self.ring.site_line, stable, stamper.promise, stamper.has_born, room.full, room.bulk_room > 0
 
     def _wants_token(self) -> bool:
         """To stamp, to promise, or (a ring of one has no rotation that would do it) to raise the site's line."""
@@ -375,7 +396,7 @@ class Transport:
             for trunk, actions in gateway.pump(at):
                 self._from_trunk(trunk, actions, at)
             if not self._lone:
-                self.injection.press(*gateway.stamping_room(at))
+                self.injection.press(gateway.link_room(at))
         if not self._lone and self.injection.waiting_bytes:
             self._from_ring(self.injection.pump(at), at)
 

@@ -3,9 +3,11 @@
 Units of different source sites take turns, and fragments of large messages stand behind everything else, so that bulk
 does not hold up the others; in the link's own queue they are of another kind of frame, which takes turns too. Of line
 updates only the newest of a site waits, because it says all that the older ones said. UNRELIABLE units never wait: they
-are dropped. Metadata of pruned units waits for company a little, since alone in a packet it would save too little.
+are dropped. Metadata of pruned units waits for company a little, since alone in a packet it would save too little; then
+it takes turns with units, so that it does not stand behind content that fills the link.
 
-Memory: units that wait are not stable, so the flow windows of all sites bound them.
+Memory: units that wait are not stable, so the flow windows of all sites bound them. The site of this trunk stamps
+nothing that crosses it while units of its own wait here, and nothing at all while `PLACES_QUANTA` of metadata do.
 
 Implements: [Spread 3.3], a link of the overlay as its gateway sends on it. Deviations: D-hold of
 docs/protocols/ordering.md; line updates replace each other, because lines only rise.
@@ -29,6 +31,7 @@ PACKET_BYTES = 1400
 WINDOW_PARTS = 16
 STREAM_QUANTUM_BYTES = 32 * 1024
 METADATA_COMPANY = 16  # so many leave at once
+PLACES_QUANTA = 4  # more metadata than so many quanta is too much
 BULK = (BULK_FRAME, DIRECTED_BULK_FRAME)
 
 
@@ -41,6 +44,9 @@ class Trunk:
         self.waiting_bytes = 0  # of units that wait for room
         self.dropped = 0  # UNRELIABLE units that found no room
         self._lanes: dict[int, deque[Frame]] = {}  # by source site, never empty; the first has its turn
+        self._places: dict[int, deque[Frame]] = {}  # the same for metadata that waited for company
+        self._places_bytes = 0  # of these
+        self._places_next = True  # whether they come before units at the next turn
         self._bulk: dict[int, deque[Frame]] = {}  # the same for fragments
         self._bulk_bytes: dict[int, int] = {}  # by source, of these
         self._last_bulk = -1  # whose fragment was taken last
@@ -64,9 +70,14 @@ class Trunk:
         """Whether a unit of this source would be the next of its source to leave."""
         return source not in self._lanes
 
+    @property
+    def is_swamped(self) -> bool:
+        """Whether even metadata is more than the link takes."""
+        return self._places_bytes > PLACES_QUANTA * self.quantum
+
     def is_open_for_bulk(self, source: int) -> bool:
         """Whether a fragment of this source would be the next to leave: those of several sources take turns."""
-        if source in self._bulk or self._lanes or self.link.waiting_bytes:
+        if source in self._bulk or self._lanes or self._places or self.link.waiting_bytes:
             return False
         return not self._bulk or self._last_bulk != source
 
@@ -132,7 +143,7 @@ class Trunk:
         """Offer the link what it has room for."""
         actions: list[Action] = []
         self._release_metadata(at)
-        while (self._lanes or self._updates or self._bulk) and (frames := self._take(self.link.room)):
+        while (self._lanes or self._places or self._updates or self._bulk) and (frames := self._take(self.link.room)):
             actions += self.link.handle(FramesOffered(at, frames))
         return actions
 
@@ -143,11 +154,14 @@ class Trunk:
         if self._metadata_since is None:
             self._metadata_since = at
         wait = self.metadata_wait_us(at) or 0
-        company = self._lanes or (self._updates and wait <= self._metadata_hold_us // 4)
+        company = self._lanes or self._places or (self._updates and wait <= self._metadata_hold_us // 4)
         if company or self._metadata_passing or self._metadata_count >= METADATA_COMPANY or not wait:
             for source, units in self._metadata.items():
-                for frame in encode_metadata(units):
-                    self.queue(source, frame)
+                frames = encode_metadata(units)
+                self._places.setdefault(source, deque()).extend(frames)
+                size = sum(frame.size for frame in frames)
+                self._places_bytes += size
+                self.waiting_bytes += size
             for source, frame in self._cleared.items():
                 self.queue_update(source, frame)
             self._cleared = {}
@@ -163,13 +177,16 @@ class Trunk:
                 return out
             out.append(self._updates.pop(key))
             room -= cost
-        left = self._take_turns(self._lanes, out, room=room, quantum=self.quantum)
-        if left == self.quantum and not self.link.waiting_bytes:
+        before = room
+        self._places_next = not self._places_next
+        for lanes in (self._lanes, self._places) if self._places_next else (self._places, self._lanes):
+            room = self._take_turns(lanes, out, room=room, quantum=self.quantum)
+        if room == before and not self.link.waiting_bytes:
             self._take_turns(self._bulk, out, room=room, quantum=self.bulk_quantum)
         return out
 
     def _take_turns(self, lanes: dict[int, deque[Frame]], out: list[Frame], *, room: int, quantum: int) -> int:
-        """Lane by lane, until the quantum is spent or nothing fits; what is left of the quantum."""
+        """Lane by lane, until the quantum is spent or nothing fits; what is left of the room."""
         stuck = 0  # lanes in a row whose first frame does not fit
         while stuck < len(lanes) and quantum > 0:
             source, lane = next(iter(lanes.items()))
@@ -184,9 +201,11 @@ class Trunk:
             if lanes is self._bulk:
                 self._bulk_bytes[source] -= cost - FRAME_HEADER_BYTES
                 self._last_bulk = source
+            elif lanes is self._places:
+                self._places_bytes -= cost - FRAME_HEADER_BYTES
             room -= cost
             quantum -= cost
             stuck = 0
             if lane:
                 lanes[source] = lane
-        return quantum
+        return room
