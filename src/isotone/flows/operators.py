@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from isotone.flows.values import Decisions, Pairs, RangeSet, Value, interval, prefix_end
+from isotone.flows.values import Decisions, Pairs, RangeSet, Value, interval
 
 
 class Type(Enum):
@@ -150,16 +150,8 @@ def _minus(one: int, other: int) -> int:
     return one - other
 
 
-def _prefix(decisions: Decisions) -> RangeSet:
-    return interval(1, prefix_end(decisions.decided()))
-
-
-def _committed(decisions: Decisions) -> RangeSet:
-    return decisions.committed
-
-
-def _aborted(decisions: Decisions) -> RangeSet:
-    return decisions.aborted
+def _decided(decisions: Decisions) -> RangeSet:
+    return decisions.decided()
 
 
 def _decide(last: Decisions, commit: RangeSet, abort: RangeSet, window: int) -> Decisions:
@@ -190,9 +182,7 @@ FUNCTIONS: tuple[Function, ...] = (
     Function("self *", _product, (_S,), _P, (_UP,)),
     Function("reached", _reached, (_I, _I), _B, (_UP, _DOWN)),
     Function("not", _not, (_B,), _B, (_DOWN,)),
-    Function("prefix", _prefix, (_D,), _S, (_UP,)),
-    Function("committed", _committed, (_D,), _S, (None,)),
-    Function("aborted", _aborted, (_D,), _S, (None,)),
+    Function("decided", _decided, (_D,), _S, (_UP,)),
     Function("decide", _decide, (_S, _S, _I), _D, (None, None, None), remembers=True),
 )
 """``decide`` depends on what it decided before: no order of its arguments makes its result monotonic by itself."""
