@@ -82,7 +82,7 @@ class ProbeAnswer(ControlMessage, frozen=True, tag=0xE5):
 
 
 class RingToken(ControlMessage, frozen=True, tag=0xE6):
-    """A token; ``body`` holds all values. It is for the member at ``place`` and for nobody else who lives at its address."""
+    """A token; ``body`` holds all values. It is for the member at ``place``, for nobody else at the same address."""
 
     ring: Text
     number: Natural
@@ -92,7 +92,7 @@ class RingToken(ControlMessage, frozen=True, tag=0xE6):
 
 
 class Record(ControlMessage, frozen=True, tag=0xE7):
-    """To the root authority: take this decision, if the last is of version ``after``. Without a body: only tell the last."""
+    """To the root authority: take this decision, if the last is of version ``after``. No body: tell the last."""
 
     ring: Text
     member: Text

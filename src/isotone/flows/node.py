@@ -5,8 +5,9 @@
            always awake                  awake while we lead the leaf ring      awake while we lead the top ring
 ```
 
-Results go up the stack, decisions come down. A component that falls asleep is forgotten; when it wakes it joins its ring
-as a new member, which is a candidate. So also after a recovery of the ring below: what flowed there before binds nobody.
+Results go up the stack, decisions come down. A component that falls asleep is forgotten; when it wakes it joins its
+ring as a new member, which is a candidate. So also after a recovery of the ring below: what flowed there before binds
+nobody.
 
 Implements: [Flows 3.1], [Flows 3.2]. Deviations: Dw5, Dw7; see ``docs/protocols/flows.md``.
 """

@@ -123,7 +123,7 @@ OPERATORS: Mapping[str, Operator] = {
         Operator("last", "", _last, (Type.INT,), commutative=False),
     )
 }
-"""Operators that fail a law are there for `isotone flow check` to say which: a program that uses one may know no better."""
+"""Some fail a law: they are there so that the prover can say which."""
 
 
 class Function(msgspec.Struct, frozen=True):

@@ -71,9 +71,29 @@ class Ring:
     """A member's part in one ring."""
 
     __slots__ = (
-        "_guards", "_operators", "_sets", "contributed_since", "count_seen", "floor", "floor_known", "issued",
-        "me", "members", "number", "partial_seen", "place", "ranges_max", "recovering", "recovery_age", "regular",
-        "result_round", "results", "round_seen", "reach", "rules", "values",
+        "_guards",
+        "_operators",
+        "_sets",
+        "contributed_since",
+        "count_seen",
+        "floor",
+        "floor_known",
+        "issued",
+        "me",
+        "members",
+        "number",
+        "partial_seen",
+        "place",
+        "ranges_max",
+        "reach",
+        "recovering",
+        "recovery_age",
+        "regular",
+        "result_round",
+        "results",
+        "round_seen",
+        "rules",
+        "values",
     )  # fmt: skip
 
     def __init__(self, me: str, rules: Rules, ranges_max: int) -> None:
