@@ -28,6 +28,7 @@ SWARMS: dict[str, Command] = {
     "oracle": swarm_command("--system", "evs", "--stack", "oracle", "--workers", "1"),
     "evs": swarm_command("--system", "evs", "--stack", "full", "--workers", "1"),
     "corel": swarm_command("--system", "corel", "--stack", "oracle", "--workers", "1"),
+    "flows": swarm_command("--system", "flows", "--stack", "rings", "--workers", "1"),
     "detector": lambda planted, seeds: [sys.executable, str(HERE / "sleepers.py"), "--seeds", seeds],
 }
 """By the directory of the patches."""

@@ -114,7 +114,7 @@ OPERATORS: Mapping[str, Operator] = {
         Operator("min", "", min, (Type.INT,), strong=Order.GROWS),
         Operator("max", "", max, (Type.INT,), strong=Order.FALLS),
         Operator("intersect", "/\\", _intersection, (Type.SET,), strong=Order.GROWS),
-        Operator("union", "\\/", _union, (Type.SET,), strong=Order.FALLS),
+        Operator("union", "\\/", _union, (Type.SET,), weak=(Order.FALLS,), strong=Order.FALLS),
         Operator("merge", "", _union, (Type.PAIRS,), strong=Order.FALLS),
         Operator("all", "", _and, (Type.BOOL,), strong=Order.GROWS),
         Operator("any", "", _or, (Type.BOOL,), strong=Order.FALLS),
