@@ -1,9 +1,9 @@
 """Delegation authorities: who may be in which ring, what its members must know, and where the parent is.
 
-One process serves any number of rings. For each it is the delegation authority (`Enrol` is answered with `Bootstrap`) and
-the membership service: it watches the members with the shared detector, numbers the views, and makes a view durable
-before anybody hears of it, so that a number never means two views. The authority of the top ring also holds the
-register of decisions (`isotone.flows.root`).
+One process serves any number of rings. For each it is the delegation authority (`Enrol` is answered with `Bootstrap`)
+and the membership service: it watches the members with the shared detector, numbers the views, and makes a view
+durable before anybody hears of it, so that a number never means two views. The authority of the top ring also holds
+the register of decisions (`isotone.flows.root`).
 
 Implements: [Flows 3.1]. Deviations: Dw7 the register; Dw8 a view says since when each member is in without a break.
 """

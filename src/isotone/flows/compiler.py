@@ -1,7 +1,8 @@
 """From a proved program to the rules of aggregation components: client rules, regular rules, root rules.
 
-*Client rules* compute what a node contributes, from the client's inputs and from what came down. *Regular rules* say how
-each ring aggregates. *Root rules* compute decisions out of the aggregates, and which of them go down to all nodes.
+*Client rules* compute what a node contributes, from the client's inputs and from what came down. *Regular rules* say
+how each ring aggregates. *Root rules* compute decisions out of the aggregates, and which of them go down to all
+nodes.
 
 Implements: [Flows 3.2], [Flows Figure 9]. Deviations: none.
 """
@@ -139,7 +140,7 @@ def _orders(proved: ProvedProgram) -> dict[str, Order]:
 
 
 def _computable(proved: ProvedProgram) -> list[str]:
-    """Inputs first; then so that at each site what is used is computed before. Global flows reach nodes by dissemination."""
+    """In such an order that, at each site, what is used is computed before. What is global reaches nodes later."""
     typed = proved.typed
     done: list[str] = []
 

@@ -41,7 +41,7 @@ COMMIT = r"""program commit
 # A transaction commits if all nodes vote for it, aborts if one votes against it; each is decided once.
 input C : set                                     # votes for, all that this node ever gave
 input A : set                                     # votes against
-P  = prefix(D)                                    # all before this are decided: no vote matters
+P  = decided(D)                                   # no vote on these matters any more
 Cp = C \/ P
 Ap = A \ P
 C' = /\ Cp [in-order, guarded, monotonic]         # all vote for it

@@ -14,7 +14,7 @@ from isotone.core.errors import RemoteProtocolError
 from isotone.flows.compiler import Rules, Values, global_types, type_of
 from isotone.flows.ring import Member, Token, Version
 from isotone.flows.root import Decision
-from isotone.flows.values import Pairs, Value, from_plain, to_plain
+from isotone.flows.values import LIMITLESS, Pairs, Value, from_plain, to_plain
 
 Text = Annotated[str, msgspec.Meta(max_length=200)]
 MEMBERS_MAX = 256
@@ -82,7 +82,7 @@ class ProbeAnswer(ControlMessage, frozen=True, tag=0xE5):
 
 
 class RingToken(ControlMessage, frozen=True, tag=0xE6):
-    """A token; ``body`` holds all values. It is for the member at ``place`` and for nobody else who lives at its address."""
+    """A token; ``body`` holds all values. It is for the member at ``place``, for nobody else at the same address."""
 
     ring: Text
     number: Natural
@@ -92,7 +92,7 @@ class RingToken(ControlMessage, frozen=True, tag=0xE6):
 
 
 class Record(ControlMessage, frozen=True, tag=0xE7):
-    """To the root authority: take this decision, if the last is of version ``after``. Without a body: only tell the last."""
+    """To the root authority: take this decision, if the last is of version ``after``. No body: tell the last."""
 
     ring: Text
     member: Text
@@ -144,6 +144,7 @@ def token_to_wire(ring: str, token: Token, place: int) -> RingToken:
         None if token.floor is None else [None if value is None else to_plain(value) for value in token.floor],
         token.result_round,
         [None if value is None else to_plain(value) for value in token.results],
+        token.reach,
         token.down_version,
         [to_plain(value) for value in token.down],
         token.share_version,
@@ -155,9 +156,8 @@ def token_to_wire(ring: str, token: Token, place: int) -> RingToken:
 def token_from_wire(wire: RingToken, rules: Rules) -> Token:
     """The inverse; a `RemoteProtocolError` for what is no token of this program."""
     try:
-        values, count, recovers, floor, result_round, results, down_version, down, share_version, shares = _decode(
-            wire.body
-        )
+        values, count, recovers, floor, result_round, results, reach, *below = _decode(wire.body)
+        down_version, down, share_version, shares = below
         token = Token(
             wire.ring,
             wire.number,
@@ -168,6 +168,7 @@ def token_from_wire(wire: RingToken, rules: Rules) -> Token:
             None if floor is None else _values(floor),
             result_round,
             _values(results),
+            [_count(each) for each in reach],
             _version(down_version),
             tuple(from_plain(each) for each in down),
             _version(share_version),
@@ -193,15 +194,22 @@ def _check_token(token: Token, rules: Rules) -> None:
         raise ValueError("values of another program come down")
     if len(token.shares) not in (0, len(rules.shares)):
         raise ValueError("shares of another program")
-    for number in (token.count, token.result_round):
-        if type(number) is not int or number < 0:
-            raise ValueError("not a count")
+    if len(token.reach) not in (0, len(types)):
+        raise ValueError("limits of another program")
+    _count(token.count)
+    _count(token.result_round)
     if type(token.recovers) is not bool:
         raise ValueError("not a flag")
 
 
 def _values(plain: list[object]) -> Values:
     return tuple(None if each is None else from_plain(each) for each in plain)
+
+
+def _count(plain: object) -> int:
+    if type(plain) is not int or not 0 <= plain <= LIMITLESS:
+        raise ValueError("not a count")
+    return plain
 
 
 def _version(plain: object) -> Version:

@@ -5,8 +5,9 @@
            always awake                  awake while we lead the leaf ring      awake while we lead the top ring
 ```
 
-Results go up the stack, decisions come down. A component that falls asleep is forgotten; when it wakes it joins its ring
-as a new member, which is a candidate. So also after a recovery of the ring below: what flowed there before binds nobody.
+Results go up the stack, decisions come down. A component that falls asleep is forgotten; when it wakes it joins its
+ring as a new member, which is a candidate. So also after a recovery of the ring below: what flowed there before binds
+nobody.
 
 Implements: [Flows 3.1], [Flows 3.2]. Deviations: Dw5, Dw7; see ``docs/protocols/flows.md``.
 """
@@ -450,12 +451,15 @@ class FlowNode:
     def _on_recorded(self, component: Component, message: Recorded) -> list[Action]:
         if self.root is None or message.member != component.me or not component.is_top:
             return []
-        held = decision_from_bytes(message.body)
+        held, asked = decision_from_bytes(message.body), self.root.pending
         onward = self.root.learn(held)
+        if held.aggregates:
+            component.ring.keep_reach(held.aggregates)
         actions: list[Action] = []
         if held.version > component.down_version:
             values = tuple(held.flows[name] for name in self.rules.down)
             actions += self._hand_down(len(self.stack) - 1, held.version, values)
+        if asked is not None and asked.version == held.version:  # nobody else deals it out
             component.deal(held.version, [self._pairs_of(held, rule.source) for rule in self.rules.shares])
         return [*actions, *self._propose(component, onward)]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from isotone.flows.values import Decisions, Pairs, RangeSet, Value, interval, prefix_end
+from isotone.flows.values import Decisions, Pairs, RangeSet, Value, interval
 
 
 class Type(Enum):
@@ -114,7 +114,7 @@ OPERATORS: Mapping[str, Operator] = {
         Operator("min", "", min, (Type.INT,), strong=Order.GROWS),
         Operator("max", "", max, (Type.INT,), strong=Order.FALLS),
         Operator("intersect", "/\\", _intersection, (Type.SET,), strong=Order.GROWS),
-        Operator("union", "\\/", _union, (Type.SET,), strong=Order.FALLS),
+        Operator("union", "\\/", _union, (Type.SET,), weak=(Order.FALLS,), strong=Order.FALLS),
         Operator("merge", "", _union, (Type.PAIRS,), strong=Order.FALLS),
         Operator("all", "", _and, (Type.BOOL,), strong=Order.GROWS),
         Operator("any", "", _or, (Type.BOOL,), strong=Order.FALLS),
@@ -123,7 +123,7 @@ OPERATORS: Mapping[str, Operator] = {
         Operator("last", "", _last, (Type.INT,), commutative=False),
     )
 }
-"""Operators that fail a law are there for `isotone flow check` to say which: a program that uses one may know no better."""
+"""Some fail a law: they are there so that the prover can say which."""
 
 
 class Function(msgspec.Struct, frozen=True):
@@ -150,16 +150,8 @@ def _minus(one: int, other: int) -> int:
     return one - other
 
 
-def _prefix(decisions: Decisions) -> RangeSet:
-    return interval(1, prefix_end(decisions.decided()))
-
-
-def _committed(decisions: Decisions) -> RangeSet:
-    return decisions.committed
-
-
-def _aborted(decisions: Decisions) -> RangeSet:
-    return decisions.aborted
+def _decided(decisions: Decisions) -> RangeSet:
+    return decisions.decided()
 
 
 def _decide(last: Decisions, commit: RangeSet, abort: RangeSet, window: int) -> Decisions:
@@ -190,9 +182,7 @@ FUNCTIONS: tuple[Function, ...] = (
     Function("self *", _product, (_S,), _P, (_UP,)),
     Function("reached", _reached, (_I, _I), _B, (_UP, _DOWN)),
     Function("not", _not, (_B,), _B, (_DOWN,)),
-    Function("prefix", _prefix, (_D,), _S, (_UP,)),
-    Function("committed", _committed, (_D,), _S, (None,)),
-    Function("aborted", _aborted, (_D,), _S, (None,)),
+    Function("decided", _decided, (_D,), _S, (_UP,)),
     Function("decide", _decide, (_S, _S, _I), _D, (None, None, None), remembers=True),
 )
 """``decide`` depends on what it decided before: no order of its arguments makes its result monotonic by itself."""

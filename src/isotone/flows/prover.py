@@ -1,4 +1,4 @@
-"""The monotonicity prover: which flows are strongly monotonic by Theorems 2.1 and 2.2, and which premise fails otherwise.
+"""The monotonicity prover: which flows are strongly monotonic by Theorems 2.1 and 2.2, and else which premise fails.
 
 A flow is *weakly* monotonic if values at one node only go one way, *strongly* if values with higher versions are never
 lower wherever they appear [Flows (8)]. Rules:
@@ -9,7 +9,8 @@ lower wherever they appear [Flows (8)]. Rules:
 * a dissemination is as its source; a distribution is never monotonic;
 * a flow marked ``assumed`` is believed to grow, and checked when it runs. It is the only way through a cycle.
 
-Implements: [Flows 2.4], [Flows 2.5]. Deviations: Dw3 ``assumed`` (the paper's commit program does not meet the premises).
+Implements: [Flows 2.4], [Flows 2.5]. Deviations: Dw3 ``assumed`` (the paper's commit program does not meet the
+premises).
 """
 
 from __future__ import annotations
@@ -215,7 +216,8 @@ class _Prover:
         source = self._expressed(definition.source)
         failures += _as_source(source.failures)
         if operator.strong and source.order and source.order is not operator.strong:
-            reason = f"{operator.name} is strongly monotonic for values that {_fall(operator.strong)}, but these {_fall(source.order)}"
+            kept, found = _fall(operator.strong), _fall(source.order)
+            reason = f"{operator.name} is strongly monotonic for values that {kept}, but these {found}"
             fails(Premise.ORDER, definition.source.place, reason)
         guarded = GUARDED in definition.flavours or definition.condition is not None
         if IN_ORDER not in definition.flavours:

@@ -52,6 +52,7 @@ class Token(msgspec.Struct, gc=False):
     floor: Values | None = None  # of a recovery: who is below must wait
     result_round: int = 0  # 0: none of this view is complete
     results: Values = ()
+    reach: list[int] = []  # up to where each guarded set must not be truncated (Dw1)
     down_version: Version = NO_VERSION
     down: tuple[Value, ...] = ()
     share_version: Version = NO_VERSION
@@ -70,9 +71,29 @@ class Ring:
     """A member's part in one ring."""
 
     __slots__ = (
-        "_guards", "_operators", "_sets", "adopted", "contributed_since", "count_seen", "floor", "floor_known", "issued",
-        "me", "members", "number", "partial_seen", "place", "ranges_max", "recovering", "recovery_age", "regular",
-        "result_round", "results", "round_seen", "rules", "values",
+        "_guards",
+        "_operators",
+        "_sets",
+        "contributed_since",
+        "count_seen",
+        "floor",
+        "floor_known",
+        "issued",
+        "me",
+        "members",
+        "number",
+        "partial_seen",
+        "place",
+        "ranges_max",
+        "reach",
+        "recovering",
+        "recovery_age",
+        "regular",
+        "result_round",
+        "results",
+        "round_seen",
+        "rules",
+        "values",
     )  # fmt: skip
 
     def __init__(self, me: str, rules: Rules, ranges_max: int) -> None:
@@ -98,7 +119,7 @@ class Ring:
         self.recovery_age = 0  # ticks since the last recovery token was sent
         self.floor: Values | None = None
         self.floor_known = False
-        self.adopted: Version = NO_VERSION  # of what came down
+        self.reach = [0] * len(rules.regular)  # how far each guarded set has reached; known across views
 
     @property
     def leads(self) -> bool:
@@ -137,6 +158,8 @@ class Ring:
             self.result_round, self.results = token.result_round, token.results
         if 0 < self.contributed_since <= self.result_round:
             self.regular = True
+        if token.reach:
+            self.reach = [max(pair) for pair in zip(self.reach, token.reach)]
         standing = self._standing(token)
         self._combine(token, guarded=standing is not Standing.BESIDE)
         if standing is Standing.BESIDE:
@@ -182,14 +205,19 @@ class Ring:
             self._truncate(values)
 
     def _truncate(self, values: list[Value | None]) -> None:
-        """At most so many ranges in a value, but of guarded ones all that the last result reached stays (Dw1)."""
+        """At most so many ranges in a value, but of guarded ones all that results ever reached stays (Dw1)."""
         for place, value in enumerate(values):
             if isinstance(value, RangeSet):
-                last = self.results[place] if self.results and self.rules.regular[place].guarded else None
-                floor = last.bounds[-1] if isinstance(last, RangeSet) and last.bounds else 0
-                values[place] = value.truncated(self.ranges_max, floor)
+                values[place] = value.truncated(self.ranges_max, self.reach[place])
             elif isinstance(value, Pairs):
                 values[place] = value.truncated(self.ranges_max)
+
+    def keep_reach(self, results: Values) -> None:
+        """These flowed: no later result may be truncated below them."""
+        for place, _ in self._guards:
+            value = results[place]
+            if isinstance(value, RangeSet) and value.bounds:
+                self.reach[place] = max(self.reach[place], value.bounds[-1])
 
     # --- the leader ------------------------------------------------------------------------------------------------
 
@@ -203,6 +231,8 @@ class Ring:
         self.issued += 1
         token = Token(self.members[0].id, self.number, self.issued, [None] * len(self._operators), shares=[])
         token.result_round, token.results = self.result_round, self.results
+        if self._sets:
+            token.reach = list(self.reach)
         if self.recovering:
             token.recovers, token.floor = True, self.floor
         return token
@@ -221,4 +251,6 @@ class Ring:
         self.recovering = False
         if self.contributed_since:
             self.regular = True
+        if self._sets:
+            self.keep_reach(self.results)
         return standing, True

@@ -1,11 +1,11 @@
-"""The root: turns results of the top ring into decisions, one history for all time, by a register at the root authority.
+"""The root: turns results of the top ring into decisions, in one history for all time, by a register.
 
 A decision flows only when the register has it. The register takes a decision only from whoever knows its last one, so
-two roots, which there may be for a moment, never decide beside each other. What it holds is also the floor of a recovery
-of the top ring: no later result is below it.
+two roots, which there may be for a moment, never decide beside each other. What it holds is also the floor of a
+recovery of the top ring: no later result is below it.
 
-Implements: [Flows 3.1] (root authority, root code). Deviations: Dw7 the register; the paper's root remembers nothing, and
-then the sink would fall when the whole top ring is replaced. See ``docs/protocols/flows.md``.
+Implements: [Flows 3.1] (root authority, root code). Deviations: Dw7 the register; the paper's root remembers nothing,
+and then the sink would fall when the whole top ring is replaced. See ``docs/protocols/flows.md``.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Site(Enum):
 class TypedProgram(msgspec.Struct, frozen=True):
     """A program whose flows all have a type and a site; ``order`` lists them so that what is used comes first.
 
-    A node may use a global flow of earlier rounds: such uses do not count for the order, so loops through the root are fine.
+    A node may use a global flow of earlier rounds, so loops through the root are fine.
     """
 
     program: Program
@@ -122,7 +122,7 @@ class _Checker:
         return tuple(self._closed(done))
 
     def _closed(self, order: list[str]) -> list[str]:
-        """In a loop through the root the type of some flow is needed before it is known: compute those first that can."""
+        """In a loop through the root some type is needed before it is known: begin with those that are certain."""
         left, known = [*order], list[str]()
         while left:
             for name in left:

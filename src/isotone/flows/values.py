@@ -1,7 +1,8 @@
 """Values that flow: whole numbers, sets of numbers as ranges, sets of pairs, decisions about transactions.
 
-A `RangeSet` is known up to its ``limit`` only: whether a number above it is in the set is not said [Flows 4.2]. Union and
-intersection keep the lower limit. A set of too many ranges is truncated: the limit is lowered, and what is above it is dropped.
+A `RangeSet` is known up to its ``limit`` only: whether a number above it is in the set is not said [Flows 4.2]. Union
+and intersection keep the lower limit. A set of too many ranges is truncated: the limit is lowered, and what is above
+it is dropped.
 
 Implements: [Flows 4.2]. Deviations: Dw1 a guarded set is never truncated below the highest number of the preceding
 result, because a result that loses numbers would fall; see ``docs/protocols/flows.md``.

@@ -16,6 +16,7 @@ from isotone.sim.figures.many_groups import many_groups
 from isotone.sim.figures.membership_scale import cold_start, idle, rolling_restart, site_loss, split_and_merge
 from isotone.sim.figures.ring_acceleration import ring_acceleration
 from isotone.sim.figures.throughput_by_routing import throughput_by_routing
+from isotone.sim.flows import figures as flows
 
 Rows = list[dict[str, Any]]
 
@@ -59,6 +60,12 @@ FIGURES: Mapping[str, Recipe] = {
     "site-loss": Recipe(site_loss, "step", "seconds", _SIZE),
     "split-and-merge": Recipe(split_and_merge, "step", "seconds", _SIZE),
     "idle-daemons": Recipe(idle, "daemons", "keep_alive_packets", _SIZE),
+    "flows-10": Recipe(flows.phase_duration, "nodes", "phase_s", ("mttf_s",)),
+    "flows-11": Recipe(flows.latency_by_rate, "tps", "latency_s", ()),
+    "flows-12": Recipe(flows.latency_by_size, "nodes", "latency_s", ()),
+    "flows-13": Recipe(flows.unlimited_tokens, "commit_percent", "token_bytes", ()),
+    "flows-14": Recipe(flows.phase_by_token_rate, "tokens_per_s", "phase_s", ()),
+    "flows-15": Recipe(flows.phase_by_ring_size, "ring_size", "phase_s", ()),
     "many-groups": Recipe(many_groups, "step", "cpu_seconds", ("groups",)),
 }
 

@@ -155,12 +155,8 @@ def evaluated(expression: Any, flows: Mapping[str, Computed], node: str, last: C
             return not one
         case "reached", [one, other]:
             return bool(one >= other)
-        case "prefix", [Outcomes() as one]:
-            return Numbers(_prefix(one.decided()))
-        case "committed", [Outcomes() as one]:
-            return Numbers(one.committed)
-        case "aborted", [Outcomes() as one]:
-            return Numbers(one.aborted)
+        case "decided", [Outcomes() as one]:
+            return Numbers(one.decided())
         case "decide", [Numbers(commit), Numbers(abort), int(window)]:
             before = last if isinstance(last, Outcomes) else Outcomes(frozenset(), frozenset(), 0)
             return _decided(before, commit, abort, window)

@@ -1,0 +1,223 @@
+"""Figures 10 to 15 of [Flows], measured anew with the lean simulator.
+
+Implements: [Flows 4.1], [Flows 4.2], [Flows 4.3]. Deviations: none.
+"""
+
+from __future__ import annotations
+
+import time
+from statistics import mean
+from typing import Any
+
+from isotone.core.choice import Choice
+from isotone.flows.compiler import Rules, Values, compile_text, contributions
+from isotone.flows.library import PROGRAMS
+from isotone.flows.values import Decisions, RangeSet, Value, interval, prefix_end, range_set
+from isotone.sim.flows.lean import LeanRun, LeanSettings
+
+Rows = list[dict[str, Any]]
+UNLIMITED = 1_000_000
+
+
+class PhaseClients:
+    """Each enters the phase that it may, at once [Flows 4.1]."""
+
+    def __init__(self, rules: Rules, nodes: int) -> None:
+        self._rules = rules
+        self._entered = [0] * nodes
+        self.first: dict[int, float] = {}  # when a phase was first entered by anybody
+
+    def values(self, node: int, at: float) -> Values:
+        """The phase of this node: the client rules say the same, as a test shows."""
+        return (self._entered[node],)
+
+    def hear(self, node: int, at: float, values: tuple[Value, ...]) -> None:
+        """Enter."""
+        (may,) = values
+        assert isinstance(may, int)
+        if may > self._entered[node]:
+            self._entered[node] = may
+            self.first.setdefault(may, at)
+
+    def reboot(self, node: int, at: float) -> None:
+        """In no phase."""
+        self._entered[node] = 0
+
+
+class CommitClients:
+    """Transactions arrive everywhere at a fixed rate; a part of them is voted down by one node [Flows 4.2]."""
+
+    def __init__(self, rules: Rules, nodes: int, rate: float, commits: float, seed: int) -> None:
+        self._rules = rules
+        self._rate = rate
+        self._choice = Choice(f"commit/{seed}")
+        self._nodes, self._commits = nodes, commits
+        self._against: list[list[int]] = [[] for _ in range(nodes)]
+        self._drawn = 0
+        self._heard: list[Decisions] = [Decisions()] * nodes
+        self.learned: dict[int, float] = {}  # when the slowest so far learned of a transaction
+        self._cache: dict[int, tuple[int, RangeSet]] = {}
+
+    def values(self, node: int, at: float) -> Values:
+        """Votes on all that came so far, by the client rules."""
+        latest = int(at * self._rate)
+        while self._drawn < latest:
+            self._drawn += 1
+            if not self._choice.chance(self._commits):
+                self._against[self._choice.below(self._nodes)].append(self._drawn)
+        decided = self._decided(node)
+        against = self._against[node] = [each for each in self._against[node] if each not in decided]
+        mine = range_set(against)
+        everything = interval(1, latest)
+        return (everything.difference(mine).union(decided), mine)
+
+    def _decided(self, node: int) -> RangeSet:
+        heard = self._heard[node]
+        key = id_of(heard)
+        found = self._cache.get(node)
+        if found is None or found[0] != key:
+            found = self._cache[node] = (key, heard.decided())
+        return found[1]
+
+    def rules_say(self, node: int, at: float) -> Values:
+        """The same by the compiled program, for a test."""
+        latest = int(at * self._rate)
+        mine = range_set(self._against[node])
+        inputs: dict[str, Value] = {"C": interval(1, latest).difference(mine), "A": mine}
+        heard: dict[str, Value] = {"D": self._heard[node], "P": self._heard[node].decided()}
+        return contributions(self._rules, inputs, heard, str(node))
+
+    def hear(self, node: int, at: float, values: tuple[Value, ...]) -> None:
+        """Learn; the slowest counts."""
+        decisions = next(each for each in values if isinstance(each, Decisions))
+        before, after = prefix_end(self._decided(node)), prefix_end(decisions.decided())
+        self._heard[node] = decisions
+        for number in range(before + 1, after + 1):
+            self.learned[number] = at
+
+    def reboot(self, node: int, at: float) -> None:
+        """What it knew is gone."""
+        self._heard[node] = Decisions()
+
+    def latencies(self, first: float, last: float) -> list[float]:
+        """From arrival to the slowest client's knowledge, of those that arrived in this time."""
+        numbers = range(int(first * self._rate) + 1, int(last * self._rate) + 1)
+        return [self.learned[each] - each / self._rate for each in numbers if each in self.learned]
+
+
+def id_of(decisions: Decisions) -> int:
+    """A number that changes whenever more is decided."""
+    return decisions.committed.size() + decisions.aborted.size() + 2 * decisions.forgotten
+
+
+# --- runs ----------------------------------------------------------------------------------------------------------
+
+
+def phase_seconds(settings: LeanSettings, seconds: float) -> dict[str, Any]:
+    """The mean time between phases, after the first quarter of the run."""
+    rules = compile_text(PROGRAMS["phases"])
+    clients = PhaseClients(rules, settings.nodes)
+    run = LeanRun(rules, clients, settings)
+    began = time.process_time()
+    run.run_until(seconds)
+    spent = time.process_time() - began
+    times = sorted(at for at in clients.first.values() if at >= seconds / 4)
+    mean_s = (times[-1] - times[0]) / (len(times) - 1) if len(times) > 1 else None
+    return {
+        "phase_s": None if mean_s is None else round(mean_s, 3),
+        "phases": len(times),
+        "layers": run.layers,
+        "rounds_per_layer": None if mean_s is None else round(mean_s * settings.token_rate / run.layers, 2),
+        "views_per_s": round(run.views / seconds, 1),
+        "hops_per_s": round(run.hops / seconds),
+        "cpu_per_virtual_s": round(spent / seconds, 3),
+    }
+
+
+def commit_run(settings: LeanSettings, *, tps: float, commits: float, seconds: float) -> dict[str, Any]:
+    """Decision latency of the slowest client and token size, over the second half of the run."""
+    rules = compile_text(PROGRAMS["commit"])
+    clients = CommitClients(rules, settings.nodes, tps, commits, settings.seed)
+    run = LeanRun(rules, clients, settings)
+    began = time.process_time()
+    run.run_until(seconds)
+    spent = time.process_time() - began
+    found = clients.latencies(seconds * 0.35, seconds * 0.65)
+    wanted = int(seconds * 0.65 * tps) - int(seconds * 0.35 * tps)
+    sizes = run.token_bytes[len(run.token_bytes) // 2 :]
+    return {
+        "latency_s": round(mean(found), 3) if found else None,
+        "decided": round(len(found) / max(1, wanted), 3),
+        "token_bytes": round(mean(sizes)) if sizes else None,
+        "layers": run.layers,
+        "cpu_per_virtual_s": round(spent / seconds, 3),
+    }
+
+
+def _lean(nodes: int, seed: int, **changed: Any) -> LeanSettings:
+    return LeanSettings(nodes=nodes, seed=seed, **changed)
+
+
+# --- figures -------------------------------------------------------------------------------------------------------
+
+
+def phase_duration(daemons: int = 32_768, seed: int = 1, probes: int = 12) -> tuple[dict[str, Any], Rows]:
+    """Figure 10: phase duration by system size and mean time to failure; ``probes`` phases are waited for."""
+    rows: Rows = []
+    size = 8
+    while size <= daemons:
+        for mttf in (0.0, 100.0, 10.0):
+            layers = max(1, len(oct(size - 1)) - 2)
+            found = phase_seconds(_lean(size, seed, mttf=mttf), (0.5 * layers + 0.3) * probes)
+            rows.append({"nodes": size, "mttf_s": mttf or "never", **found})
+        size *= 8
+    return {"daemons": daemons, "seed": seed, "probes": probes}, rows
+
+
+def latency_by_rate(daemons: int = 10_000, seed: int = 1, probes: int = 8) -> tuple[dict[str, Any], Rows]:
+    """Figure 11: latency and token size by transactions a second, 95 % commit, at most 100 ranges."""
+    rows: Rows = []
+    for tps in (100, 250, 500, 750, 1_000, 1_250, 1_500):
+        found = commit_run(_lean(daemons, seed), tps=tps, commits=0.95, seconds=probes)
+        rows.append({"tps": tps, "nodes": daemons, **found})
+    return {"daemons": daemons, "seed": seed, "seconds": probes}, rows
+
+
+def latency_by_size(daemons: int = 32_768, seed: int = 1, probes: int = 8) -> tuple[dict[str, Any], Rows]:
+    """Figure 12: latency and token size by system size, 1000 transactions a second, 95 % commit."""
+    rows: Rows = []
+    size = 8
+    while size <= daemons:
+        found = commit_run(_lean(size, seed), tps=1_000, commits=0.95, seconds=probes)
+        rows.append({"nodes": size, **found})
+        size *= 8
+    return {"daemons": daemons, "seed": seed, "seconds": probes}, rows
+
+
+def unlimited_tokens(daemons: int = 4_096, seed: int = 1, probes: int = 8) -> tuple[dict[str, Any], Rows]:
+    """Figure 13: latency and token size by the share that commits, without a limit of ranges."""
+    rows: Rows = []
+    for percent in (95, 90, 75, 50):
+        settings = _lean(daemons, seed, ranges_max=UNLIMITED)
+        found = commit_run(settings, tps=1_000, commits=percent / 100, seconds=probes)
+        rows.append({"commit_percent": percent, "nodes": daemons, **found})
+    return {"daemons": daemons, "seed": seed, "seconds": probes}, rows
+
+
+def phase_by_token_rate(daemons: int = 4_096, seed: int = 1, probes: int = 12) -> tuple[dict[str, Any], Rows]:
+    """Figure 14: phase duration by tokens a second."""
+    rows: Rows = []
+    for rate in (2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 16.0, 24.0):
+        settings = _lean(daemons, seed, token_rate=rate)
+        found = phase_seconds(settings, probes * (5.0 / rate + 0.4) * 4)
+        rows.append({"tokens_per_s": rate, "nodes": daemons, **found})
+    return {"daemons": daemons, "seed": seed, "probes": probes}, rows
+
+
+def phase_by_ring_size(daemons: int = 4_096, seed: int = 1, probes: int = 12) -> tuple[dict[str, Any], Rows]:
+    """Figure 15: phase duration by the size of rings."""
+    rows: Rows = []
+    for size in (2, 4, 8, 16, 32, 64):
+        found = phase_seconds(_lean(daemons, seed, ring_size=size), probes * 4.0)
+        rows.append({"ring_size": size, "nodes": daemons, **found})
+    return {"daemons": daemons, "seed": seed, "probes": probes}, rows
