@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
 from isotone.core.errors import LocalProtocolError
 from isotone.corel import records as r
 from isotone.corel.checkpoint import checkpoint_of
+from isotone.corel.configuration import Configuration, encode_rule
 from isotone.corel.events import ReconfigurationWanted
 from isotone.corel.explain import why_no_primary
 from isotone.corel.ledger import Ledger
-from isotone.corel.quorum import Majority
+from isotone.corel.promises import is_contradicted, state_of, why_not_count
+from isotone.corel.quorum import History, Majority, Primary
 from isotone.corel.recover import assess, forced_record
 from isotone.corel.repair import Others, rarer_candidates
 from isotone.corel.rounds import Outcome, set_back_of
@@ -72,11 +76,53 @@ def test_it_is_replaced_by_a_server_with_a_new_name() -> None:
     assert cluster["b"].configurations[-1] == ("a", "b", "x") and cluster["x"].green == cluster["a"].green
 
 
-def test_who_is_behind_in_an_earlier_primary_only_was_away() -> None:
-    """The others had to become a primary without it: it adopts what they have, as anybody who returns."""
+def test_it_is_noticed_by_who_heard_it_promise_more_also_in_a_later_primary() -> None:
     cluster = with_an_older_copy()
+    cluster.settle()
+    meet(cluster, "ab", "abc")
+    assert primaries(cluster) == "ab" and cluster["c"].standing == "waiting"
+
+
+def test_where_nobody_remembers_it_adopts_what_the_others_have() -> None:
+    """They became a primary without it and were started again: all that it ever promised, they have."""
+    cluster = with_an_older_copy()
+    meet(cluster, "ab")
+    for name in "ab":
+        cluster.restart(name)
     meet(cluster, "ab", "abc")
     assert primaries(cluster) == "abc" and cluster["c"].lines == cluster["a"].lines
+
+
+@pytest.mark.parametrize("other", ["a", "b"])
+def test_any_server_of_a_primary_knows_who_attempted_it(other: str) -> None:
+    """One alone, after a restart, though nothing was ordered: with c it would form that number a second time."""
+    cluster = joined("a", "b", "c", snapshots=True)
+    copy = list(cluster["c"].log)
+    meet(cluster, "c", "abc")
+    assert primaries(cluster) == "abc"
+    cluster.crash("c")
+    cluster.restart("c", copy)
+    cluster.restart(other)
+    meet(cluster, f"{other}c")
+    assert {other, "c"}.isdisjoint(primaries(cluster)) and cluster["c"].standing == "waiting"
+    assert "c has less than it promised" in why_no_primary(cluster[other].replica)
+
+
+def test_who_is_not_asked_cannot_tell() -> None:
+    """What a copy costs: a and c ordered while b was away, and b and c are a quorum. The guide says so."""
+    cluster = joined("a", "b", "c", snapshots=True)
+    copy = list(cluster["c"].log)
+    meet(cluster, "ac")
+    cluster.append("a", b"m")
+    cluster.run("a", "c")
+    assert cluster["a"].green == [b"m"]
+    cluster.crash("c")
+    cluster.restart("c", copy)
+    own, asked = state_of("c", cluster["c"].replica.ledger, {}), cluster["a"].replica
+    why = why_not_count(own, state_of("a", asked.ledger, asked.greens.places))
+    assert why == "knows that this server promised more than its log has", "whoever compares asks a"
+    meet(cluster, "bc")
+    assert {"b", "c"} <= set(primaries(cluster)) and cluster["b"].green == []
 
 
 def test_it_counts_nowhere_from_then_on_also_where_nobody_could_tell() -> None:
@@ -207,7 +253,7 @@ def caught_up(server: str, *, context: int, green: int) -> State:
     ],
 )
 def test_who_knows_of_the_last_primary_has_what_is_green(states: list[State], expected: tuple[str, ...]) -> None:
-    assert set_back_of(states) == expected
+    assert set_back_of(states, states) == expected
 
 
 def test_one_that_says_its_state_later_is_judged_by_the_same_rule() -> None:
@@ -220,3 +266,54 @@ def test_one_that_says_its_state_later_shows_that_another_was_set_back() -> None
     begun = complete(*(state(each, committed=1, green=4) for each in "abcw"))
     assert begun.take("x", state("x", committed=1, green=5)) is Outcome.AGAIN
     assert begun.set_back == (), "all find that out in the next round"
+
+
+# --- promises --------------------------------------------------------------------------------------------------------
+
+LOGS = tuple((name, name.encode()) for name in "abc")
+VOTING = Configuration(0, ("a", "b", "c"), encode_rule(Majority(("a", "b", "c"))), (), LOGS)
+FIRST, SECOND = Primary(1, ("a", "b", "c")), Primary(2, ("a", "b", "c"))
+
+
+def of(server: str, *, history: History, attempted: int, green: int = 0, **others: Any) -> State:
+    known = replace(state(server, green=green), history=history, attempted=attempted, identity=server.encode())
+    return replace(known, configuration=VOTING, **others) if "configuration" not in others else replace(known, **others)
+
+
+def told(place: int) -> State:
+    """One whose last primary did not have c, and that heard c tell its green line."""
+    return of("a", history=History(Primary(2, ("a", "b"))), attempted=2, green=9, greens=(("c", place),))
+
+
+WITNESS = of("a", history=History(SECOND), attempted=2, green=5)
+PENDING = of("a", history=History(FIRST, (SECOND,)), attempted=2)
+FORCED = of("a", history=History(SECOND, (), True), attempted=2)
+
+
+@pytest.mark.parametrize(
+    ("own", "witness", "expected"),
+    [
+        (of("c", history=History(SECOND), attempted=2, green=5), WITNESS, False),
+        (of("c", history=History(FIRST), attempted=1, green=5), WITNESS, True),  # it never attempted it
+        (of("c", history=History(FIRST), attempted=2, green=5), WITNESS, True),  # it never committed to it
+        (of("c", history=History(FIRST, (SECOND,)), attempted=2, green=5), WITNESS, False),
+        (of("c", history=History(SECOND), attempted=2, green=4), WITNESS, True),  # less than was green in it
+        (of("c", history=History(SECOND), attempted=2, green=4), replace(WITNESS, applied=1), False),
+        (of("c", history=History(FIRST), attempted=1), replace(WITNESS, configuration=None), False),
+        (of("c", history=History(FIRST), attempted=1, identity=b"x"), WITNESS, False),  # that is a stranger
+        (of("c", history=History(FIRST), attempted=2), PENDING, False),
+        (of("c", history=History(FIRST), attempted=1), PENDING, True),
+        (of("c", history=History(FIRST), attempted=1), FORCED, False),
+        (of("c", history=History(FIRST), attempted=1, green=4), told(4), False),
+        (of("c", history=History(FIRST), attempted=1, green=4), told(5), True),
+        (of("a", history=History(FIRST), attempted=1), WITNESS, False),  # itself
+    ],
+)
+def test_a_promise_that_a_log_does_not_keep(own: State, witness: State, expected: bool) -> None:
+    assert is_contradicted(own, witness) is expected
+
+
+def test_who_said_its_state_before_is_not_held_to_what_it_promised_since() -> None:
+    before = [of(each, history=History(FIRST), attempted=1) for each in "abc"]
+    after = of("x", history=History(SECOND), attempted=0, green=5, context=2)
+    assert set_back_of([*before, after], [after]) == () and set_back_of([*before, after], before) == ("a", "b", "c")

@@ -11,6 +11,7 @@ from isotone.cli.command_group import CommandGroup
 LAZY = {
     "add": "isotone.cli.replica_servers:add_command",
     "backup": "isotone.cli.replica_copies:backup_command",
+    "compare": "isotone.cli.replica_compare:compare_command",
     "log": "isotone.cli.replica_store:log_commands",
     "quorum": "isotone.cli.replica_quorum:quorum_command",
     "recover": "isotone.cli.replica_recover:recover_command",

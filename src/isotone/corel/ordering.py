@@ -33,6 +33,8 @@ class Acknowledgements:
 class Greens:
     """Up to which place each server is known to have everything green, on disk, on one side of a fence: a log that was
     restored has fewer places, under the same names.
+
+    Of those that vote: another server may lose its log and come back with an empty one, under the same name.
     """
 
     places: dict[str, int] = field(default_factory=dict)

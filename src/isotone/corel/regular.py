@@ -219,7 +219,8 @@ class RegularFlow:
             self.acknowledgements.take(server, wire.acknowledged)
             place = self.acknowledgements.by_all()
             actions = self._mark_green(place if self.cap is None else min(place, self.cap))
-        self.greens.take(server, wire.green)
+        if server in self.journal.ledger.queue.configuration.servers:
+            self.greens.take(server, wire.green)
         return [*actions, *self.whiten()]
 
     def _mark_green(self, place: int) -> list[Action]:

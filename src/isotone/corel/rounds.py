@@ -18,6 +18,7 @@ from isotone.core.errors import RemoteProtocolError
 from isotone.corel.configuration import Configuration, decode_rule
 from isotone.corel.exchange import plan_of
 from isotone.corel.identities import of_one_log, strangers_of
+from isotone.corel.promises import is_contradicted
 from isotone.corel.quorum import doubled, formed_twice, is_dynamic, merged
 from isotone.corel.wire import State
 
@@ -105,7 +106,7 @@ class Round:
         if fork := _fork(live):
             self.apart |= {state.server: fork for state in live}
             live = []
-        self.set_back = set_back_of(live)
+        self.set_back = set_back_of(live, live)
         able = _able([state for state in live if state.server not in self.set_back])
         self.late = _late([self.states[server] for server in able], self.invited)
         self.parts = tuple(server for server in able if server not in self.late)
@@ -125,7 +126,7 @@ class Round:
         if any(apart):  # it is this one: the others agree
             self.apart[state.server] = next(filter(None, apart))
             return False
-        if state.server in set_back_of(all_here):
+        if state.server in set_back_of(all_here, [state]):
             self.set_back = tuple(sorted({*self.set_back, state.server}))
             return False
         if state.server not in _able(all_here):
@@ -146,12 +147,16 @@ def _fork(states: list[State]) -> str:
     return formed_twice(next(iter(twice.values()))) if twice else ""
 
 
-def set_back_of(states: list[State]) -> tuple[str, ...]:
-    """Those who know of the last primary and have less than was green in it, now or when they met others; sorted.
+def set_back_of(states: list[State], newest: list[State]) -> tuple[str, ...]:
+    """Those who have less than they promised, as one of these knows; or who know of the last primary and have less than
+    was green in it, now or when they met others; sorted.
 
     By the invariant Yellow there are none [COReL 5.4], unless a disk lost what was acknowledged, or is an older copy.
+    Only the ``newest`` states are held to promises: what is known of the others may have been promised since they were
+    said.
     """
-    found = [state for state in states if state.set_back]
+    found = [each for each in states if each.set_back]
+    found += [each for each in newest if each not in found and any(is_contradicted(each, other) for other in states)]
     while short := _short([state for state in states if state not in found]):
         found += short
     return tuple(sorted(state.server for state in found))

@@ -20,6 +20,7 @@ from isotone.corel.exchange import Plan, plan_of
 from isotone.corel.growth import may_order
 from isotone.corel.identities import founding, known_identities
 from isotone.corel.learning import Learner
+from isotone.corel.promises import known_servers, state_of
 from isotone.corel.proposals import Proposals
 from isotone.corel.quorum import Primary
 from isotone.corel.recovery import Recovery
@@ -102,7 +103,7 @@ class Views:
     def on_view(self, view: GroupView) -> list[Action]:
         """Step 1 of the recovery: everybody says what it has."""
         actions = [*self.leave(), *self.flow.write_all()]
-        self.session.enter_view(view, self._known())
+        self.session.enter_view(view, known_servers(self.ledger))
         if self.session.doubled:
             doubled = ", ".join(self.session.doubled)
             return [*actions, *self.enter(Standing.WAITING, f"an old session is still there: {doubled}")]
@@ -121,39 +122,10 @@ class Views:
         self.round = Round(self.session.present, invited)
         return [*self.enter(Standing.EXCHANGE, reason), self.say_state()]
 
-    def _known(self) -> frozenset[str]:
-        queue = self.ledger.queue
-        known = frozenset(queue.configuration.servers)
-        return known.union(*(each.servers for each in queue.coming()))
-
     def say_state(self) -> Action:
         """What this server has."""
-        ledger, queue = self.ledger, self.ledger.queue
-        committed, applied = (ledger.committed, ledger.applied) if ledger.vouches else (0, 0)
-        self.greens.stand_behind(ledger.fence)
-        state = State(
-            self.session.view,
-            self.settings.server,
-            committed,
-            ledger.attempted,
-            queue.green,
-            queue.yellow,
-            queue.open_ranges(),
-            ledger.history,
-            tuple(sorted(self.greens.places.items())),
-            tuple(sorted(self._known())),
-            queue.configuration,
-            ledger.ready,
-            queue.forgotten,
-            ledger.context,
-            ledger.fence,
-            applied,
-            ledger.proposal,
-            ledger.context_applied,
-            ledger.identity,
-            tuple(sorted({known for each in queue.coming() for known in each.identities})),
-            ledger.set_back,
-        )
+        self.greens.stand_behind(self.ledger.fence)
+        state = state_of(self.settings.server, self.ledger, self.greens.places, self.session.view)
         return self.session.send(state)
 
     def identity_of(self, server: str) -> bytes:
@@ -245,10 +217,13 @@ class Views:
         fence = self.ledger.fence
         self.greens.stand_behind(fence)
         left_out = {*round.strangers, *round.set_back, *round.apart}
-        for each in round.states.values():
-            if each.fence == fence and each.server not in left_out:
-                for about, place in (*each.greens, (each.server, each.green)):
-                    self.greens.take(about, place)
+        told = [each for each in round.states.values() if each.fence == fence and each.server not in left_out]
+        configurations = [each.configuration for each in told if each.configuration is not None]
+        logs = {known for each in configurations for known in each.identities}
+        for each in told:
+            own = ((each.server, each.green),) if (each.server, each.identity) in logs else ()
+            for about, place in (*own, *(known for known in each.greens if known[0] != each.server)):
+                self.greens.take(about, place)
 
     def _stand_aside(self) -> list[Action]:
         """The others go on; this server catches up, if it can."""

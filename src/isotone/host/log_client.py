@@ -18,11 +18,12 @@ from typing import Any
 import msgspec
 
 from isotone.core.addresses import split_address
-from isotone.core.errors import InputError, IsotoneError, LocalProtocolError, MachineError
+from isotone.core.errors import InputError, IsotoneError, LocalProtocolError, MachineError, RemoteProtocolError
 from isotone.core.ordered_log import LogEntry, Snapshot
 from isotone.corel.configuration import Configuration, encode_rule
 from isotone.corel.message import Message
 from isotone.corel.quorum import Primary, Rule
+from isotone.corel.wire import CODEC, State
 from isotone.host import log_wire as wire
 from isotone.host.answers import Maybe, NotYet
 from isotone.host.arguments import (
@@ -363,6 +364,13 @@ class RemoteLog:
         """The fence that the server knows of, with the configuration that it made and that of the green prefix."""
         fence, *told = await self._ask(lambda request: wire.Question(request, "forcing"))
         return [(int(fence), msgspec.msgpack.decode(each, type=Configuration)) for each in told]
+
+    async def state(self) -> State:
+        """What the server would say of itself and of the others in a view."""
+        told = CODEC.decode(await self._ask(lambda request: wire.Question(request, "state")))
+        if not isinstance(told, State):
+            raise RemoteProtocolError("a server said something else than its state")
+        return told
 
     async def explain(self, message: str = "") -> str:
         """Why there is no primary component, or why this message is not green; empty when all is well."""

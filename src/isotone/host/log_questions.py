@@ -9,6 +9,7 @@
 | `messages` | a place and a count | the messages behind it, with all that a server keeps of them |
 | `primaries` | | the last primary component known here, and those that may have come after it |
 | `forcing` | | the fence known here, the configuration that it made, and that of the green prefix |
+| `state` | | what it would say of itself and of the others in a view |
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from __future__ import annotations
 import msgspec
 
 from isotone.core.errors import LocalProtocolError, RemoteProtocolError
+from isotone.corel.promises import state_of
+from isotone.corel.wire import CODEC
 from isotone.host import log_wire as wire
 from isotone.host.replica_log import ReplicaLog
 from isotone.host.replica_status import status_of
@@ -41,6 +44,8 @@ async def answer(log: ReplicaLog, what: str, argument: str) -> object:
             ledger = log.replica.ledger
             green = ledger.queue.configuration
             return [ledger.fence, *map(msgspec.msgpack.encode, (ledger.forced or green, green))]
+        case "state":
+            return CODEC.encode(state_of(log.replica.settings.server, log.replica.ledger, log.replica.greens.places))
         case "snapshot":
             return _piece(log, *_numbers(argument))
     raise RemoteProtocolError(f"nobody knows the question {what!r}")

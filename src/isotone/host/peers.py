@@ -10,6 +10,7 @@ from isotone.core.errors import IsotoneError
 from isotone.corel.configuration import Configuration
 from isotone.corel.message import Message
 from isotone.corel.quorum import Primary
+from isotone.corel.wire import State
 from isotone.host.log_client import RemoteLog
 
 Answer = TypeVar("Answer")
@@ -51,6 +52,11 @@ class Peers:
             found = [self._ask(name, lambda log: log.forcings()) for name in self.addresses]
             self._forcings = [each for told in found if told for each in told]
         return self._forcings
+
+    def replica_states(self) -> dict[str, State]:
+        """Of each that answers, what it has and knows of the others."""
+        found = {name: self._ask(name, lambda log: log.state()) for name in self.addresses}
+        return {name: state for name, state in found.items() if state is not None}
 
     def state(self) -> bytes:
         """Of the first peer that has one."""

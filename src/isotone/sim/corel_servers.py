@@ -5,12 +5,13 @@ Implements: [DESIGN 4], the system side of a simulated run.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import msgspec
 
 from isotone.core.choice import Choice
-from isotone.core.contract import Append
+from isotone.core.contract import Append, Write
 from isotone.core.ids import DaemonId
 from isotone.corel.configuration import Configuration
 from isotone.corel.events import Standing
@@ -24,6 +25,7 @@ from isotone.sim.corel_alone import QuorumAlone
 from isotone.sim.corel_ambush import Ambusher, Gossip, Interrupter, SlowGossip, Sniper
 from isotone.sim.corel_node import CorelNode, ReconfigureStep, RuleStep
 from isotone.sim.corel_raid import Raid
+from isotone.sim.corel_set_back import SetBack
 from isotone.sim.corel_terms import LABEL, draw_terms
 from isotone.sim.disk import DiskSettings
 from isotone.sim.evs_clients import ClientKilled, StepDue
@@ -68,7 +70,12 @@ class Servers(Observer):
         self._intact = set(self._draw.lost)  # who still has the disk that it will lose
         for name in self._draw.lost:
             at = losing.between(plan.faults_end_us // 10, plan.faults_end_us)
-            self._world.after(at, partial(self._lose_disk, name, losing.between(5, 200) * MILLISECOND))
+            back_us = losing.between(5, 200) * MILLISECOND
+            if self._draw.set_back:
+                replace = partial(self._lose_disk, name, back_us)
+                SetBack(world, self._draw, name, names=self._names, end_us=plan.faults_end_us, replace=replace)
+            else:
+                self._world.after(at, partial(self._lose_disk, name, back_us))
         self._ambusher: Ambusher | Sniper
         if self._draw.sniper:
             self._ambusher = Sniper(world, nodes, choice.derive("sniper"), plan.faults_end_us, founders)
@@ -102,12 +109,13 @@ class Servers(Observer):
             delay = self._revival.between(20, 400) * MILLISECOND
             self._world.after(delay, lambda: self._nodes.restart(daemon.name))
 
-    def _lose_disk(self, name: str, back_us: int) -> None:
-        """It comes back under its name with an empty disk, unless it is down anyway."""
+    def _lose_disk(self, name: str, back_us: int, copy: Sequence[Write] = ()) -> None:
+        """It comes back under its name with an empty disk, or an older copy of it, unless it is down anyway."""
         if self._world.is_up(name):
             self._nodes.crash(name)
             self._world.after(back_us, lambda: self._nodes.restart(name))
         self._world.disk(name).lose(LABEL)
+        self._world.disk(name).hold(LABEL, copy)
         self._world.record(name, DiskLost(name))
         self._intact.discard(name)
 
@@ -197,7 +205,7 @@ class Servers(Observer):
         last = max(replicas.values(), key=lambda replica: (replica.ledger.fence, replica.ledger.queue.green)).ledger
         configuration = last.queue.configuration
         fenced = [name for name in self._names if _is_fenced(replicas[name].ledger, last.fence)]
-        strangers = {name for name in self._draw.lost if replicas[name].standing is Standing.STRANGER}
+        strangers = {name for name in self._draw.lost if _does_not_count(replicas[name])}
         removed = {name for name in configuration.retired if not _stays(replicas[name], strangers)}
         gone = {*removed, *fenced, *strangers}
         here = tuple(name for name in sorted(self._names) if name not in gone)
@@ -223,6 +231,11 @@ class Servers(Observer):
         node = self._world.automaton(name, LABEL)
         assert isinstance(node, CorelNode)
         return node
+
+
+def _does_not_count(lost: Replica) -> bool:
+    """Whether one whose disk was lost, or set back, was found out."""
+    return lost.standing is Standing.STRANGER or lost.ledger.set_back
 
 
 def _stays(removed: Replica, strangers: set[str]) -> bool:

@@ -21,7 +21,7 @@ SNIPED, FULL_GOSSIP, HANGING = 0.15, 0.7, 0.25
 RAIDED, LARGE = 0.3, 0.3
 LARGE_BYTES = 300_000  # of a state that takes more than one request
 FULL_FOUNDERS_MAX = 3
-LOSING, LOST_MAX, LOST_IN_RAID = 0.35, 2, 0.4
+LOSING, LOST_MAX, LOST_IN_RAID, SET_BACK = 0.35, 2, 0.4, 0.5
 
 
 class Terms(msgspec.Struct, frozen=True):
@@ -37,6 +37,7 @@ class Terms(msgspec.Struct, frozen=True):
     full_disk: str  # the server whose disk has no room, if any
     hanging: bool = False  # whether disks that are hit hang, rather than take long
     lost: tuple[str, ...] = ()  # founders whose disks are lost for good; the rest is a quorum, or there is a raid
+    set_back: bool = False  # whether older copies take the place of these disks, where the others can tell
     sniper: bool = False  # whether one that knows more is parted from one that knows less, at once
     raid: bool = False  # whether a quorum is lost for good, and an operator forces a primary of the rest
 
@@ -90,7 +91,8 @@ def _losing(terms: Terms, choice: Choice) -> Terms:
         rest = frozenset(terms.founders) - lost - {name}
         if terms.quorum.holds(rest, History(Primary(0, terms.founders))):
             lost.add(name)
-    return msgspec.structs.replace(terms, lost=tuple(sorted(lost)))
+    set_back = choice.derive("set back").chance(SET_BACK)
+    return msgspec.structs.replace(terms, lost=tuple(sorted(lost)), set_back=set_back)
 
 
 def _sniped(terms: Terms, choice: Choice) -> Terms:
@@ -111,7 +113,7 @@ def _raided(terms: Terms, names: tuple[str, ...], choice: Choice) -> Terms:
     lost = terms.lost
     if choice.chance(LOST_IN_RAID):
         lost = tuple(sorted(choice.sample(terms.founders, min(LOST_MAX, len(terms.founders) - 1))))
-    return msgspec.structs.replace(terms, raid=True, lost=lost)
+    return msgspec.structs.replace(terms, raid=True, lost=lost, set_back=False)
 
 
 def _slower(terms: Terms, choice: Choice) -> Terms:
