@@ -247,7 +247,7 @@ def test_whatever_is_told_is_taken_or_refused(told: Holding) -> None:
 
 @pytest.mark.parametrize(
     "sent",
-    [unit(2, 1, 1), unit(0, 2, 2).pruned(), unit(0, 1, 9), unit(0, 1, 1, Service.SAFE), unit(0, 1, 1, daemon=4)],
+    [unit(2, 1, 1), unit(0, 1, 9).pruned(), unit(0, 1, 9), unit(0, 1, 1, Service.SAFE), unit(0, 1, 1, daemon=4)],
 )
 def test_a_unit_that_nobody_sends_again_is_refused(sent: Unit) -> None:
     with pytest.raises(RemoteProtocolError):
