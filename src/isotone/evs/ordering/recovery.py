@@ -25,7 +25,7 @@ from isotone.core.errors import LocalProtocolError, RemoteProtocolError
 from isotone.core.services import Service
 from isotone.evs.ordering.delivery import Delivery
 from isotone.evs.ordering.farewell import Farewell
-from isotone.evs.ordering.holding import Holding, Run, SiteHolding, coarse, contains, packed, runs_of
+from isotone.evs.ordering.holding import RUNS_MAX, Holding, Run, SiteHolding, coarse, contains, packed, runs_of
 from isotone.evs.ordering.union import Union
 from isotone.evs.ordering.units import Unit, UnitKind
 
@@ -40,8 +40,8 @@ class Concluded(msgspec.Struct, frozen=True, gc=False):
 class Recovery:
     """One daemon's view that ended; ``me`` is its index in it, ``lamport`` the highest time that it has seen."""
 
-    def __init__(self, delivery: Delivery, *, me: int, lamport: int = 0) -> None:
-        self.me, self.lamport = me, lamport
+    def __init__(self, delivery: Delivery, *, me: int, lamport: int = 0, runs_max: int = RUNS_MAX) -> None:
+        self.me, self.lamport, self.runs_max = me, lamport, runs_max
         self.agreed, self.stable = delivery.lines.agreed, delivery.lines.stable
         self.committed_line = 0
         streams = delivery.streams
@@ -60,8 +60,9 @@ class Recovery:
     def holding(self) -> Holding:
         """What is here now, for the others."""
         every = range(len(self._units))
-        content = coarse([runs_of(self._sequences_with_content(site)) for site in every], self._settled)
-        metadata = coarse([runs_of(self._sequences_without(site)) for site in every], self._settled)
+        content = coarse([runs_of(self._sequences_with_content(site)) for site in every], self._settled, self.runs_max)
+        metadata = coarse([runs_of(self._sequences_without(site)) for site in every], self._settled, self.runs_max)
+        self._forget_unclaimed(content, metadata)
         sites = [
             SiteHolding(self._settled[site], self._known[site], packed(content[site]), packed(metadata[site]))
             for site in every
@@ -152,6 +153,20 @@ class Recovery:
     def _sequences_without(self, site: int) -> list[int]:
         units = [unit for unit in self._units[site].values() if unit.kind is UnitKind.PRUNED]
         return sorted(unit.sequence for unit in units if unit.sequence > self._settled[site])
+
+    def _forget_unclaimed(self, content: Sequence[Sequence[Run]], metadata: Sequence[Sequence[Run]]) -> None:
+        """Where runs were left out: nobody will ask for what was in them, and the place of what is settled stays."""
+        if max(sum(map(len, content)), sum(map(len, metadata))) < self.runs_max:
+            return
+        for site, units in enumerate(self._units):
+            for sequence, unit in list(units.items()):
+                is_pruned = unit.kind is UnitKind.PRUNED
+                if unit.lamport <= self.stable or contains((metadata if is_pruned else content)[site], sequence):
+                    continue
+                if sequence > self._settled[site]:
+                    del units[sequence]
+                elif not is_pruned:
+                    units[sequence] = unit.pruned()
 
     def _here(self, runs_of_sites: Sequence[Sequence[Run]], *, pruned: bool) -> list[Unit]:
         """The units of these runs that are here; a run that somebody made up may be longer than any list."""
