@@ -78,6 +78,7 @@ class Delivery:
     weak_past: list[int] = field(default_factory=list)  # per site the highest weak sequence in that past
     kept_bytes: int = 0  # of all units held here
     unreliable_late: int = 0
+    contradicting: int = 0  # units whose time does not fit their sequence
     _streams: list[SiteStream] = field(default_factory=list)
     _after: dict[tuple[int, int], list[Unit]] = field(default_factory=dict)  # FIFO and CAUSAL behind one unit
     _causal: list[Unit] = field(default_factory=list)  # CAUSAL that wait for their past
@@ -166,6 +167,10 @@ class Delivery:
             stream.ahead[unit.sequence] = unit
             following = stream.ahead.pop(stream.line.contiguous + 1, None)
         while following is not None:
+            if not stream.line.follows(following.lamport):
+                self.contradicting += 1  # dropped: no correct daemon stamps it, and who waits for it loses patience
+                self.kept_bytes -= len(following.body)
+                return
             if following.kind is UnitKind.PRUNED and following.service.is_agreed:
                 stream.line.bare(following.sequence, following.lamport)
             stream.line.advance(following.sequence, following.lamport)

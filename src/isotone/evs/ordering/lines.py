@@ -77,9 +77,13 @@ class SiteLine:
                 return
             bare.pop(order.popleft(), None)
 
+    def follows(self, lamport: int) -> bool:
+        """Whether the next unit of the stream can have this time: times grow with sequences."""
+        return lamport > self._last_time
+
     def advance(self, sequence: int, lamport: int) -> None:
         """The stream is now contiguous through this unit."""
-        assert sequence == self.contiguous + 1 and lamport > self._last_time, (sequence, self.contiguous, lamport)
+        assert sequence == self.contiguous + 1 and self.follows(lamport), (sequence, self.contiguous, lamport)
         self.contiguous = sequence
         self._last_time = lamport
         if sequence not in self._bare:
