@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 
 from isotone.core.codec.control import CONTROL_BYTES_MAX
 from isotone.core.errors import RemoteProtocolError
-from isotone.core.ids import ClientId, GroupViewId, Stamp
+from isotone.core.ids import ClientId, DaemonId, DaemonViewId, GroupViewId, Stamp
+from isotone.evs.groups import messages
 from isotone.evs.groups.messages import (
     CODEC,
+    PIECE_BYTES_MAX,
     READERS_MAX,
     GroupEntry,
     GroupsMessage,
@@ -55,6 +57,34 @@ def test_shares_come_back_as_they_were(told: list[Share]) -> None:
         assert isinstance(message, GroupsMessage) and view_of(message) == view_id(5)
         back += read_shares(message, D1)
     assert back == told
+
+
+@pytest.mark.parametrize(("groups", "views", "daemon"), [(1_000, 400, 9), (2_000, 700, 19), (2_000, 1_000, 19)])
+def test_pieces_of_groups_whose_views_are_all_different_fit_too(groups: int, views: int, daemon: int) -> None:
+    """After many joins in many daemon views hardly two groups have a view of the same daemon view."""
+    me = DaemonId("d" * daemon, 2**60)
+    told = [
+        Share(
+            f"{number:031}",
+            GroupViewId(DaemonViewId(2**60 + number % views, me), stamp=Stamp(2**60 + number, me)),
+            False,
+            (ClientId(me, f"c{number:09}"[:10], 1),),
+        )
+        for number in range(groups)
+    ]
+    pieces = cut_shares(DaemonViewId(2**61, me), me, told)
+    assert max(len(CODEC.encode(piece)) for piece in pieces) <= PIECE_BYTES_MAX + 256
+    assert [share for piece in pieces for share in read_shares(piece, me)] == told
+
+
+@given(st.lists(shares, max_size=20, unique_by=lambda share: share.name))
+def test_the_size_of_a_piece_is_counted_where_it_is_made(told: list[Share]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(messages, "PIECE_BYTES_MAX", 400)
+        pieces = cut_shares(view_id(5), D1, told)
+    assert [share for piece in pieces for share in read_shares(piece, D1)] == told or len(pieces) > 1
+    for piece in pieces:
+        assert len(CODEC.encode(piece)) <= 400 + 64 or len(piece.groups) == 1
 
 
 def test_ten_thousand_groups_with_the_longest_names_fit_into_bounded_pieces() -> None:

@@ -30,6 +30,8 @@ from isotone.evs.membership.messages import (
     StateTrans,
     decode_exchange,
     encode_exchange,
+    in_pieces,
+    joined,
     view_name,
 )
 from tests.evs.membership.test_peers import card
@@ -100,3 +102,15 @@ def test_the_exchange_comes_back() -> None:
         assert decode_exchange(memoryview(encode_exchange(message))) == message
     with pytest.raises(RemoteProtocolError):
         decode_exchange(memoryview(b"\x01"))
+
+
+def test_a_large_holding_travels_in_pieces_in_any_order() -> None:
+    whole = StateTrans(VIEW, VIEW, 2, bytes(range(256)) * 500, (0, 2), 9, 7)
+    pieces = in_pieces(whole)
+    assert len(pieces) == 3 and all(decode_exchange(memoryview(encode_exchange(each))) == each for each in pieces)
+    have: dict[int, StateTrans] = {}
+    for piece in reversed(pieces):
+        assert joined(have) is None
+        have[piece.piece] = piece
+    assert joined(have) == whole
+    assert in_pieces(msgspec.structs.replace(whole, holding=b"")) == [msgspec.structs.replace(whole, holding=b"")]

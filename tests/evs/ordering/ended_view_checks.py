@@ -6,7 +6,7 @@ from itertools import combinations
 
 from isotone.core.services import Service
 from isotone.evs.ordering.units import Unit
-from tests.evs.ordering.ended_view import Id, Member, World, id_of, recovery_of
+from tests.evs.ordering.ended_view import Id, Member, World, id_of
 
 
 def violations(world: World) -> set[str]:
@@ -91,19 +91,13 @@ def holes(world: World, one: Member, other: Member) -> set[str]:
     top_after = top(one.log[one.before :])
     found = set()
     for unit in other.log:
-        if id_of(unit) in mine or one.site not in world.wanted[id_of(unit)] or is_bare(world, one, unit):
+        if id_of(unit) in mine or one.site not in world.wanted[id_of(unit)]:
             continue
         if unit.position < top_before and (unit.service.is_agreed or not world.prunes):
             found.add("2.13.3 no holes before the signal")
         if unit.position < top_after and unit.daemon in one.together:
             found.add("2.13.4 no holes of one's own after it")
     return found
-
-
-def is_bare(world: World, one: Member, unit: Unit) -> bool:
-    """Content that was pruned for some who came along and lost to the others: docs/protocols/recovery.md."""
-    recoveries = [recovery_of(world.members[index]) for index in sorted(one.together)]
-    return world.prunes and not any(recovery._has_content(*id_of(unit)) for recovery in recoveries)
 
 
 def top(units: list[Unit]) -> tuple[int, int]:

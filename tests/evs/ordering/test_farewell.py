@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import cast
 
@@ -26,9 +26,13 @@ def no_hole(site: int) -> int | None:
     return None
 
 
+def every_content(site: int, sequence: int) -> bool:
+    return True
+
+
 def parted(units: Sequence[Unit], **union: object) -> tuple[list[int], list[int]]:
     """The times of what is delivered before and after the signal."""
-    said = {"agreed": 0, "stable": 0, "lowest_agreed": 0, "committed": 0, "has_bare": False, "hole": no_hole} | union
+    said = {"agreed": 0, "stable": 0, "committed": 0, "hole": no_hole, "has_content": every_content} | union
     empty = [[] for _ in range(SITES)]  # type: ignore[var-annotated]
     known = SimpleNamespace(settled=[0] * SITES, metadata=empty, content=empty, **said)
     farewell = Farewell(cast(Union, known), units, [frozenset()] * SITES, frozenset())
@@ -36,18 +40,23 @@ def parted(units: Sequence[Unit], **union: object) -> tuple[list[int], list[int]
     return [each.lamport for each in before], [each.lamport for each in after]
 
 
-def only(last: int) -> Callable[[int, int, int], bool]:
-    """Somebody delivered the unit of this time with its content."""
-    return lambda site, sequence, lamport: lamport == last
-
-
-def test_where_content_is_missing_the_signal_stands_behind_the_last_that_somebody_delivered() -> None:
+def test_the_signal_stands_before_the_first_that_is_not_stable_and_whose_content_nobody_has() -> None:
     units = [unit(Service.AGREED, 0, number, number) for number in range(1, 7)]
-    lines = {"agreed": 6, "stable": 6, "lowest_agreed": 2}
+    lines = {"agreed": 6, "stable": 2}
     assert parted(units, **lines) == ([1, 2, 3, 4, 5, 6], [])
-    for last in (2, 3, 4, 5, 6):
-        found = parted(units, **lines, has_bare=True, was_agreed_with_content=only(last))
-        assert found == (list(range(1, last + 1)), list(range(last + 1, 7)))
+    for lost in (1, 2, 3, 4, 5, 6):
+
+        def has_content(site: int, sequence: int, lost: int = lost) -> bool:
+            return sequence != lost
+
+        border = lost if lost > 2 else 7
+        found = parted(units, **lines, has_content=has_content)
+        assert found == (list(range(1, border)), list(range(border, 7))), "what is agreed somewhere may be SAFE elsewhere"
+
+
+def test_a_weak_unit_whose_content_nobody_has_is_no_border() -> None:
+    units = [unit(Service.RELIABLE, 0, 1, 1), unit(Service.AGREED, 0, 2, 2)]
+    assert parted(units, agreed=2, has_content=lambda site, sequence: sequence == 2) == ([1, 2], [])
 
 
 def test_causal_is_delivered_behind_a_weak_past_that_is() -> None:
@@ -75,21 +84,26 @@ def test_a_union_is_the_most_that_anybody_knows() -> None:
         },
         sites=1,
     )
-    assert (union.agreed, union.lowest_agreed, union.stable, union.committed) == (10, 8, 8, 7)
-    assert (union.settled, union.settled_by_all) == ([3], [2]) and not union.has_bare
+    assert (union.agreed, union.stable, union.committed) == (10, 8, 7)
+    assert (union.settled, union.settled_by_all) == ([3], [2])
     assert union.content == [[(1, 4), (6, 7)]] and union.metadata == [[(5, 5)]]
     assert union.lacked_by(0, 0) == [(4, 4), (6, 6)] and union.lacked_by(1, 0) == [(7, 7)]
     assert union.resent_by(0, 0) == [(7, 7)] and union.resent_by(1, 0) == [(4, 4), (6, 6)]
     assert union.hole(0) == 5
-    assert union.was_agreed_with_content(0, 4, 10) and not union.was_agreed_with_content(0, 4, 11)
-    assert union.was_agreed_with_content(0, 7, 8) and not union.was_agreed_with_content(0, 7, 9)
+    assert [union.has_content(0, each) for each in (4, 5, 6)] == [True, False, True]
 
 
-def test_content_below_a_line_that_nobody_has_is_bare() -> None:
-    for content, bare in (([(3, 4)], False), ([(3, 3)], True), ([(4, 4)], True), ([], True)):
-        union = Union({0: told(9, 0, SiteHolding(2, 9, packed(content))), 1: told(9, 0, SiteHolding(4, 9))}, sites=1)
-        assert union.has_bare is bare
-    assert not Union({0: told(9, 0, SiteHolding(2, 9)), 1: told(9, 0, SiteHolding(2, 9))}, sites=1).has_bare
+def test_metadata_below_a_line_whose_content_nobody_has_is_sent_again_by_the_first_that_is_settled() -> None:
+    union = Union(
+        {
+            0: told(9, 0, SiteHolding(2, 9, packed([(3, 3)]), packed([(5, 5)]))),
+            1: told(9, 0, SiteHolding(6, 9)),
+            2: told(9, 0, SiteHolding(7, 9)),
+        },
+        sites=1,
+    )
+    assert [union.metadata_resent_by(daemon, 0) for daemon in range(3)] == [[], [(4, 6)], [(7, 7)]]
+    assert [union.metadata_lacked_by(daemon, 0) for daemon in range(3)] == [[(4, 4), (6, 7)], [(7, 7)], []]
 
 
 def test_the_first_hole_of_a_site() -> None:
@@ -131,7 +145,7 @@ def test_agreed_units_are_delivered_below_the_least_time_that_a_hole_can_have() 
 
 def test_how_far_everything_is_delivered() -> None:
     def clear_through(*units: Unit, **union: object) -> int:
-        said = {"agreed": 3, "committed": 4, "hole": no_hole} | union
+        said = {"agreed": 3, "stable": 0, "committed": 4, "hole": no_hole, "has_content": every_content} | union
         empty = [[] for _ in range(SITES)]  # type: ignore[var-annotated]
         known = SimpleNamespace(settled=[0] * SITES, metadata=empty, content=empty, **said)
         return Farewell(cast(Union, known), units, [frozenset()] * SITES, frozenset()).clear_through()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from isotone.core.errors import LocalProtocolError, RemoteProtocolError
 from isotone.core.services import Service
+from isotone.evs.membership.messages import HOLDING_PIECE_BYTES, HOLDING_PIECES_MAX
 from isotone.evs.ordering.delivery import Delivery
 from isotone.evs.ordering.holding import (
     RUNS_MAX,
@@ -39,14 +39,14 @@ def unit(
     return Unit(UnitKind.BUNDLE, service, site, site if daemon is None else daemon, sequence, lamport, 0, b"body", past)
 
 
-def recovery(me: int, *units: Unit, sites: int = 2, line: int = 0) -> Recovery:
+def recovery(me: int, *units: Unit, sites: int = 2, line: int = 0, runs_max: int = RUNS_MAX) -> Recovery:
     """Of a daemon that has these units; every site promised all that is here up to a time."""
     delivery = Delivery(Lines.of(sites))
     delivery.take(list(units))
     for site in delivery.lines.sites:
         site.promise(site.contiguous, line)
     delivery.lines_moved()
-    return Recovery(delivery, me=me, lamport=100)
+    return Recovery(delivery, me=me, lamport=100, runs_max=runs_max)
 
 
 def exchange(*all_of_them: Recovery) -> None:
@@ -75,19 +75,42 @@ def test_too_many_runs_are_told_in_part() -> None:
     less = coarse(runs, [9, 0], limit=12)
     assert less[0] == runs[0][5:] and less[1] == runs[1][:7]
     assert coarse(runs, [9, 0]) == runs
-    odd = [unit(0, each, each, Service.RELIABLE) for each in range(3, 4 * RUNS_MAX, 2)]
-    told = recovery(0, *odd).holding()
-    assert len(told.sites[0].content) == 2 * RUNS_MAX
-    assert len(msgspec.msgpack.encode(told)) < 64 * 1024
+    odd = [unit(0, each, each, Service.RELIABLE) for each in range(3, 400, 2)]
+    told = recovery(0, *odd, runs_max=100).holding()
+    assert len(told.sites[0].content) == 2 * 100
+    assert HOLDING_PIECE_BYTES * HOLDING_PIECES_MAX > 2 * RUNS_MAX * 18, "a run takes two numbers"
 
 
 def test_what_is_not_claimed_is_as_if_it_had_never_come() -> None:
     """Everybody who comes along delivers the same, also where a daemon has more than it said."""
-    odd = [unit(0, each, each, Service.RELIABLE, daemon=1) for each in range(3, 2 * RUNS_MAX + 9, 2)]
-    some, other = recovery(0, *odd), recovery(1)
+    odd = [unit(0, each, each, Service.RELIABLE, daemon=1) for each in range(3, 209, 2)]
+    some, other = recovery(0, *odd, runs_max=100), recovery(1)
     exchange(some, other)
     assert some.is_complete and other.is_complete
-    assert len(other.conclude(frozenset({0, 1})).after) == RUNS_MAX
+    assert len(other.conclude(frozenset({0, 1})).after) == 100
+
+
+def test_content_that_is_settled_and_not_claimed_leaves_its_place() -> None:
+    """Another daemon, at which it is not settled, waits for the metadata, and gets it."""
+    units = [unit(0, each, each) if each % 2 else unit(0, each, each).pruned() for each in range(1, 9)]
+    some, other = recovery(0, *units, line=8, runs_max=2), recovery(1, *[each.pruned() for each in units[:3]])
+    exchange(some, other)
+    assert some.is_complete and other.is_complete
+    some.commit()
+    other.commit()
+
+
+@pytest.mark.parametrize("count", [1, 10_000])
+def test_what_was_delivered_is_told_in_as_many_runs_as_it_takes(count: int) -> None:
+    """Every second unit of a site was pruned here: the other, which has none of them, delivers the same in the view."""
+    units = [
+        Unit(UnitKind.BUNDLE, Service.RELIABLE, 0, 0, each, each, each - 1, b"m", (each - 1, 0))
+        for each in range(1, 2 * count + 1)
+    ]
+    mixed = [each if each.sequence % 2 else each.pruned() for each in units]
+    some, other = recovery(0, *mixed), recovery(1)
+    exchange(some, other)
+    assert len(other.conclude(frozenset({0, 1})).after) == count
 
 
 def test_the_lowest_that_has_a_unit_sends_it_again() -> None:
@@ -247,7 +270,7 @@ def test_whatever_is_told_is_taken_or_refused(told: Holding) -> None:
 
 @pytest.mark.parametrize(
     "sent",
-    [unit(2, 1, 1), unit(0, 2, 2).pruned(), unit(0, 1, 9), unit(0, 1, 1, Service.SAFE), unit(0, 1, 1, daemon=4)],
+    [unit(2, 1, 1), unit(0, 1, 9).pruned(), unit(0, 1, 9), unit(0, 1, 1, Service.SAFE), unit(0, 1, 1, daemon=4)],
 )
 def test_a_unit_that_nobody_sends_again_is_refused(sent: Unit) -> None:
     with pytest.raises(RemoteProtocolError):

@@ -19,7 +19,7 @@ from isotone.evs.ordering.farewell import Farewell
 from isotone.evs.ordering.holding import Holding
 from isotone.evs.ordering.recovery import Concluded, Recovery
 from isotone.evs.ordering.union import Union
-from isotone.evs.ordering.units import Position, Unit
+from isotone.evs.ordering.units import Position, Unit, UnitKind
 from tests.evs.ordering.ended_view import Attempt, Id, Member, World, cascaded, frozen, grown, id_of, recovery_of
 from tests.evs.ordering.ended_view_checks import violations
 
@@ -45,11 +45,16 @@ def test_the_views_are_hard_enough() -> None:
             union = recovery._union
             assert union is not None
             seen["hole"] += any(union.hole(site) for site in range(len(world.sites)))
-            seen["bare"] += union.has_bare
+            seen["lost"] += any(
+                unit.kind is UnitKind.PRUNED and union.stable < unit.lamport <= union.agreed
+                for units in recovery._units
+                for unit in units.values()
+                if not union.has_content(unit.site, unit.sequence)
+            )
             seen["before"] += len(recovery.conclude(member.committed).before)
             seen["after"] += len(member.log) - member.before
             seen["outlived"] += bool(member.committed - member.together)
-    assert all(seen[each] > 20 for each in ("hole", "bare", "before", "after", "outlived")), seen
+    assert all(seen[each] > 20 for each in ("hole", "lost", "before", "after", "outlived")), seen
 
 
 # --- each check catches something ------------------------------------------------------------------------------------

@@ -79,13 +79,13 @@ def test_a_site_without_members_gets_below_five_per_cent_of_the_bytes(
         assert gateway is not None
         counters = next(trunk.link.counters for trunk in gateway.trunks if trunk.name == "b~c")
         before = counters.bytes_sent
-        for _ in range(400 // burst):
+        for _ in range(1_000 // burst):
             for _ in range(burst):
                 cluster.say("a", b"m g".ljust(1024, b"."), service)
             cluster.world.run_for(gap_us)
         cluster.run()
         sent[members] = counters.bytes_sent - before
-        assert [unit.sequence for unit in cluster.heard_units["c"]] == list(range(1, 401))
+        assert [unit.sequence for unit in cluster.heard_units["c"]] == list(range(1, 1_001))
         assert {unit.kind for unit in cluster.heard_units["b"]} == {UnitKind.BUNDLE}
     assert sent["ab"] < 0.05 * sent["abc"], sent
 

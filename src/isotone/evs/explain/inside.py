@@ -21,7 +21,6 @@ from isotone.evs.membership.network import Network
 from isotone.evs.membership.node import Node
 from isotone.evs.membership.recovering import Recovering
 from isotone.evs.ordering.delivery import Delivery, SiteStream
-from isotone.evs.ordering.lines import SiteLine
 from isotone.evs.ordering.recovery import Recovery
 from isotone.evs.ordering.stamper import Draft, Stamper
 from isotone.evs.ordering.units import Unit, UnitKind
@@ -155,11 +154,6 @@ def unit_at(stream: SiteStream, sequence: int) -> Unit | None:
     if 0 <= place < len(stream.queue):
         return stream.queue[place]
     return stream.ahead.get(sequence)
-
-
-def owed_content(line: SiteLine) -> int | None:
-    """The first sequence of which metadata is here and content is owed, or may be."""
-    return next(iter(line._bare), None)
 
 
 def lines_since(transport: Transport) -> tuple[int | None, int | None]:

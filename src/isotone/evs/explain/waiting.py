@@ -53,7 +53,7 @@ class Waiting:
         line, where = self._lines.sites[site], self._site(site)
         since = self._agreed_since if line.line == self._lines.agreed else None
         if line.heard >= lamport:
-            sequence = inside.owed_content(line)
+            sequence = line.first_bare
             text = f"unit {sequence} of site {where.name} came without its content, which may be owed here"
             return self._about(site, Wait.CONTENT, text, sequence=sequence, lamport=lamport, since=since)
         known = self._delivery.streams[site].known

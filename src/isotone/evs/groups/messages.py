@@ -11,7 +11,7 @@ not; D-local it has the sender's own members only, as 6.4.2 says and Figure 6.22
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 
 import msgspec
 
@@ -28,9 +28,10 @@ from isotone.core.ids import (
 )
 from isotone.core.names import CLIENT_NAME_MAX, GROUP_NAME_MAX
 
-PIECE_MEMBERS_MAX = 4_000  # entries of one piece: with the longest names below 64 KiB
-PIECE_BYTES_MAX = 48 * 1024
+PIECE_MEMBERS_MAX = 4_000  # entries of one piece
+PIECE_BYTES_MAX = 48 * 1024  # of a piece without its head, which names a daemon view and a daemon
 PIECES_MAX = 10_000
+TEXT_HEAD, NUMBER, PLACE, ENTRY_HEAD = 3, 9, 3, 8  # the most bytes of MessagePack that each takes
 READERS_MAX = 2_048  # named in one statement: with the longest names below 64 KiB
 
 _GROUP = re.compile(rf"[$-~]{{1,{GROUP_NAME_MAX}}}")
@@ -143,24 +144,41 @@ def cut_shares(view: DaemonViewId, first: DaemonId, shares: Iterable[Share]) -> 
 
 
 def _batches(shares: Iterable[Share]) -> Iterator[list[Share]]:
+    """Sizes are counted as the piece will have them: a name that stands in a table costs once in each piece."""
     batch: list[Share] = []
+    named: set[object] = set()  # clients, daemon views and daemons that the piece names; only looked up
     count = size = 0
     for share in shares:
         for part in _within_one_piece(share):
-            cost = len(part.name) + 16 + 18 * len(part.members)
+            cost = _cost(part, named)
             if batch and (count + len(part.members) > PIECE_MEMBERS_MAX or size + cost > PIECE_BYTES_MAX):
                 yield batch
-                batch, count, size = [], 0, 0
+                batch, named, count, size = [], set(), 0, 0
+                cost = _cost(part, named)
             batch.append(part)
+            named.update((*part.members, part.id.daemon_view, part.id.next_daemon_view, part.id.stamp.daemon))
             count += len(part.members)
             size += cost
     if batch:
         yield batch
 
 
+def _cost(share: Share, named: Set[object]) -> int:
+    """The most bytes that a share adds to a piece that names these already."""
+    new_clients = [client for client in share.members if client not in named]
+    new_texts = {
+        each
+        for each in (share.id.daemon_view, share.id.next_daemon_view, share.id.stamp.daemon)
+        if each not in named
+    }
+    tables = sum(len(client.name) + TEXT_HEAD + NUMBER + 1 for client in new_clients)
+    tables += sum(len(str(each)) + TEXT_HEAD for each in new_texts)
+    return tables + len(share.name) + TEXT_HEAD + NUMBER + ENTRY_HEAD + PLACE * (3 + len(share.members))
+
+
 def _within_one_piece(share: Share) -> Iterator[Share]:
     """A share with very many members is told in parts; the reader joins them."""
-    step = PIECE_MEMBERS_MAX // 2
+    step = max(1, min(PIECE_MEMBERS_MAX // 2, PIECE_BYTES_MAX // (CLIENT_NAME_MAX + TEXT_HEAD + NUMBER + 1 + PLACE) // 2))
     if len(share.members) <= step:
         yield share
         return

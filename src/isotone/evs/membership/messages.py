@@ -12,6 +12,7 @@ links that failed are on the card, so that whoever plans the next daemon view ta
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Annotated
 
@@ -29,6 +30,8 @@ ENVELOPE = struct.Struct(">BB8s")  # mark, version, digest of the cluster's name
 DATAGRAM_BYTES_MAX = 60_000
 DAEMONS_MAX = 1_024
 IDENTITY_BYTES = 16
+HOLDING_PIECE_BYTES = 48 * 1024
+HOLDING_PIECES_MAX = 512  # of one member: more than `isotone.evs.ordering.holding.RUNS_MAX` runs take
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 Place = Annotated[str, msgspec.Meta(min_length=1, max_length=31)]
@@ -191,7 +194,10 @@ Datagram = Probe | Answer | Alive | Join | Refer | NewMemb | Refuse | Leave
 
 
 class StateTrans(ControlMessage, frozen=True, tag=0x48):
-    """STATETRANS: what a member brings into a forming daemon view."""
+    """STATETRANS: what a member brings into a forming daemon view.
+
+    ``holding`` is part ``piece`` of ``pieces`` of it; all else is the same in all of them.
+    """
 
     attempt: ViewName
     previous: ViewName
@@ -200,6 +206,8 @@ class StateTrans(ControlMessage, frozen=True, tag=0x48):
     committed: Annotated[tuple[Natural, ...], msgspec.Meta(max_length=DAEMONS_MAX)]
     lamport: Natural
     epoch: Natural
+    piece: Natural = 0
+    pieces: Annotated[int, msgspec.Meta(ge=1, le=HOLDING_PIECES_MAX)] = 1
 
 
 class Recovered(ControlMessage, frozen=True, tag=0x49):
@@ -232,6 +240,23 @@ class Envelope:
         if len(datagram) < ENVELOPE.size:
             raise RemoteProtocolError("a datagram of the membership that is cut short")
         return None
+
+
+def in_pieces(state: StateTrans) -> list[StateTrans]:
+    """The state as it is sent."""
+    whole = state.holding
+    parts = [whole[start : start + HOLDING_PIECE_BYTES] for start in range(0, len(whole), HOLDING_PIECE_BYTES)] or [b""]
+    replace = msgspec.structs.replace
+    return [replace(state, holding=part, piece=place, pieces=len(parts)) for place, part in enumerate(parts)]
+
+
+def joined(pieces: Mapping[int, StateTrans]) -> StateTrans | None:
+    """The state that these are all pieces of, by their places; none if some are missing."""
+    first = pieces.get(0)
+    if first is None or len(pieces) < first.pieces:
+        return None
+    whole = b"".join(pieces[place].holding for place in sorted(pieces))
+    return msgspec.structs.replace(first, holding=whole, piece=0, pieces=1)
 
 
 def encode_exchange(message: StateTrans | Recovered) -> bytes:

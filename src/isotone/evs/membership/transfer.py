@@ -25,6 +25,8 @@ from isotone.evs.membership.messages import (
     StateTrans,
     decode_exchange,
     encode_exchange,
+    in_pieces,
+    joined,
     view_name,
 )
 from isotone.evs.membership.network import Network, Outcome
@@ -54,6 +56,7 @@ class Transfer:
         self.recovering: Recovering
         self.newmemb: NewMemb | None = None
         self.states: dict[int, StateTrans] = {}  # by index in the forming daemon view
+        self._pieces: dict[int, dict[int, StateTrans]] = {}  # of states of which not all pieces are here
         self.recovered: set[int] = set()
         self.held: list[Unit] = []  # of the forming daemon view, from daemons that have installed it
         self._progress_of_others = 0
@@ -101,6 +104,7 @@ class Transfer:
         node.detach()
         node.accepted, node.epoch = view.id, max(node.epoch, view.id.epoch)
         self.newmemb, self.states, self.recovered, self.held = message, {}, set(), []
+        self._pieces = {}
         node.progress = self._progress_of_others = 0
         node.network = network = Network(
             node.me,
@@ -118,7 +122,7 @@ class Transfer:
         node.end_within(node.settings.exchange_us)
         self.take(network.start(node.at))
         if node.network is network:
-            self.say(self._state())
+            self.submit([_draft(piece) for piece in in_pieces(self._state())])
 
     def _current(self) -> NewMemb:
         """Our NEWMEMB, with the card as it is now."""
@@ -151,9 +155,9 @@ class Transfer:
             node.epoch,
         )
 
-    def say(self, message: StateTrans | Recovered) -> None:
+    def say(self, message: Recovered) -> None:
         """To all members of the forming daemon view, reliably."""
-        self.submit([Draft(SESSION, UnitKind.MEMBERSHIP, Service.RELIABLE, encode_exchange(message))])
+        self.submit([_draft(message)])
 
     def submit(self, drafts: list[Draft]) -> None:
         """Into the forming network."""
@@ -206,7 +210,16 @@ class Transfer:
             self.recovered.add(unit.daemon)
             return
         self.node.epoch = max(self.node.epoch, message.epoch)
-        self.states.setdefault(unit.daemon, message)
+        if message.piece >= message.pieces:
+            self.malformed += 1
+            return
+        if unit.daemon in self.states:
+            return
+        pieces = self._pieces.setdefault(unit.daemon, {})
+        pieces[message.piece] = message
+        if (state := joined(pieces)) is not None:
+            self.states[unit.daemon] = state
+            del self._pieces[unit.daemon]
 
     def progressed(self) -> None:
         """Something came: patience begins anew."""
@@ -286,3 +299,7 @@ class Transfer:
         if self._is_coordinator:
             node.not_before = node.at + min(settings.retry_us << min(node.failures, 16), settings.retry_max_us)
             node.failures += 1
+
+
+def _draft(message: StateTrans | Recovered) -> Draft:
+    return Draft(SESSION, UnitKind.MEMBERSHIP, Service.RELIABLE, encode_exchange(message))

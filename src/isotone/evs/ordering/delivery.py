@@ -5,6 +5,9 @@ Deviations: D-merge instead of one sorted list, each site has its own queue in s
 time, and the walk merges their heads: no sorting, no search, constant work per unit; D-previous and D-causal as in
 `units`.
 
+Metadata of an AGREED or SAFE unit is passed when it is stable, as if it were SAFE: then everybody who is owed its content
+has it. Otherwise the content could be lost with its source, and who passed it would have delivered ahead of a hole.
+
 Memory: a unit is kept until it is walked and stable. The bytes kept are bounded by the flow windows of all sites.
 """
 
@@ -75,6 +78,7 @@ class Delivery:
     weak_past: list[int] = field(default_factory=list)  # per site the highest weak sequence in that past
     kept_bytes: int = 0  # of all units held here
     unreliable_late: int = 0
+    contradicting: int = 0  # units whose time does not fit their sequence
     _streams: list[SiteStream] = field(default_factory=list)
     _after: dict[tuple[int, int], list[Unit]] = field(default_factory=dict)  # FIFO and CAUSAL behind one unit
     _causal: list[Unit] = field(default_factory=list)  # CAUSAL that wait for their past
@@ -163,6 +167,10 @@ class Delivery:
             stream.ahead[unit.sequence] = unit
             following = stream.ahead.pop(stream.line.contiguous + 1, None)
         while following is not None:
+            if not stream.line.follows(following.lamport):
+                self.contradicting += 1  # dropped: no correct daemon stamps it, and who waits for it loses patience
+                self.kept_bytes -= len(following.body)
+                return
             if following.kind is UnitKind.PRUNED and following.service.is_agreed:
                 stream.line.bare(following.sequence, following.lamport)
             stream.line.advance(following.sequence, following.lamport)
@@ -259,13 +267,13 @@ class Delivery:
     # --- the walk in total order -----------------------------------------------------------------------------------
 
     def _walk(self, out: list[Unit]) -> None:
-        """Rules one and two: everything below the agreed line in order; SAFE stops the walk until it is stable."""
+        """Rules one and two: everything below the agreed line in order; SAFE and metadata wait until they are stable."""
         agreed, stable = self.lines.agreed, self.lines.stable
         moved = False
         lone = self._streams[0] if len(self._streams) == 1 else None
         while (stream := lone or self._lowest()) is not None and stream.queue:
             unit = stream.queue[0]
-            if unit.lamport > agreed or (unit.service is Service.SAFE and unit.lamport > stable):
+            if unit.lamport > agreed or (unit.lamport > stable and unit.waits_for_all):
                 break
             stream.queue.popleft()
             moved = True

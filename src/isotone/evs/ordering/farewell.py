@@ -37,6 +37,13 @@ class Farewell:
         top = self._units[-1].lamport if self._units else 0
         return max(top, self._union.agreed, self._union.committed)
 
+    @property
+    def lacks_content(self) -> bool:
+        """Whether content is missing below the agreed line, which somebody here may be owed and others may have."""
+        union = self._union
+        below = [unit for unit in self._units if union.stable < unit.lamport <= union.agreed]
+        return any(not union.has_content(unit.site, unit.sequence) for unit in below)
+
     def delivered(self) -> tuple[list[Unit], list[Unit]]:
         """Before and after the signal, without what was delivered already."""
         before, rest = self._parted()
@@ -51,22 +58,19 @@ class Farewell:
         return self._new(before), self._new(after)
 
     def _parted(self) -> tuple[Sequence[Unit], Sequence[Unit]]:
-        """What is agreed on, and the rest."""
+        """What is agreed on, and the rest: from the first that nobody can have passed who comes along."""
         union, place = self._union, 0
         for unit in self._units:
-            if unit.lamport > union.agreed or (unit.service.is_safe and unit.lamport > union.stable):
+            if unit.lamport > union.agreed or (
+                unit.lamport > union.stable and (unit.service.is_safe or self._is_lost(unit))
+            ):
                 break
             place += 1
-        while union.has_bare and place and not self._may_have_been_delivered(self._units[place - 1]):
-            place -= 1
         return self._units[:place], self._units[place:]
 
-    def _may_have_been_delivered(self, unit: Unit) -> bool:
-        """Where content is missing below the line, nothing stands before the signal that nobody delivered there."""
-        union = self._union
-        if unit.lamport <= union.lowest_agreed:
-            return True
-        return union.was_agreed_with_content(unit.site, unit.sequence, unit.lamport)
+    def _is_lost(self, unit: Unit) -> bool:
+        """Whether it has a place in the total order and nobody here has its content; call it for what is not stable."""
+        return unit.service.is_agreed and not self._union.has_content(unit.site, unit.sequence)
 
     def _new(self, units: Sequence[Unit]) -> list[Unit]:
         return [unit for unit in units if unit.sequence not in self._early[unit.site]]

@@ -4,9 +4,9 @@ Of each site it says up to which sequence everything is *settled*, that is at or
 that nothing is owed to it there, with or without content; which sequences it has with content, settled or not; and the
 highest sequence that it knows to exist. Metadata above the line counts as known, not as content.
 
-Bounds: a holding has at most `RUNS_MAX` runs of content in all. When there would be more, the runs that were settled
-are left out first, then the highest: the daemon claims less than it has, and what it does not claim it treats as if it
-had never come.
+Bounds: runs are no more than the flow windows of all sites allow, and a holding travels in as many pieces as it needs.
+Of each kind it has at most `RUNS_MAX`, more than windows of the usual size hold. When there would be more, the runs that
+were settled are left out first, then the highest: the daemon forgets what it does not claim, as if it had never come.
 
 Implements: [Spread 6.1.9], the fields of STATETRANS that concern messages. Deviations: D-holding runs of sequences
 instead of the highest sequence with a list of missing messages, because content may be missing where metadata came.
@@ -22,7 +22,7 @@ import msgspec
 from isotone.core.errors import RemoteProtocolError
 from isotone.core.ids import SEQUENCE_MAX
 
-RUNS_MAX = 4_096
+RUNS_MAX = 500_000  # of content, and of metadata
 
 Run = tuple[int, int]
 """First and last of consecutive sequences."""

@@ -27,17 +27,21 @@ class SiteLine:
     _last_time: int = 0  # of the last contiguous unit
     _promises: deque[tuple[int, int]] = field(default_factory=deque)  # out of reach, both parts growing
     _cleared: int = 0  # of metadata up to this time, content is missing only where it is owed
-    _bare: dict[int, int] = field(
-        default_factory=dict
-    )  # ascending: sequence and time of metadata that may lack content
+    _bare: dict[int, int] = field(default_factory=dict)  # sequence to time of metadata that may lack content
+    _order: deque[int] = field(default_factory=deque)  # these sequences, and some that were filled; the first is bare
     _owed: dict[int, None] = field(default_factory=dict)  # sequences whose content the source sent here in addition
 
     @property
     def line(self) -> int:
         """Every unit of the site with a time of at most this was received, with the content that is owed here."""
-        if not self._bare:
+        if not self._order:
             return self.heard
-        return min(self.heard, next(iter(self._bare.values())) - 1)
+        return min(self.heard, self._bare[self._order[0]] - 1)
+
+    @property
+    def first_bare(self) -> int | None:
+        """The first sequence of which metadata is here and content is owed, or may be."""
+        return self._order[0] if self._order else None
 
     @property
     def promised(self) -> int:
@@ -48,11 +52,13 @@ class SiteLine:
         """Metadata of an AGREED or SAFE unit came; call in the order of sequences, before `advance`."""
         if lamport > self._cleared or sequence in self._owed:
             self._bare[sequence] = lamport
+            self._order.append(sequence)
 
     def filled(self, sequence: int) -> None:
         """Content came for a unit whose metadata was here."""
         self._bare.pop(sequence, None)
         self._owed.pop(sequence, None)
+        self._pass_bare()
 
     def clear(self, lamport: int, owed: Sequence[int]) -> None:
         """The source knows of every join up to this time; these sequences it sent here in addition."""
@@ -60,13 +66,24 @@ class SiteLine:
         for sequence in owed:
             if sequence > self.contiguous or sequence in self._bare:
                 self._owed[sequence] = None
-        for sequence, time in list(self._bare.items()):
-            if time <= self._cleared and sequence not in self._owed:
-                del self._bare[sequence]
+        self._pass_bare()
+
+    def _pass_bare(self) -> None:
+        """From the first on: what is behind one that is still bare moves no line."""
+        order, bare = self._order, self._bare
+        while order:
+            time = bare.get(order[0])
+            if time is not None and (time > self._cleared or order[0] in self._owed):
+                return
+            bare.pop(order.popleft(), None)
+
+    def follows(self, lamport: int) -> bool:
+        """Whether the next unit of the stream can have this time: times grow with sequences."""
+        return lamport > self._last_time
 
     def advance(self, sequence: int, lamport: int) -> None:
         """The stream is now contiguous through this unit."""
-        assert sequence == self.contiguous + 1 and lamport > self._last_time, (sequence, self.contiguous, lamport)
+        assert sequence == self.contiguous + 1 and self.follows(lamport), (sequence, self.contiguous, lamport)
         self.contiguous = sequence
         self._last_time = lamport
         if sequence not in self._bare:

@@ -6,6 +6,9 @@ Where only metadata of an AGREED or SAFE unit came, the line of its site stands 
 it: the source has heard everything up to that time, so every join that could have an earlier place, and it names what
 it sent in addition. RELIABLE, FIFO and CAUSAL units are not owed to members that the sender did not know of.
 
+Bounds: what is kept is not stable, so the site's flow window bounds it. A clearance names at most `OWED_MAX` units; what
+is behind more of them is cleared when the first of them are stable.
+
 Implements: [Spread 3.4.2]. Deviations: D-clear as above, because the thesis' rule, to add a site as soon as its join is
 seen, lets a receiver pass content that it is owed while the sender has not seen the join: docs/protocols/pruning.md.
 """
@@ -15,6 +18,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush, nsmallest
 
 import msgspec
 
@@ -27,7 +31,7 @@ CONTENT_FRAME = 6  # content that is owed to some sites; the others get nothing
 CLEARED_FRAME = 7
 DIRECTED_BULK_FRAME = 9  # as DIRECTED_FRAME, for fragments of large messages
 SITES_MAX = 64
-OWED_MAX = 1_000
+OWED_MAX = 1_000  # in one clearance
 _MASK = struct.Struct(">Q")
 _CLEARED = struct.Struct(">HQH")  # site, time, how many are owed
 _OWED = struct.Struct(">QQ")  # sequence, sites
@@ -91,24 +95,29 @@ class _Pruned:
 
 @dataclass
 class Pruner:
-    """The memory of one source's gateway; what is stable is forgotten."""
+    """The memory of one source's gateway; what is stable is forgotten. Units of other daemons of the site come late."""
 
     site: int
-    _pruned: dict[int, _Pruned] = field(default_factory=dict)  # AGREED and SAFE, by sequence, as they came
+    owed_max: int = OWED_MAX
+    _pruned: dict[int, _Pruned] = field(default_factory=dict)  # AGREED and SAFE, by sequence
+    _groups: dict[str, dict[int, _Pruned]] = field(default_factory=dict)  # the same by group
+    _times: list[tuple[int, int]] = field(default_factory=list)  # a heap: time and sequence of all of them
     _owed: dict[int, int] = field(default_factory=dict)  # sequence to the sites that were sent content late
     _top: int = 0  # the highest time of a unit that was pruned
     _cleared: int = 0
-    _stable: int = 0
 
     def pruned(self, unit: Unit, groups: tuple[str, ...], mask: int) -> None:
         """A unit left with content for these sites only."""
         if unit.service.is_agreed:
-            self._pruned[unit.sequence] = _Pruned(unit, groups, mask)
-            self._top = max(self._top, unit.lamport)  # those of other daemons of the site may come late
+            entry = self._pruned[unit.sequence] = _Pruned(unit, groups, mask)
+            for group in groups:
+                self._groups.setdefault(group, {})[unit.sequence] = entry
+            heappush(self._times, (unit.lamport, unit.sequence))
+            self._top = max(self._top, unit.lamport)
 
     def joined(self, site: int, group: str) -> list[Unit]:
         """A site has a member of the group: what it may be owed, and is sent now."""
-        found = [each for each in self._pruned.values() if group in each.groups and not each.sent_to >> site & 1]
+        found = [each for _, each in sorted(self._groups.get(group, {}).items()) if not each.sent_to >> site & 1]
         for each in found:
             each.sent_to |= 1 << site
             self._owed[each.unit.sequence] = self._owed.get(each.unit.sequence, 0) | 1 << site
@@ -116,22 +125,33 @@ class Pruner:
 
     def stable_through(self, line: int) -> None:
         """Everybody has everything up to here: nothing of it is owed any more."""
-        if line <= self._stable:
-            return
-        self._stable = line
-        for sequence in [sequence for sequence, each in self._pruned.items() if each.unit.lamport <= line]:
-            del self._pruned[sequence]
+        while self._times and self._times[0][0] <= line:
+            _, sequence = heappop(self._times)
             self._owed.pop(sequence, None)
+            for group in dict.fromkeys(self._pruned.pop(sequence).groups):
+                entries = self._groups[group]
+                del entries[sequence]
+                if not entries:
+                    del self._groups[group]
 
     def is_due(self, heard: int) -> bool:
         """Whether more can be cleared; ``heard``: everything up to this time was heard here."""
-        return self._cleared < min(self._top, heard)
+        if self._cleared >= min(self._top, heard):
+            return False
+        return len(self._owed) <= self.owed_max or self._cleared < self._named(heard)[0]
 
     def clear(self, heard: int) -> Cleared:
         """Clear what can be."""
-        self._cleared = heard
-        assert len(self._owed) <= OWED_MAX
-        return Cleared(self.site, heard, tuple(sorted(self._owed.items())))
+        line, owed = self._named(heard)
+        self._cleared = max(self._cleared, line)
+        return Cleared(self.site, self._cleared, tuple((sequence, self._owed[sequence]) for sequence in owed))
+
+    def _named(self, heard: int) -> tuple[int, list[int]]:
+        """How far a clearance can reach, and the sequences that it names: as many as fit, the first ones."""
+        if len(self._owed) <= self.owed_max:
+            return heard, sorted(self._owed)
+        *owed, beyond = nsmallest(self.owed_max + 1, self._owed)
+        return min(heard, self._pruned[beyond].unit.lamport - 1), owed
 
 
 def mask_of(sites: Sequence[int]) -> int:

@@ -3,8 +3,8 @@
 Nothing is delivered until a next view is installed; attempts may follow each other, and all that is here only grows.
 With `U` for the union of those who come along (`union`):
 
-- *before the signal*: everything in total order with a time up to U's agreed line, up to the first SAFE unit that U
-  does not know to be stable;
+- *before the signal*: everything in total order with a time up to U's agreed line, up to the first unit that U does not
+  know to be stable and that is SAFE, or AGREED and nobody has its content;
 - *after it*: the rest in total order. RELIABLE always; FIFO if everything before it in its session is delivered; CAUSAL
   if its past is too; AGREED and SAFE if no hole is before them. What a daemon of the commit set sent is always
   delivered. UNRELIABLE ones are gone.
@@ -25,7 +25,7 @@ from isotone.core.errors import LocalProtocolError, RemoteProtocolError
 from isotone.core.services import Service
 from isotone.evs.ordering.delivery import Delivery
 from isotone.evs.ordering.farewell import Farewell
-from isotone.evs.ordering.holding import Holding, Run, SiteHolding, coarse, contains, packed, runs_of
+from isotone.evs.ordering.holding import RUNS_MAX, Holding, Run, SiteHolding, coarse, contains, packed, runs_of
 from isotone.evs.ordering.union import Union
 from isotone.evs.ordering.units import Unit, UnitKind
 
@@ -40,8 +40,8 @@ class Concluded(msgspec.Struct, frozen=True, gc=False):
 class Recovery:
     """One daemon's view that ended; ``me`` is its index in it, ``lamport`` the highest time that it has seen."""
 
-    def __init__(self, delivery: Delivery, *, me: int, lamport: int = 0) -> None:
-        self.me, self.lamport = me, lamport
+    def __init__(self, delivery: Delivery, *, me: int, lamport: int = 0, runs_max: int = RUNS_MAX) -> None:
+        self.me, self.lamport, self.runs_max = me, lamport, runs_max
         self.agreed, self.stable = delivery.lines.agreed, delivery.lines.stable
         self.committed_line = 0
         streams = delivery.streams
@@ -52,15 +52,17 @@ class Recovery:
         self._settled = [stream.settled(self.agreed) for stream in streams]
         self._union: Union | None = None
         self._lacked: list[list[Run]] = []  # per site, what had yet to come when the attempt began
-        self._lacking = 0  # how many of them have yet to come
+        self._places: list[list[Run]] = []  # the same of metadata
+        self._lacking = 0  # how many of both have yet to come
 
     # --- the exchange ----------------------------------------------------------------------------------------------
 
     def holding(self) -> Holding:
         """What is here now, for the others."""
         every = range(len(self._units))
-        content = coarse([runs_of(self._sequences_with_content(site)) for site in every], self._settled)
-        metadata = coarse([runs_of(self._sequences_without(site)) for site in every], self._settled)
+        content = coarse([runs_of(self._sequences_with_content(site)) for site in every], self._settled, self.runs_max)
+        metadata = coarse([runs_of(self._sequences_without(site)) for site in every], self._settled, self.runs_max)
+        self._forget_unclaimed(content, metadata)
         sites = [
             SiteHolding(self._settled[site], self._known[site], packed(content[site]), packed(metadata[site]))
             for site in every
@@ -77,8 +79,13 @@ class Recovery:
         self._union = union
         self._lacked = [union.lacked_by(self.me, site) for site in range(len(self._units))]
         lacked = sum(last - first + 1 for runs in self._lacked for first, last in runs)
-        self._lacking = lacked - len(self._with_content(self._lacked))
-        return self._with_content([union.resent_by(self.me, site) for site in range(len(self._units))])
+        self._lacking = lacked - len(self._here(self._lacked, pruned=False))
+        self._places = [union.metadata_lacked_by(self.me, site) for site in range(len(self._units))]
+        places = sum(last - first + 1 for runs in self._places for first, last in runs)
+        self._lacking += places - len(self._here(self._places, pruned=True))
+        every = range(len(self._units))
+        metadata = self._here([union.metadata_resent_by(self.me, site) for site in every], pruned=True)
+        return [*self._here([union.resent_by(self.me, site) for site in every], pruned=False), *metadata]
 
     def take(self, units: Iterable[Unit]) -> None:
         """Units that others sent again, in any order, perhaps before `begin`; what is here already is ignored."""
@@ -87,8 +94,11 @@ class Recovery:
             site, sequence = unit.site, unit.sequence
             if sequence <= self._settled[site] or self._has_content(site, sequence):
                 continue
+            if unit.kind is UnitKind.PRUNED and sequence in self._units[site]:
+                continue
             self._units[site][sequence] = unit
-            self._lacking -= self._union is not None and contains(self._lacked[site], sequence)
+            lacked = self._places if unit.kind is UnitKind.PRUNED else self._lacked
+            self._lacking -= self._union is not None and contains(lacked[site], sequence)
             self._known[site] = max(self._known[site], sequence)
 
     @property
@@ -99,8 +109,9 @@ class Recovery:
     def commit(self) -> None:
         """Everything is here: from now on this daemon owes to those who come along what it would deliver with them."""
         union = self._complete()
-        self.committed_line = self._farewell(union, frozenset()).clear_through()
-        if not union.has_bare:
+        farewell = self._farewell(union, frozenset())
+        self.committed_line = farewell.clear_through()
+        if not farewell.lacks_content:
             self.agreed, self.stable = union.agreed, union.stable
             self._settled = list(map(max, self._settled, union.settled))
 
@@ -125,9 +136,8 @@ class Recovery:
         return Farewell(union, sorted(waiting, key=lambda unit: unit.position), self._early, committed)
 
     def _counts(self, union: Union, unit: Unit) -> bool:
-        """What all know to be there: content that somebody claimed, and what is settled at everybody."""
-        site, sequence = unit.site, unit.sequence
-        return sequence <= union.settled_by_all[site] or contains(union.content[site], sequence)
+        """What all know to be there: content that somebody claimed, and what is settled at anybody."""
+        return unit.sequence <= union.settled[unit.site] or union.has_content(unit.site, unit.sequence)
 
     def _has_content(self, site: int, sequence: int) -> bool:
         unit = self._units[site].get(sequence)
@@ -144,14 +154,28 @@ class Recovery:
         units = [unit for unit in self._units[site].values() if unit.kind is UnitKind.PRUNED]
         return sorted(unit.sequence for unit in units if unit.sequence > self._settled[site])
 
-    def _with_content(self, runs_of_sites: Sequence[Sequence[Run]]) -> list[Unit]:
+    def _forget_unclaimed(self, content: Sequence[Sequence[Run]], metadata: Sequence[Sequence[Run]]) -> None:
+        """Where runs were left out: nobody will ask for what was in them, and the place of what is settled stays."""
+        if max(sum(map(len, content)), sum(map(len, metadata))) < self.runs_max:
+            return
+        for site, units in enumerate(self._units):
+            for sequence, unit in list(units.items()):
+                is_pruned = unit.kind is UnitKind.PRUNED
+                if unit.lamport <= self.stable or contains((metadata if is_pruned else content)[site], sequence):
+                    continue
+                if sequence > self._settled[site]:
+                    del units[sequence]
+                elif not is_pruned:
+                    units[sequence] = unit.pruned()
+
+    def _here(self, runs_of_sites: Sequence[Sequence[Run]], *, pruned: bool) -> list[Unit]:
         """The units of these runs that are here; a run that somebody made up may be longer than any list."""
         return [
             unit
             for site, runs in enumerate(runs_of_sites)
             if runs
             for sequence, unit in sorted(self._units[site].items())
-            if unit.kind is not UnitKind.PRUNED and contains(runs, sequence)
+            if (unit.kind is UnitKind.PRUNED) is pruned and contains(runs, sequence)
         ]
 
     def _check(self, holding: Holding) -> None:
@@ -164,7 +188,7 @@ class Recovery:
                 raise RemoteProtocolError("a holding that is not settled below its line")
 
     def _check_unit(self, unit: Unit) -> None:
-        if unit.site >= len(self._units) or unit.kind is UnitKind.PRUNED or unit.service is Service.UNRELIABLE:
+        if unit.site >= len(self._units) or unit.service is Service.UNRELIABLE:
             raise RemoteProtocolError("a unit that nobody sends again")
         known = self._units[unit.site].get(unit.sequence)
         if known is not None and (known.position, known.service) != (unit.position, unit.service):

@@ -1,8 +1,8 @@
 """What daemons that come from one daemon view hold together: the same at all of them, made of their holdings alone.
 
-Below the highest agreed line nothing is missing at the daemon that has that line, so after resending nobody misses
-anything that is owed to him, with one exception: content that was pruned for that daemon and that nobody else here has
-(`has_bare`). A *hole* is a sequence above that line that somebody knows to exist and nobody has.
+Below the highest agreed line nothing is missing at the daemon that has that line, but what was pruned for it: such
+content may be missing here altogether. Who has the metadata then sends that again, so that all know the place. A *hole*
+is a sequence that somebody knows to exist and nobody has with content, and that is not known to be everywhere.
 
 Implements: [Spread 6.1.9, Figure 6.13]: PARU, PH, LH and MissingMessages. Deviations: D-own only holdings of one's own
 previous daemon view are united (DESIGN 6); D-holding as in `holding`.
@@ -39,9 +39,8 @@ class Union:
             for daemon, each in self.holdings.items()
         }
         self.agreed = max(each.agreed_line for each in lines)
-        self.lowest_agreed = min(each.agreed_line for each in lines)
         self.stable = max(each.stable_line for each in lines)
-        if self.stable > self.lowest_agreed:
+        if self.stable > min(each.agreed_line for each in lines):
             raise RemoteProtocolError("a holding below what another one knows to be everywhere")
         self.committed = max(each.committed_line for each in lines)
         self.settled = [max(each.sites[site].settled for each in lines) for site in range(sites)]
@@ -52,11 +51,6 @@ class Union:
         ]
         self._known = [max(each.sites[site].known for each in lines) for site in range(sites)]
         self.settled_by_all = [min(each.sites[site].settled for each in lines) for site in range(sites)]
-        self.has_bare = any(
-            without([(low + 1, high)], content)
-            for low, high, content in zip(self.settled_by_all, self.settled, self.content)
-            if low < high
-        )
 
     def resent_by(self, daemon: int, site: int) -> list[Run]:
         """What this daemon sends again: it has it, nobody before it has it, and somebody lacks it."""
@@ -64,6 +58,20 @@ class Union:
         others = [runs[site] for other, runs in self._content.items() if other < daemon]
         lacking = [self.lacked_by(other, site) for other in self.holdings if other != daemon]
         return shared(without(mine, united(*others)), united(*lacking))
+
+    def metadata_resent_by(self, daemon: int, site: int) -> list[Run]:
+        """The metadata that it sends again: it is settled there, not at anybody before, and there is no content."""
+        mine, others = self.holdings[daemon].sites[site].settled, self.settled_by_all[site]
+        others = max([others, *(each.sites[site].settled for other, each in self.holdings.items() if other < daemon)])
+        return without([(others + 1, mine)], self.content[site]) if others < mine else []
+
+    def metadata_lacked_by(self, daemon: int, site: int) -> list[Run]:
+        """Settled at another, without content anywhere here, and not even known to this daemon."""
+        mine = self.holdings[daemon].sites[site]
+        if mine.settled >= self.settled[site]:
+            return []
+        known = unpacked(mine.metadata, known=mine.known)
+        return without([(mine.settled + 1, self.settled[site])], united(self.content[site], known))
 
     def lacked_by(self, daemon: int, site: int) -> list[Run]:
         """What is here and this daemon does not have."""
@@ -76,9 +84,6 @@ class Union:
         first = there[0][1] + 1 if there and there[0][0] == 1 else 1
         return first if first <= self._known[site] else None
 
-    def was_agreed_with_content(self, site: int, sequence: int, lamport: int) -> bool:
-        """Whether somebody has this unit below his agreed line, with content: he may have delivered it."""
-        return any(
-            each.agreed_line >= lamport and contains(self._content[daemon][site], sequence)
-            for daemon, each in self.holdings.items()
-        )
+    def has_content(self, site: int, sequence: int) -> bool:
+        """Whether somebody here has it with content."""
+        return contains(self.content[site], sequence)

@@ -69,6 +69,11 @@ class Unit(msgspec.Struct, frozen=True, gc=False):
         """Its place in the total order."""
         return (self.lamport, self.daemon)
 
+    @property
+    def waits_for_all(self) -> bool:
+        """Whether the walk passes it only when it is stable: SAFE units, and metadata that has a place in the order."""
+        return self.service is Service.SAFE or (self.kind is UnitKind.PRUNED and self.service is Service.AGREED)
+
     def pruned(self) -> Unit:
         """The same unit without its content: it keeps its place in every order, and so its past."""
         return msgspec.structs.replace(self, kind=UnitKind.PRUNED, body=b"")

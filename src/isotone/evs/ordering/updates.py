@@ -72,7 +72,7 @@ class Publisher:
     delta_us: int
     top: int = 0  # the highest time of any reliable unit known here: what lines have to reach in the end
     agreed_top: int = 0  # of AGREED and SAFE ones that are no fragments: they wait for promises
-    safe_top: int = 0  # of SAFE ones: they wait for reports too
+    report_top: int = 0  # of SAFE ones, and of those that were pruned for some: they wait for reports too
     promise: tuple[int, int] = (0, 0)  # the newest that the site can give: sequence, time
     line: int = 0  # every daemon of the site has received everything up to here
     published_promise: int = 0
@@ -80,17 +80,17 @@ class Publisher:
     published: int = 0  # updates, for metrics
     _sent_at: int | None = None
 
-    def saw(self, unit: Unit) -> None:
-        """A reliable unit is known."""
+    def saw(self, unit: Unit, *, pruned: bool = False) -> None:
+        """A reliable unit is known; ``pruned``: there are sites that have its metadata only, though this one has more."""
         self.top = max(self.top, unit.lamport)
         if unit.service.is_agreed and unit.kind is not UnitKind.FRAGMENT:
             self.agreed_top = max(self.agreed_top, unit.lamport)
-            if unit.service.is_safe:
-                self.safe_top = max(self.safe_top, unit.lamport)
+            if pruned or unit.waits_for_all:
+                self.report_top = max(self.report_top, unit.lamport)
 
-    def left(self, unit: Unit) -> None:
+    def left(self, unit: Unit, *, pruned: bool = False) -> None:
         """A unit of the site itself left, which promises its own time."""
-        self.saw(unit)
+        self.saw(unit, pruned=pruned)
         self.published_promise = max(self.published_promise, unit.lamport)
 
     @property
@@ -111,7 +111,7 @@ class Publisher:
 
     def wait_us(self, at: int) -> int | None:
         """How long the next update waits for company at most; none when there is nothing to say."""
-        if self._helps(self.agreed_top, self.safe_top):
+        if self._helps(self.agreed_top, self.report_top):
             patience = self.delta_us
         elif self._helps(self.top, self.top):
             patience = LAZY * self.delta_us

@@ -114,11 +114,11 @@ class Gateway:
             self._forward_reliable(arrival)
             if unit.site == self.site:
                 self._riding = True
-                self.publisher.left(unit)
+                self.publisher.left(unit, pruned=arrival.mask is not None)
                 if unit.kind is UnitKind.FRAGMENT:
                     self.bulk_pace.spent(arrival.frame.size, at)
             else:
-                self.publisher.saw(unit)
+                self.publisher.saw(unit, pruned=arrival.mask is not None)
 
     def forward_born(self, units: Sequence[Unit], at: int) -> None:
         """Units that this daemon itself stamped."""

@@ -57,6 +57,15 @@ class Incoming:
         """Content that is owed to others only passes by: this site got, or will get, its own."""
         self.contents = [each for each in self.contents if each.mask is not None and each.mask >> site & 1]
 
+    def drop_foreign(self, site: int) -> int:
+        """Keep only what comes from this site; how much was dropped."""
+        before = len(self.units) + len(self.contents) + len(self.updates) + len(self.cleared)
+        self.units = [each for each in self.units if each.unit.site == site]
+        self.contents = [each for each in self.contents if each.unit.site == site]
+        self.updates = [each for each in self.updates if each.site == site]
+        self.cleared = [each for each in self.cleared if each.site == site]
+        return before - len(self.units) - len(self.contents) - len(self.updates) - len(self.cleared)
+
     def tell(self, lines: Lines, site: int) -> None:
         """What it says about lines, to those of a daemon of this site."""
         for update in self.updates:

@@ -284,7 +284,8 @@ class Transport:
         """From the ring: units of our own site go out into the world if we are the gateway."""
         incoming = self._sorted(frames)
         if self.gateway is not None:
-            assert incoming.sources() <= {self._site}, "only the gateway brings in what is foreign"
+            if not incoming.sources() <= {self._site}:
+                self.malformed += incoming.drop_foreign(self._site)  # only the gateway brings in what is foreign
             self.gateway.forward(incoming.units, at)
         for pressure in incoming.pressure:
             self.injection.pressed(*pressure)
@@ -320,9 +321,11 @@ class Transport:
     def _take(self, incoming: Incoming, at: int) -> None:
         received = self.delivery.has_received
         units = [arrival.unit for arrival in incoming.units]
-        units = [unit for unit in units if unit.kind is not UnitKind.PRUNED or not received(unit)]
-        self._note(units, at)
-        self._delivered += self.delivery.take(units)
+        new = [unit for unit in units if not unit.sequence or not received(unit)]
+        if len(new) < len(units):  # metadata behind its content; or a peer that sends twice, which links do not
+            self.malformed += sum(unit.kind is not UnitKind.PRUNED and received(unit) for unit in units if unit.sequence)
+        self._note(new, at)
+        self._delivered += self.delivery.take(new)
         for content in incoming.contents:
             if not received(content.unit):  # it came before its metadata
                 self._note([content.unit], at)
@@ -337,13 +340,12 @@ class Transport:
         self._delivered += self.delivery.take(list(units))
 
     def _note(self, units: Sequence[Unit], at: int) -> None:
-        """Each unit comes once: one tree per source, one parent per site, one ring per site, reliable links."""
+        """Units that are new here, each once: one tree per source, one parent per site, one ring per site."""
         self.stamper.seen(units)
         if self.gateway is not None:
             self.gateway.note_joins(units, at)
         for unit in units:
             if unit.service is not Service.UNRELIABLE:
-                assert not self.delivery.has_received(unit), f"unit {unit.sequence} of site {unit.site} came twice"
                 self._top = max(self._top, unit.lamport)
         if self.settings.record_network:
             self._out += self._record.received([unit for unit in units if unit.daemon != self.stamper.daemon])
