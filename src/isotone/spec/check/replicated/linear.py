@@ -36,7 +36,7 @@ Model = Callable[[str, Operation], str | None]
 """From a state and an operation to the next state, or None if its answer does not fit."""
 
 
-class TooLarge(Exception):  # noqa: N818  # no error: a history that nobody can judge in time
+class TooLarge(Exception):  # no error: a history that nobody can judge in time
     """The search took too many steps."""
 
 
@@ -132,9 +132,7 @@ def _shortest_prefix(answered: list[Operation], model: Model) -> list[Operation]
             continue
         until = last.answered
         prefix = [
-            each
-            if each.answered <= until
-            else msgspec.structs.replace(each, answer=None, answered=NEVER)
+            each if each.answered <= until else msgspec.structs.replace(each, answer=None, answered=NEVER)
             for each in answered
             if each.called <= until
         ]
