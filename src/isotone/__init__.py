@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from isotone.client import View as View
     from isotone.client import connect as connect
     from isotone.core.errors import IsotoneError as IsotoneError
-    from isotone.core.services import Service as Service
     from isotone.core.ordered_log import Maybe as Maybe
+    from isotone.core.services import Service as Service
     from isotone.daemon.embedded import node as node
     from isotone.host.replica_objects import connect_replica as connect_replica
     from isotone.host.replica_objects import replica as replica

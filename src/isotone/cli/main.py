@@ -22,6 +22,9 @@ COMMANDS = {
     "explain": "isotone.cli.explain:explain_commands",
     "faults": "isotone.cli.faults:faults_commands",
     "group": "isotone.cli.group:group_commands",
+    "kv": "isotone.cli.kv:kv_commands",
+    "leader": "isotone.cli.held_command:leader_command",
+    "lock": "isotone.cli.held_command:lock_command",
     "pipeline": "isotone.cli.pipeline:pipeline_commands",
     "replica": "isotone.cli.replica:replica_commands",
     "sim": "isotone.cli.sim:sim_commands",
@@ -42,6 +45,7 @@ def commands() -> None:
       isotone up 3                         three daemons on this machine, until Ctrl-C
       isotone status --watch               how a daemon stands
       isotone group chat room              talk in a group
+      isotone kv set apples 3              a replicated dict; also isotone lock and isotone leader
       isotone daemon --dev                 one daemon for development
       isotone demo                         a cluster through a partition, a crash and a merge
       isotone sim swarm --seeds 1..200     200 random clusters against every property

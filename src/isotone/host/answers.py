@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from isotone.core.errors import IsotoneError
-from isotone.core.ordered_log import Maybe as Maybe
-from isotone.core.ordered_log import Refused as Refused
+from isotone.core.ordered_log import Maybe, Refused
+
+__all__ = ["FellBehind", "Maybe", "NotYet", "Refused"]
 
 
 class NotYet(IsotoneError):

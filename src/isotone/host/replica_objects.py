@@ -1,7 +1,7 @@
 """``isotone.replica``: a node, a server of the log and the replicated objects, opened together in one's own program.
 
-``isotone.connect_replica``: the same objects from a program that is no server, over the servers' ports. Both keep a copy
-of the whole state and follow the log.
+``isotone.connect_replica``: the same objects from a program that is no server, over the servers' ports. Both keep a
+copy of the whole state and follow the log.
 """
 
 from __future__ import annotations
@@ -108,7 +108,8 @@ async def replica(
             await port.start(host, number)
             stack.push_async_callback(port.stop)
             objects.clients_address = port.address
-        yield await stack.enter_async_context(objects)  # type: ignore[misc]
+        await stack.enter_async_context(objects)
+        yield objects
 
 
 @asynccontextmanager
@@ -131,9 +132,7 @@ async def connect_replica(
         yield await stack.enter_async_context(objects)
 
 
-def _settings(
-    log: str, name: str, peers: Mapping[str, str], quorum: Rule | None, *, joins: bool
-) -> ReplicaSettings:
+def _settings(log: str, name: str, peers: Mapping[str, str], quorum: Rule | None, *, joins: bool) -> ReplicaSettings:
     check_log_name(log)
     for each in (name, *peers):
         check_client_name(each)

@@ -1,1 +1,1 @@
-"""Replicated objects on an ordered log: dict, counter, set, queue, locks, leader, barrier, commitment, your own class."""
+"""Replicated objects on an ordered log: dict, counter, set, queue, locks, leader, commitment, your own class."""

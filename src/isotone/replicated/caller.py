@@ -88,14 +88,14 @@ class Encoding:
 
 def checked_name(name: str) -> str:
     """Of an object."""
-    if not isinstance(name, str) or not name or len(name.encode()) > NAME_BYTES_MAX:
+    if not name or len(name.encode()) > NAME_BYTES_MAX:
         raise LocalProtocolError(f"the name of an object has 1 to {NAME_BYTES_MAX} bytes, not {name!r:.80}")
     return name
 
 
 def checked_key(key: str) -> str:
     """Of a dict."""
-    if not isinstance(key, str):
+    if type(key) is not str:
         raise LocalProtocolError(f"a key is a str, not {type(key).__name__}")
     if len(key.encode()) > KEY_BYTES_MAX:
         raise LocalProtocolError(f"a key of {len(key.encode())} bytes; at most {KEY_BYTES_MAX} are allowed")

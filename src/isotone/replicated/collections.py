@@ -21,9 +21,7 @@ class ReplicatedCounter(ReplicatedObject):
         """Set it."""
         return int((await self._call("set", int(value), within_s=within_s)).value)
 
-    async def get(
-        self, *, stale_ok: bool = False, at_least: int | None = None, within_s: float | None = None
-    ) -> int:
+    async def get(self, *, stale_ok: bool = False, at_least: int | None = None, within_s: float | None = None) -> int:
         """The number; see `ReplicatedDict.get` for what a read may be."""
         await self._caller.go_behind(stale_ok=stale_ok, at_least=at_least, within_s=within_s)
         return self._state(CounterState).value

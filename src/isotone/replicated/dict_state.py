@@ -91,7 +91,7 @@ class DictState(msgspec.Struct, tag="dict"):
         match condition:
             case ["value", str(key), expected]:
                 entry = self.entries.get(key)
-                return (None if entry is None else entry.value) == expected
+                return bool((None if entry is None else entry.value) == expected)
             case ["revision", str(key), int(revision)]:
                 entry = self.entries.get(key)
                 return (0 if entry is None else entry.revision) == revision

@@ -60,7 +60,9 @@ class ReplicatedDict(ReplicatedObject):
         """Several keys at one place in the order. If every key of ``when`` has its value and every key of ``revisions``
         its revision (0: not there), all of ``then`` is set, else all of ``otherwise``; None deletes. Whether it held.
         """
-        conditions = [["value", checked_key(key), self._maybe(value)] for key, value in (when or {}).items()]
+        conditions: list[list[Any]] = [
+            ["value", checked_key(key), self._maybe(value)] for key, value in (when or {}).items()
+        ]
         conditions += [["revision", checked_key(key), int(number)] for key, number in (revisions or {}).items()]
         operations = [
             [[checked_key(key), self._maybe(value)] for key, value in wanted.items()]

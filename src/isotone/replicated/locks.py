@@ -117,7 +117,7 @@ class Semaphore(HeldObject):
 
     def __init__(self, caller: Caller, name: str, permits: int) -> None:
         super().__init__(caller, name)
-        if not (isinstance(permits, int) and 1 <= permits <= 65_536):
+        if not 1 <= permits <= 65_536:
             raise LocalProtocolError(f"a semaphore has 1 to 65536 permits, not {permits!r}")
         self._permits = permits
 
@@ -164,7 +164,7 @@ class Barrier(ReplicatedObject):
 
     def __init__(self, caller: Caller, name: str, parties: int) -> None:
         super().__init__(caller, name)
-        if not (isinstance(parties, int) and 1 <= parties <= 65_536):
+        if not 1 <= parties <= 65_536:
             raise LocalProtocolError(f"a barrier has 1 to 65536 parties, not {parties!r}")
         self.parties = parties
 
@@ -199,5 +199,5 @@ class Commitment(ReplicatedObject):
         return bool((await self._call("wait", within_s=within_s)).value == "commit")
 
     async def abort(self, *, within_s: float | None = None) -> bool:
-        """Suggest to abort, as somebody who will not wait for votes; the decision: whether it is to commit after all."""
+        """Suggest to abort, as somebody who will not wait for votes; whether the decision is to commit after all."""
         return bool((await self._call("abort", within_s=within_s)).value == "commit")

@@ -31,9 +31,7 @@ RESULTS_MAX = 4_096
 LEASE_MAX = 1_000_000
 DIGEST_BYTES = 8
 
-ObjectState = (
-    DictState | CounterState | SetState | QueueState | BarrierState | CommitmentState | LockState | ClassState
-)
+ObjectState = DictState | CounterState | SetState | QueueState | BarrierState | CommitmentState | LockState | ClassState
 KINDS: dict[str, type[Any]] = {
     "dict": DictState,
     "counter": CounterState,
@@ -114,14 +112,13 @@ class Machine:
             case Closed(session=session) if session in state.sessions:
                 self._end(context, session, outcome)
             case Announced():
-                known = state.announced.setdefault(decoded.name, {})
-                known[decoded.server] = list(decoded.commands)
+                state.announced.setdefault(decoded.name, {})[decoded.server] = list(decoded.commands)
                 state.servers = list(decoded.servers)
         state.position, state.fences = position, context.fences
         for answer in context.answers:
-            session = state.sessions.get(answer.session)
-            if session is not None:
-                session.results[answer.request] = answer
+            known = state.sessions.get(answer.session)
+            if known is not None:
+                known.results[answer.request] = answer
         outcome.answers = context.answers
         return outcome
 

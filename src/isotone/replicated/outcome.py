@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from isotone.replicated.class_state import Classes
 
 
-class CommandRefused(Exception):  # noqa: N818  # becomes `errors.Rejected` where it is told
+class CommandRefused(Exception):  # becomes `errors.Rejected` where it is told
     """The command changes nothing, at every replica; the text says why."""
 
 

@@ -48,14 +48,14 @@ class ReplicatedInstance(ReplicatedObject):
 
         return call
 
-    async def read(
-        self, *, stale_ok: bool = False, at_least: int | None = None, within_s: float | None = None
-    ) -> Any:
+    async def read(self, *, stale_ok: bool = False, at_least: int | None = None, within_s: float | None = None) -> Any:
         """A copy of the object: whatever is done to it stays here."""
         await self._caller.go_behind(stale_ok=stale_ok, at_least=at_least, within_s=within_s)
         machine = self._caller.machine
         if self.name in machine.blind:
-            raise LocalProtocolError(f"open {self.name} with its class before it is used: connect_replica(classes=[...])")
+            raise LocalProtocolError(
+                f"open {self.name} with its class before it is used: connect_replica(classes=[...])"
+            )
         found = machine.state.objects.get(self.name)
         if found is not None and not (isinstance(found, ClassState) and found.kind == self.kind):
             raise LocalProtocolError(f"{self.name} is no {self._cls.__name__}")

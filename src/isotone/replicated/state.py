@@ -82,6 +82,7 @@ class ReplicatedState(ObjectFactory):
 
     async def start(self) -> None:
         """Take the newest snapshot, and follow."""
+        self._clock = asyncio.get_running_loop().time
         await self._catch_up()
         self.spawn(self._follow(), "follow")
         self.spawn(self._pulse.run(), "pulse")
@@ -110,7 +111,7 @@ class ReplicatedState(ObjectFactory):
 
     def now(self) -> int:
         """This program's clock, in microseconds."""
-        return int(asyncio.get_running_loop().time() * US)
+        return int(self._clock() * US)
 
     def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
         """Run beside; whatever kills it ends all."""

@@ -42,7 +42,7 @@ REPLICATED_PROPERTIES: tuple[Property, ...] = (
     _p(
         "QUEUE",
         "No item lost or done twice",
-        "An item whose put was answered is finished or still there at the end; a finished one is never handed out again.",
+        "An item whose put was answered is finished or left at the end; a finished one is never handed out again.",
         "8.1",
     ),
     _p(

@@ -14,6 +14,7 @@ from isotone.core.choice import Choice
 from isotone.core.errors import LocalProtocolError, MachineError
 from isotone.core.ordered_log import LogEntry, Maybe, Refused, Snapshot
 from isotone.corel.message import Message, Origin
+from isotone.sim.replicated.loop import NodeLoop
 
 MAYBE_AFTER_S = 0.4
 BROKEN = 0.15
@@ -24,7 +25,7 @@ class NodeLog:
 
     def __init__(
         self,
-        loop: asyncio.AbstractEventLoop,
+        loop: NodeLoop,
         choice: Choice,
         *,
         send: Callable[[int, bytes], None],

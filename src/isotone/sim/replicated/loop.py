@@ -11,13 +11,13 @@ from collections import deque
 from collections.abc import Callable
 from contextvars import Context
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, cast
 
 US = 1_000_000
 TURNS_MAX = 100_000
 
 
-class NodeLoop(asyncio.AbstractEventLoop):
+class NodeLoop:
     """Callbacks, timers, futures and tasks: all that objects use. ``rate``: how fast the program's clock runs."""
 
     def __init__(self, rate: float = 1.0) -> None:
@@ -34,7 +34,7 @@ class NodeLoop(asyncio.AbstractEventLoop):
         """Run all that is ready at this time of the process' clock."""
         self.at = at
         known = events._get_running_loop()
-        events._set_running_loop(self)
+        events._set_running_loop(cast(Any, self))
         try:
             for _ in range(TURNS_MAX):
                 while self._timers and self._timers[0][0] <= self.time():
@@ -65,7 +65,7 @@ class NodeLoop(asyncio.AbstractEventLoop):
         return self.at * self.rate / US
 
     def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> asyncio.Handle:
-        handle = asyncio.Handle(callback, args, self, context)
+        handle = asyncio.Handle(callback, args, cast(Any, self), context)
         self._ready.append(handle)
         return handle
 
@@ -77,7 +77,7 @@ class NodeLoop(asyncio.AbstractEventLoop):
     def call_at(
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        handle = asyncio.TimerHandle(when, callback, args, cast(Any, self), context)
         self._count += 1
         heappush(self._timers, (when, self._count, handle))
         return handle
@@ -86,10 +86,10 @@ class NodeLoop(asyncio.AbstractEventLoop):
         """It is passed over when its time comes."""
 
     def create_future(self) -> asyncio.Future[Any]:
-        return asyncio.Future(loop=self)
+        return asyncio.Future(loop=cast(Any, self))
 
     def create_task(self, coro: Any, *, name: str | None = None, context: Context | None = None) -> Any:
-        task: asyncio.Task[Any] = asyncio.Task(coro, loop=self, name=name or "task", context=context)
+        task: asyncio.Task[Any] = asyncio.Task(coro, loop=cast(Any, self), name=name or "task", context=context)
         task._log_destroy_pending = False  # type: ignore[attr-defined]  # its process may crash
         return task
 

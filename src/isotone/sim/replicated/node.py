@@ -38,9 +38,7 @@ class ObjectNode:
 
     periodic_timers = frozenset({MINE})
 
-    def __init__(
-        self, replica: Replica, mark: str, terms: Terms, wall: Callable[[int], int], choice: Choice
-    ) -> None:
+    def __init__(self, replica: Replica, mark: str, terms: Terms, wall: Callable[[int], int], choice: Choice) -> None:
         self.replica, self.mark = replica, mark
         server = replica.settings.server
         self.loop = NodeLoop(terms.rates[server])

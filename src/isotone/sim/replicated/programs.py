@@ -116,9 +116,7 @@ class Programs:
     def _called(self, step: ObjectStep, kind: str, argument: str, method: str) -> str:
         self._count += 1
         operation = f"{self._mark}/{self._count}"
-        self._record(
-            ObjectCalled(self._server, operation, kind, step.name, method, step.key, argument, self._wall())
-        )
+        self._record(ObjectCalled(self._server, operation, kind, step.name, method, step.key, argument, self._wall()))
         return operation
 
     def _answered(self, operation: str, answer: str, result: str = "") -> None:
@@ -176,7 +174,9 @@ class Programs:
             return self._answered(operation, "not")
         assert held is not None
         if held.is_held:
-            self._held(operation, step.deed, step.name, held.fence, held._session, shared=not exclusive, permits=permits)
+            self._held(
+                operation, step.deed, step.name, held.fence, held._session, shared=not exclusive, permits=permits
+            )
             how = await self._keep(held._session, step.length_us)
             self._lost(operation, how)
         with suppress(IsotoneError):

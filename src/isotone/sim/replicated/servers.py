@@ -49,9 +49,7 @@ class ObjectServers(Observer):
         """The server of one incarnation."""
         name = boot.daemon.name
         boot.players[name] = LABEL
-        replica = Replica(
-            self.terms.settings(name), boot.daemon, log_identity(name.encode(), boot.daemon.incarnation)
-        )
+        replica = Replica(self.terms.settings(name), boot.daemon, log_identity(name.encode(), boot.daemon.incarnation))
         world = self._world
         made = ObjectNode(replica, str(boot.daemon), self.terms, lambda at: world.now, boot.choice)
         self._current[name] = made

@@ -28,7 +28,7 @@ AFTER_US = 8_000_000
 DEEDS: tuple[tuple[str, float], ...] = (
     *(("set", 5.0), ("get", 6.0), ("delete", 1.0), ("compare_and_set", 2.0), ("swap", 1.0)),
     *(("add", 3.0), ("count", 2.0), ("join", 1.0), ("part", 1.0), ("has", 1.0)),
-    *(("lock", 3.0), ("leader", 2.0), ("read", 1.0), ("write", 1.0), ("semaphore", 1.0)),
+    *(("lock", 6.0), ("leader", 4.0), ("read", 1.0), ("write", 1.0), ("semaphore", 1.0)),
     *(("put", 2.0), ("work", 2.5), ("vote", 2.0)),
 )
 NAMES = {

@@ -13,7 +13,7 @@ from isotone.sim.full_system import FULL
 
 GROUP = "objects"
 LABEL = "objects"
-FAST = 5.0
+FAST = 10.0
 
 
 class Terms(msgspec.Struct, frozen=True):

@@ -77,7 +77,9 @@ def histories_of(calls: dict[str, Row], answers: dict[str, Row]) -> dict[tuple[s
         if called.kind_of not in MODELS:
             continue
         answered = answers.get(name)
-        answer, at, events = None, NEVER, (event_of(row),)
+        answer: str | None = None
+        at = NEVER
+        events: tuple[EventId, ...] = (event_of(row),)
         if answered is not None:
             entry = answered.entry
             assert isinstance(entry, trace.ObjectAnswered)
@@ -114,15 +116,14 @@ def _judge_linear(calls: dict[str, Row], answers: dict[str, Row], account: Accou
 
 
 def _holdings(rows: list[Row]) -> list[Holding]:
-    lost = {
-        (row.entry.operation, row.entry.fence): row for row in rows if isinstance(row.entry, trace.ObjectLost)
-    }
+    lost = {(row.entry.operation, row.entry.fence): row for row in rows if isinstance(row.entry, trace.ObjectLost)}
     found = []
     for row in rows:
         held = row.entry
         if not isinstance(held, trace.ObjectHeld):
             continue
-        end, how, events = NEVER, "", (event_of(row),)
+        end, how = NEVER, ""
+        events: tuple[EventId, ...] = (event_of(row),)
         over = lost.get((held.operation, held.fence))
         if over is not None:
             assert isinstance(over.entry, trace.ObjectLost)
@@ -177,9 +178,7 @@ def _judge_commitments(calls: dict[str, Row], answers: dict[str, Row], account: 
             votes.setdefault(row.entry.name, []).append(row)
     for name, voted in sorted(votes.items()):
         entries = [(row, row.entry) for row in voted if isinstance(row.entry, trace.ObjectCalled)]
-        heard = [
-            (answers[entry.operation], entry) for _, entry in entries if entry.operation in answers
-        ]
+        heard = [(answers[entry.operation], entry) for _, entry in entries if entry.operation in answers]
         decisions: dict[str, Row] = {}
         for row, _ in heard:
             assert isinstance(row.entry, trace.ObjectAnswered)
@@ -193,9 +192,7 @@ def _judge_commitments(calls: dict[str, Row], answers: dict[str, Row], account: 
             _judge_commit(name, entries, decisions["commit"], account)
 
 
-def _judge_commit(
-    name: str, entries: list[tuple[Row, trace.ObjectCalled]], decided: Row, account: Account
-) -> None:
+def _judge_commit(name: str, entries: list[tuple[Row, trace.ObjectCalled]], decided: Row, account: Account) -> None:
     """Every participant voted, and none of them no."""
     account.exercised.add("COMMIT")
     participants = {each for _, entry in entries for each in entry.argument.split()[1:]}

@@ -132,9 +132,7 @@ def _shortest_prefix(answered: list[Operation], model: Model) -> list[Operation]
             continue
         until = last.answered
         prefix = [
-            each
-            if each.answered <= until
-            else msgspec.structs.replace(each, answer=None, answered=NEVER)
+            each if each.answered <= until else msgspec.structs.replace(each, answer=None, answered=NEVER)
             for each in answered
             if each.called <= until
         ]

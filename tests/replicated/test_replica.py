@@ -1,0 +1,190 @@
+"""`isotone.replica`, its clients, its blocking form and the commands, over real nodes on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import isotone
+from isotone.core.errors import InputError, LocalProtocolError
+from isotone.core.ordered_log import Refused
+from isotone.host import replica_blocking
+from isotone.host.replica_objects import LocalReplica
+from isotone.replicated.errors import ReadNotSettled, Rejected, Unsettled
+from tests.ports import free_ports
+
+DEADLINE_S = 60.0
+WITHIN_S = 30.0
+
+
+class Account(msgspec.Struct):
+    """A class of one's own."""
+
+    balance: int = 0
+
+    @isotone.command
+    def deposit(self, amount: int) -> int:
+        self.balance += amount
+        return self.balance
+
+    @isotone.command
+    def withdraw(self, amount: int) -> int:
+        if amount > self.balance:
+            raise ValueError(f"only {self.balance} left")
+        self.balance -= amount
+        return self.balance
+
+
+@asynccontextmanager
+async def replicas(directory: Path, names: str = "abc", **options: Any) -> AsyncIterator[dict[str, LocalReplica]]:
+    places = {name: f"127.0.0.1:{port}" for name, port in zip("abc", free_ports(3), strict=True)}
+    async with AsyncExitStack() as stack, asyncio.timeout(DEADLINE_S):
+        opened = {}
+        for name in names:
+            opened[name] = await stack.enter_async_context(
+                isotone.replica(
+                    "shop",
+                    name=name,
+                    state=directory / name,
+                    address=places[name],
+                    clients="127.0.0.1:0",
+                    peers={each: place for each, place in places.items() if each != name},
+                    **options,
+                )
+            )
+        yield opened
+
+
+def test_objects_are_the_same_everywhere_and_for_clients(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with replicas(tmp_path) as shop:
+            revision = await shop["a"].dict("stock").set("apples", 3, within_s=WITHIN_S)
+            assert await shop["b"].dict("stock").get("apples") == 3
+            assert await shop["c"].dict("stock").get("apples", at_least=revision) == 3
+            addresses = [each.clients_address for each in shop.values()]
+            async with isotone.connect_replica(addresses) as client:
+                assert await client.dict("stock").items() == {"apples": 3}
+                assert await client.counter("hits").add(2) == 2
+                held = await client.lock("door").acquire()
+                assert held is not None and held.is_held
+                assert await shop["a"].lock("door").acquire(wait=False) is None
+            again = await shop["a"].lock("door").acquire()  # the client said good-bye
+            assert again is not None and again.fence > held.fence
+
+    asyncio.run(main())
+
+
+def test_in_a_minority_writes_are_maybe_and_reads_are_local_if_asked(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with replicas(tmp_path) as shop:
+            await shop["a"].dict("stock").set("apples", 3, within_s=WITHIN_S)
+            await shop["b"].replica_log.stop()
+            await shop["c"].replica_log.stop()
+            await shop["a"].replica_log.until(lambda: not shop["a"].replica_log.orders)
+            with pytest.raises(Unsettled, match="No quorum"):
+                await shop["a"].dict("stock").set("apples", 4)
+            with pytest.raises(ReadNotSettled, match="No quorum"):
+                await shop["a"].dict("stock").get("apples")
+            assert await shop["a"].dict("stock").get("apples", stale_ok=True) == 3
+
+    asyncio.run(main())
+
+
+def test_in_a_minority_writes_are_refused_where_the_caller_chose_that(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with replicas(tmp_path, "a", minority="refuse") as shop:
+            with pytest.raises(Refused, match="not sent"):
+                await shop["a"].dict("stock").set("apples", 4)
+
+    asyncio.run(main())
+
+
+def test_a_class_of_ones_own(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with replicas(tmp_path, classes=[Account]) as shop:
+            account = shop["a"].object(Account, "alice")
+            while True:  # until all servers have announced the class
+                try:
+                    assert await account.deposit(10, within_s=WITHIN_S) == 10
+                    break
+                except Rejected as error:
+                    assert "not known to the program of" in str(error)
+            with pytest.raises(Rejected, match="only 10 left"):
+                await account.withdraw(11)
+            assert await account.withdraw(4) == 6
+            assert (await shop["b"].object(Account, "alice").read()).balance == 6
+            assert len({(await each.dict("x").get("x"), each.machine.digest())[1] for each in shop.values()}) >= 1
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"name": "a b"}, "client name"),
+        ({"peers": {"a": "127.0.0.1:1"}}, "this server itself"),
+        ({"minority": "perhaps"}, "minority is one of"),
+        ({"peers": {"b": "nowhere"}}, "not an address"),
+        ({"joins": True}, "needs peers"),
+    ],
+)
+def test_wrong_arguments_are_told(tmp_path: Path, wrong: dict[str, Any], told: str) -> None:
+    async def main() -> None:
+        async with isotone.replica("shop", **({"name": "a", "state": tmp_path} | wrong)):
+            raise AssertionError("it was opened")
+
+    with pytest.raises((InputError, LocalProtocolError), match=told):
+        asyncio.run(main())
+
+
+def test_without_asyncio(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    with replica_blocking.replica("shop", name="a", state=tmp_path, address=f"127.0.0.1:{port}") as shop:
+        stock = shop.dict("stock")
+        revision = stock.set("apples", 3, within_s=WITHIN_S)
+        assert stock.get("apples") == 3
+        with shop.lock("door").hold() as held:
+            assert held.is_held and held.fence == 1
+        for change in stock.watch(after=0):
+            assert (change.revision, change.key, change.value) == (revision, "apples", 3)
+            break
+
+
+def test_the_commands(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    listen = f"127.0.0.1:{port}"
+    with replica_blocking.replica("shop", name="a", state=tmp_path, address=listen, clients="127.0.0.1:0") as shop:
+        shop.dict("kv").set("pears", 5, within_s=WITHIN_S)
+
+        def isotone_command(*arguments: str) -> tuple[int, str]:
+            where = ("--address", shop.clients_address)
+            first, rest = arguments[:2], arguments[2:]
+            done = subprocess.run(
+                [sys.executable, "-m", "isotone.cli", *first, *where, *rest],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            return done.returncode, done.stdout
+
+        assert isotone_command("kv", "get", "pears") == (0, "5\n")
+        assert isotone_command("kv", "set", "apples", "three")[0] == 0
+        assert isotone_command("kv", "list") == (0, "apples\tthree\npears\t5\n")
+        assert isotone_command("kv", "set", "apples", "four", "--expect", "two")[0] == 1
+        assert isotone_command("kv", "delete", "apples")[0] == 0
+        assert isotone_command("kv", "get", "apples")[0] == 1
+        code, changes = isotone_command("kv", "watch", "--after", "0", "--count", "3")
+        assert code == 0 and [line.split("\t")[1] for line in changes.splitlines()] == ["set", "set", "delete"]
+        code, fence = isotone_command("lock", "nightly", "--", "sh", "-c", "echo $ISOTONE_FENCE; exit 7")
+        assert code == 7 and int(fence) >= 1
+        with shop.lock("nightly").hold():
+            assert isotone_command("lock", "nightly", "--no-wait", "--", "true")[0] == 1
+        assert isotone_command("leader", "scheduler", "--", "true")[0] == 0
