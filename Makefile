@@ -2,7 +2,7 @@
 # The work itself is in tools/, so that it can be read, checked and run without make.
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test soak mutants bench bench-lan bench-quick bench-peers docs site constraints clean
+.PHONY: help install demo test soak mutants evidence bench bench-lan bench-quick bench-peers docs site constraints clean
 SHELL := /bin/sh
 MAKEFLAGS += --no-print-directory
 
@@ -34,6 +34,7 @@ help: ## Show the targets
 	@echo "make test              lint, format, types, documents and all tests; ARGS=\"-k ring\" goes to pytest"
 	@echo "make soak HOURS=8      seeds and faults for hours; goes on where it stopped; report in soak/"
 	@echo "make mutants           wrong comparisons, guards and constants: are they noticed? ARGS=\"--package corel\""
+	@echo "make evidence          which results are older than the code they judge; ARGS=--run makes those again"
 	@echo "make bench             throughput and latency of this machine; ARGS goes to isotone.bench"
 	@echo "make bench-lan         Isotone and the peers that are installed on one workload, about an hour; ARGS=\"--resume\""
 	@echo "make bench-quick       CPU per message against the committed result, under two minutes; warns"
@@ -63,6 +64,10 @@ soak:
 mutants:
 	$(call install,dev)
 	@$(VENV_PYTHON) tools/mutants.py $(ARGS)
+
+evidence:
+	$(call install,dev)
+	@$(VENV_PYTHON) tools/evidence.py $(ARGS)
 
 bench:
 	$(call install,$(BENCH_EXTRAS))
