@@ -1,8 +1,8 @@
 """Which results are older than the code that they judge; and with --run, those results again.
 
-Each file in results/ names the commit that it judged. `JUDGED` says which parts of the source it judges and how to make it
-again. A result is stale when a commit after its own changed one of those parts.
-Exit codes: 0 nothing is stale (with --run: all were made again), 1 something is, 2 wrong usage, 3 git or a command failed.
+Each file in results/ names the commit that it judged. `JUDGED` says which parts of the source it judges and how to make
+it again. A result is stale when a commit after its own changed one of those parts.
+Exit codes: 0 nothing is stale (with --run: all were made again), 1 something is, 2 wrong usage, 3 a command failed.
 """
 
 from __future__ import annotations
