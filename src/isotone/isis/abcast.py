@@ -44,6 +44,8 @@ class Abcasts:
 
     def on_start(self, source: str, start: AbcastStart) -> None:
         """Step (2); whoever knows more already says that."""
+        if self.site.forgotten.has(start.id):
+            return  # everybody has it
         stored = self.site.store.setdefault(start.id, Stored())
         if stored.abcast is None and not stored.delivered:
             stored.abcast, stored.priority = start, self.site.propose()

@@ -91,7 +91,7 @@ class Cbcasts:
     def on_packet(self, source: str, packet: Packet) -> None:
         """Steps (4) to (6)."""
         for message in packet.messages:
-            if message.id in self.site.store:
+            if self.site.knows(message.id):
                 if (buffered := self.buffer.get(message.id)) is not None:
                     buffered.sent_to.add(source)  # it has it
                 continue

@@ -140,6 +140,8 @@ class Gbcasts:
 
     def on_start(self, source: str, start: GbcastStart) -> None:
         """Step (2.2): on all queues at once, behind all that is there; a group about to grow is locked."""
+        if self.site.forgotten.has(start.id):
+            return  # everybody has it
         stored = self.site.store.setdefault(start.id, Stored())
         if stored.outcome is not None:
             self.site.send(source, stored.outcome)

@@ -242,7 +242,10 @@ class SiteViews:
         self._commit_if_all()
 
     def _with_lock(self, members: tuple[str, ...], at: int) -> tuple[str, ...]:
-        """Whoever recovers comes in only under a write-lock of all who stay; failures need none."""
+        """Whoever recovers comes in only under a write-lock of all who stay; failures need none.
+
+        Where too few stay for a majority nobody asks: their protocols wait for the failed, and hold read-locks.
+        """
         if set(members) <= set(self.last.members) or not self.live:
             return members
         assert self._ballot is not None
@@ -252,10 +255,9 @@ class SiteViews:
             if site != self.me:
                 self.say(site, w.LockAsked(self._ballot))
         fresh = at - self.settings.tick_us * 3 // 2
-        if all(self._granted.get(site, -1) >= fresh for site in staying):
-            return members
         shrunk = tuple(site for site in members if site in self.last.members)
-        return shrunk if len(shrunk) >= self.settings.majority else self.last.members
+        granted = all(self._granted.get(site, -1) >= fresh for site in staying)
+        return members if granted or len(shrunk) < self.settings.majority else shrunk
 
     def _grant(self, site: str, at: int) -> bool:
         if self.read_locks:
