@@ -169,7 +169,7 @@ def _is_owed_unseen(history: History, begun: BroadcastBegun) -> bool:
     """A member sent it to members of which one is there to the end."""
     members = _members_at_end(history)
     stays = [each for each in begun.destinations if history.survives(each) and begun.pgroup in members.get(each, ())]
-    return begun.origin in begun.destinations and bool(stays)
+    return not begun.outside and begun.origin in begun.destinations and bool(stays)
 
 
 def _handed(history: History) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
