@@ -64,6 +64,7 @@ class SiteViews:
     _acknowledged: dict[str, int] = field(default_factory=dict)  # by site: the extension up to which number
     _granted: dict[str, int] = field(default_factory=dict)  # when a site last granted the write-lock
     _locked_until: int = 0
+    _lock_asked: int = 0  # when
     _rest_until: int = 0  # after another manager was in the way
 
     # --- looking ---------------------------------------------------------------------------------------------------
@@ -251,9 +252,11 @@ class SiteViews:
         assert self._ballot is not None
         staying = [site for site in members if site in self.last.members and site in self.view.members]
         self._grant(self.me, at)
-        for site in staying:
-            if site != self.me:
-                self.say(site, w.LockAsked(self._ballot))
+        if at - self._lock_asked >= self.settings.tick_us // 2:
+            self._lock_asked = at
+            for site in staying:
+                if site != self.me:
+                    self.say(site, w.LockAsked(self._ballot))
         fresh = at - self.settings.tick_us * 3 // 2
         shrunk = tuple(site for site in members if site in self.last.members)
         granted = all(self._granted.get(site, -1) >= fresh for site in staying)
