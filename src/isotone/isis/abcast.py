@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from isotone.isis.delivery import deliver
-from isotone.isis.events import Primitive
 from isotone.isis.names import origin_of, sites_of
 from isotone.isis.site import Priority, Site, Stored
 from isotone.isis.wire import AbcastCommit, AbcastFixed, AbcastPriority, AbcastStart, Orphan
@@ -44,6 +43,8 @@ class Abcasts:
 
     def on_start(self, source: str, start: AbcastStart) -> None:
         """Step (2); whoever knows more already says that."""
+        if self.site.forgotten.has(start.id):
+            return  # everybody has it
         stored = self.site.store.setdefault(start.id, Stored())
         if stored.abcast is None and not stored.delivered:
             stored.abcast, stored.priority = start, self.site.propose()
@@ -116,16 +117,7 @@ class Abcasts:
             start = stored.abcast
             assert start is not None
             stored.delivered, stored.abcast = True, None
-            deliver(
-                self.site,
-                id=id,
-                origin=start.origin,
-                group=start.group,
-                destinations=start.destinations,
-                body=start.body,
-                primitive=Primitive.ABCAST,
-                call=start.call,
-            )
+            deliver(self.site, start)
         return bool(ready)
 
     def on_view(self) -> None:

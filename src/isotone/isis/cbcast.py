@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 import msgspec
 
 from isotone.isis.delivery import deliver
-from isotone.isis.events import Primitive
 from isotone.isis.names import origin_of
 from isotone.isis.settings import PACKET_BYTES_MAX
 from isotone.isis.site import Site, Stored
@@ -91,7 +90,7 @@ class Cbcasts:
     def on_packet(self, source: str, packet: Packet) -> None:
         """Steps (4) to (6)."""
         for message in packet.messages:
-            if message.id in self.site.store:
+            if self.site.knows(message.id):
                 if (buffered := self.buffer.get(message.id)) is not None:
                     buffered.sent_to.add(source)  # it has it
                 continue
@@ -115,16 +114,7 @@ class Cbcasts:
     def hand_over(self, message: Causal) -> None:
         """To the delivery queue."""
         self.delivered[message.id] = message.label
-        deliver(
-            self.site,
-            id=message.id,
-            origin=message.origin,
-            group=message.group,
-            destinations=message.destinations,
-            body=message.body,
-            primitive=Primitive.CBCAST,
-            call=message.call,
-        )
+        deliver(self.site, message)
 
     def _look(self, id: str) -> None:
         """What has no remaining destination may be disposed of."""
@@ -145,14 +135,22 @@ class Cbcasts:
         for id in ids:
             self.due[id] = None
 
-    def unsent(self, sites: tuple[str, ...], *, delivered: bool) -> list[str]:
-        """Messages that some of these sites may not have; ``delivered``: of those that were delivered here."""
+    def unsent(self, sites: tuple[str, ...]) -> list[str]:
+        """Messages that some of these sites may not have."""
         wanted = set(sites)
-        return [
-            id
+        return [id for id, each in self.buffer.items() if each.remaining & wanted]
+
+    def listed(self) -> dict[str, Label]:
+        """The IDlist, and all in the buffer that precedes one of it."""
+        highest: dict[str, int] = {}
+        for label in self.delivered.values():
+            highest[label.chain] = max(highest.get(label.chain, 0), label.number)
+        more = {
+            id: each.message.label
             for id, each in self.buffer.items()
-            if each.remaining & wanted and (not delivered or id in self.delivered)
-        ]
+            if each.message.label.number < highest.get(each.message.label.chain, 0)
+        }
+        return more | self.delivered
 
     def is_flushed(self) -> bool:
         """Whether nothing that a failed site began is under way."""

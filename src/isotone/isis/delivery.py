@@ -12,9 +12,9 @@ from __future__ import annotations
 from hashlib import blake2b
 
 from isotone.isis.events import Deliver, DeliverView, Left, Primitive
-from isotone.isis.names import origin_of, site_of, sites_of
+from isotone.isis.names import origin_of, site_of
 from isotone.isis.site import Site
-from isotone.isis.wire import Answer, GroupView, Verdict
+from isotone.isis.wire import AbcastStart, Answer, Causal, GroupView, Verdict
 from isotone.trace.isis import BroadcastDelivered, BroadcastRejected, GroupLeft, GroupViewInstalled
 
 
@@ -23,36 +23,26 @@ def digest_of(body: bytes) -> int:
     return int.from_bytes(blake2b(body, digest_size=8).digest(), "big")
 
 
-def deliver(
-    site: Site,
-    *,
-    id: str,
-    origin: str,
-    group: str,
-    destinations: tuple[str, ...],
-    body: bytes,
-    primitive: Primitive,
-    call: int = 0,
-) -> None:
+def deliver(site: Site, message: AbcastStart | Causal) -> None:
     """Hand a message to those of its destinations here that are members, or reject it."""
-    view = site.groups.get(group)
-    external = site_of(origin) not in sites_of(destinations)
+    id, origin, group, destinations = message.id, message.origin, message.group, message.destinations
+    primitive = Primitive.ABCAST if isinstance(message, AbcastStart) else Primitive.CBCAST
+    view, body = site.groups.get(group), message.body
     if view is not None and not set(view.members) <= set(destinations):
         site.record(BroadcastRejected(site.me, id))
-        if external:
+        if message.outside:
             site.send(site_of(origin), Verdict(id, False, view))
         return
-    if external:
+    if message.outside:
         site.send(site_of(origin), Verdict(id, True, view or GroupView(group, 0, ())))
     members = view.members if view is not None else ()
     local = tuple(each for each in site.local(destinations) if each in members)
     for process in local:
-        site.record(
-            BroadcastDelivered(process, id, origin, primitive.value, group, digest_of(body), site.view.number)
-        )
+        digest = digest_of(body)
+        site.record(BroadcastDelivered(process, id, origin, primitive.value, group, digest, site.view.number))
     if local:
-        site.out.append(Deliver(local, group, id, origin, primitive, body, bool(call)))
-    for process in site.local(destinations) if call else ():
+        site.out.append(Deliver(local, group, id, origin, primitive, body, message.call))
+    for process in site.local(destinations) if message.call else ():
         if process in local:
             site.calls[id, process] = None
         else:

@@ -3,7 +3,9 @@
 Implements: [ISIS 4.4] steps (1) to (3).
 Deviations: D-late (the IDlist keeps an id until step (3), and a site answers step (2) only when it has delivered what
 is listed: by the paper's step (1) one member of a group could forget a CBCAST that another still has in the wait queue
-of a GBCAST, and the two would order them differently).
+of a GBCAST, and the two would order them differently), D-ranges (a site remembers what it has forgotten, as ranges of
+numbers: a site that joined in the middle would otherwise tell the others of ids that they have forgotten, and they
+would collect them again without end).
 """
 
 from __future__ import annotations
@@ -38,11 +40,16 @@ class Collector:
             return False
         return id in self.site.queue or stored.gbcast is not None or self.cbcasts.is_waiting(id)
 
+    def _is_disposable(self, stored: Stored) -> bool:
+        """Marked, or left by a coordinator that failed before it could mark it."""
+        left = stored.delivered and stored.coordinator != "" and not self.site.is_up(stored.coordinator)
+        return stored.disposable or left
+
     def begin(self) -> None:
         """Step (1)."""
         if self.ids:
             return
-        found = [id for id, stored in self.site.store.items() if stored.disposable and not self._is_busy(id)]
+        found = [id for id, stored in self.site.store.items() if self._is_disposable(stored) and not self._is_busy(id)]
         self.ids = tuple(found[:GARBAGE_MAX])
         if not self.ids:
             return
@@ -63,6 +70,8 @@ class Collector:
                 self.finish_if_all()
             return
         for id in garbage.ids:
+            if self.site.forgotten.has(id):
+                continue
             stored = self.site.store.setdefault(id, Stored(delivered=True))
             self.cbcasts.empty_remaining(id)
             stored.disposable = True
@@ -85,6 +94,7 @@ class Collector:
         if self.ids and not self.awaited:
             for id in self.ids:
                 self.cbcasts.dispose(id)
+                self.site.forgotten.add(id)
                 self.site.store.pop(id, None)
             self.ids = ()
 

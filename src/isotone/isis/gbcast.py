@@ -6,7 +6,8 @@ numbered in the paper. Only the GBCAST at the head of all queues is in its third
 Implements: [ISIS 4.3.3] steps (1.1) to (4.4), take-over, locking of group views.
 Deviations: D-site; D-one (see `isotone.isis.abcast`); D-flush (part 1 per site and from the view management, which the
 paper gives as an optimisation); D-head (step (3.1) has no message of its own: reaching the head of all queues begins
-part 3); D-base (the answers of part 3 carry the view of the group, the commit the view that results: so the
+part 3); D-closure (what precedes a message of the IDlist is sent and listed in step (3.3), and not added in step (4.1):
+another member may not have it when it comes to the commit, and two labels may compare where nothing was caused); D-base (the answers of part 3 carry the view of the group, the commit the view that results: so the
 coordinator need not be a member, and one that misses a member tries again).
 """
 
@@ -29,7 +30,6 @@ from isotone.isis.wire import (
     GbcastStart,
     GroupView,
     Kind,
-    Label,
     Orphan,
 )
 from isotone.trace.isis import BroadcastDelivered
@@ -102,7 +102,7 @@ class Gbcasts:
     def _commit(self, coordination: Coordination, sites: list[str]) -> None:
         """Step (3.4)."""
         start = coordination.start
-        before: dict[str, Label] = {}
+        before: set[str] = set()
         views = []
         for site in sites:
             ready = coordination.ready[site]
@@ -110,7 +110,7 @@ class Gbcasts:
             if ready.view is not None:
                 views.append(ready.view)
         base = max(views, key=lambda view: view.number, default=None)
-        self.finish(GbcastCommit(start.id, tuple(sorted(before.items())), self._result(start, base)))
+        self.finish(GbcastCommit(start.id, tuple(sorted(before)), self._result(start, base)))
 
     def _result(self, start: GbcastStart, base: GroupView | None) -> GroupView | None:
         """The view behind it; none where members were left out, or a group came to an end meanwhile."""
@@ -140,6 +140,8 @@ class Gbcasts:
 
     def on_start(self, source: str, start: GbcastStart) -> None:
         """Step (2.2): on all queues at once, behind all that is there; a group about to grow is locked."""
+        if self.site.forgotten.has(start.id):
+            return  # everybody has it
         stored = self.site.store.setdefault(start.id, Stored())
         if stored.outcome is not None:
             self.site.send(source, stored.outcome)
@@ -183,15 +185,14 @@ class Gbcasts:
         if self.told_ready or not stored.final:
             return
         others = tuple(site for site in start.participants if site != self.site.me)
-        unsent = self.cbcasts.unsent(others, delivered=True)
+        listed = self.cbcasts.listed()
+        unsent = [id for id in self.cbcasts.unsent(others) if id in listed]
         if unsent:
             self.cbcasts.schedule(unsent)
             return
         self.told_ready = True
-        delivered = tuple(sorted(self.cbcasts.delivered.items()))
-        self.site.send(
-            stored.coordinator, GbcastReady(self.at_head, delivered, self.site.groups.get(start.group))
-        )
+        view = self.site.groups.get(start.group)
+        self.site.send(stored.coordinator, GbcastReady(self.at_head, tuple(sorted(listed)), view))
 
     def on_commit(self, source: str, commit: GbcastCommit) -> None:
         """Part 4; at a coordinator that took over: a participant knows the outcome already."""
@@ -219,14 +220,8 @@ class Gbcasts:
 
     def _before(self, start: GbcastStart, commit: GbcastCommit, waiting: list[Causal]) -> set[str]:
         """Step (4.1)."""
-        listed = dict(commit.before)
         failed = start.processes if start.kind is Kind.FAIL else ()
-        before = set()
-        for message in waiting:
-            preceding = any(message.label.precedes(label) for label in listed.values())
-            if message.id in listed or preceding or message.origin in failed:
-                before.add(message.id)
-        return before
+        return {each.id for each in waiting if each.id in commit.before or each.origin in failed}
 
     def _deliver(self, start: GbcastStart, commit: GbcastCommit) -> None:
         """Steps (4.2) to (4.4); the lock of the view is released."""

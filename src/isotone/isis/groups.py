@@ -54,6 +54,7 @@ class Groups:
     _joining: set[tuple[str, str]] = field(default_factory=set)  # in the register before they are in a view
     _told: dict[str, int] = field(default_factory=dict)  # the view of each group that the oldest site was told
     _oldest: str = ""
+    _asked_all: tuple[str, ...] = ()  # who was there when the census began: whoever came later brings nothing
 
     # --- asked here ------------------------------------------------------------------------------------------------
 
@@ -84,7 +85,7 @@ class Groups:
             self._oldest = oldest
             self.register, self.census, self.asked, self._told = None, None, {}, {}
             if oldest == site.me:
-                self.census = {}
+                self.census, self._asked_all = {}, site.view.members
                 for member in site.view.members:
                     site.send(member, CensusAsked())
             for group, process in self.joins:
@@ -105,7 +106,7 @@ class Groups:
             self._finish_census()
 
     def _finish_census(self) -> None:
-        if self.census is None or any(site not in self.census for site in self.site.view.members):
+        if self.census is None or any(site not in self.census for site in self.site.alive(self._asked_all)):
             return
         self.register = {}
         for source in sorted(self.census):

@@ -256,7 +256,7 @@ class Kernel:
     def _die(self) -> list[Action]:
         reason, dead, was_live = self.views.doomed, self.me, self.life is not None
         actions = self.life.take() if self.life is not None else []
-        self.life, self._wanted = None, {}
+        self.life = None
         self.views.installed.clear()
         self.views.recover()
         actions.append(Record(SiteKilled(dead, reason)))

@@ -104,6 +104,7 @@ class Life:
             elif channels.inbox:
                 self._dispatch(*channels.inbox.popleft())
             elif not self._advance(transmit):
+                self._count_if_empty()
                 return
         raise AssertionError("the protocols of a site never come to rest")
 
@@ -183,11 +184,17 @@ class Life:
     def collect(self) -> None:
         """Periodically: begin a round of garbage collection, and count what is kept."""
         self.collector.begin()
-        kept = len(self.site.store)
-        if kept != self._counted and self.idle:
-            self._counted = kept
-            counted = StoreCounted(self.site.me, kept, len(self.cbcasts.buffer), len(self.cbcasts.delivered))
-            self.site.record(counted)
+        if len(self.site.store) != self._counted and self.idle:
+            self._count()
+
+    def _count_if_empty(self) -> None:
+        if self._counted and not self.site.store:
+            self._count()
+
+    def _count(self) -> None:
+        self._counted = len(self.site.store)
+        counted = StoreCounted(self.site.me, self._counted, len(self.cbcasts.buffer), len(self.cbcasts.delivered))
+        self.site.record(counted)
 
     def take(self) -> list[Action]:
         """What is to be done."""

@@ -101,7 +101,7 @@ class Sending:
         elif wanted.primitive is Primitive.GBCAST:
             self._refuse(wanted, f"only members of {wanted.group} use gbcast: join it first")
         else:
-            id = self._begin(wanted, outside.view)
+            id = self._begin(wanted, outside.view, outside=True)
             outside.open[id] = (wanted, set(self.site.alive(sites_of(outside.view.members))))
         return True
 
@@ -109,7 +109,7 @@ class Sending:
         if wanted.token:
             self.site.out.append(BroadcastDone(wanted.token, problem=problem))
 
-    def _begin(self, wanted: BroadcastWanted, view: GroupView) -> str:
+    def _begin(self, wanted: BroadcastWanted, view: GroupView, *, outside: bool = False) -> str:
         id = self.site.next_id()
         label = self._label(wanted, id)
         self.site.record(
@@ -123,6 +123,7 @@ class Sending:
                 view.members,
                 digest_of(wanted.body),
                 wanted.uniform,
+                outside,
             )
         )
         if wanted.call:
@@ -130,14 +131,14 @@ class Sending:
             self.site.out.append(CallOpened(wanted.token, view.members))
         elif wanted.token:
             self.site.out.append(BroadcastDone(wanted.token, id))
-        call = int(wanted.call)
-        origin, group, body, sites = wanted.process, wanted.group, wanted.body, sites_of(view.members)
+        call, sites = wanted.call, sites_of(view.members)
+        origin, group, body = wanted.process, wanted.group, wanted.body
         match wanted.primitive:
             case Primitive.ABCAST:
-                start = AbcastStart(id, origin, group, wanted.label, view.members, wanted.uniform, body, call)
+                start = AbcastStart(id, origin, group, wanted.label, view.members, wanted.uniform, body, call, outside)
                 self.abcasts.begin(start)
             case Primitive.CBCAST:
-                self.cbcasts.begin(Causal(id, origin, group, label, view.members, sites, body, call))
+                self.cbcasts.begin(Causal(id, origin, group, label, view.members, sites, body, call, outside))
             case Primitive.GBCAST:
                 self.users[id] = wanted
                 self.gbcasts.begin(GbcastStart(id, Kind.USER, group, origin, (), sites, body))
@@ -194,7 +195,7 @@ class Sending:
 
     def flush(self, token: int) -> None:
         """Every message in the buffer, to all its destinations [ISIS 4.5]."""
-        ids = set(self.cbcasts.unsent(self.site.view.members, delivered=False))
+        ids = set(self.cbcasts.unsent(self.site.view.members))
         self.cbcasts.schedule(sorted(ids))
         self.flushes.append((token, ids))
 

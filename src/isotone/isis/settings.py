@@ -17,6 +17,7 @@ POOL_MAX = 4_096  # CBCASTs that are not everywhere: then broadcasts are refused
 WAITING_MAX = 1_024  # broadcasts that wait for a view of their group: then more are refused
 PACKET_BYTES_MAX = 40 * 1024
 HISTORY_MAX = 8  # committed site views that are kept
+ORIGINS_MAX = 256  # incarnations of which a site remembers what it has collected; the one longest silent goes first
 GARBAGE_MAX = 256  # ids of one round of garbage collection
 
 

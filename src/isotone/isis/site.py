@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from isotone.core.contract import Action, Record
 from isotone.isis.channels import Channels
 from isotone.isis.names import site_of
-from isotone.isis.settings import IsisSettings
+from isotone.isis.settings import ORIGINS_MAX, IsisSettings
 from isotone.isis.wire import AbcastStart, Body, GbcastCommit, GbcastStart, GroupView, SiteView
 from isotone.trace.events import Entry
 
@@ -35,6 +35,32 @@ class Stored:
 
 
 @dataclass
+class Forgotten:
+    """Ids that were collected: of each site that began some, ranges of their numbers, which grow together."""
+
+    ranges: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+
+    def has(self, id: str) -> bool:
+        """Whether it was collected."""
+        origin, _, number = id.rpartition(":")
+        return any(low <= int(number) <= high for low, high in self.ranges.get(origin, ()))
+
+    def add(self, id: str) -> None:
+        """It is collected."""
+        origin, _, digits = id.rpartition(":")
+        low = high = int(digits)
+        apart = []
+        for first, last in self.ranges.pop(origin, ()):
+            if first <= high + 1 and low <= last + 1:
+                low, high = min(low, first), max(high, last)
+            else:
+                apart.append((first, last))
+        self.ranges[origin] = [*apart, (low, high)]
+        while len(self.ranges) > ORIGINS_MAX:
+            del self.ranges[next(each for each in self.ranges)]
+
+
+@dataclass
 class Site:
     """One incarnation."""
 
@@ -49,9 +75,14 @@ class Site:
     groups: dict[str, GroupView] = field(default_factory=dict)  # with a member here
     locked: dict[str, str] = field(default_factory=dict)  # groups about to grow, and by which GBCAST
     store: dict[str, Stored] = field(default_factory=dict)
+    forgotten: Forgotten = field(default_factory=Forgotten)
     queue: dict[str, Stored] = field(default_factory=dict)  # of the store, what stands in priority queues
     calls: dict[tuple[str, str], None] = field(default_factory=dict)  # (id, process) delivered here, not answered
     out: list[Action] = field(default_factory=list)
+
+    def knows(self, id: str) -> bool:
+        """Whether it is or was in the store."""
+        return id in self.store or self.forgotten.has(id)
 
     def next_id(self) -> str:
         """Of a broadcast."""

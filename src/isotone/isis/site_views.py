@@ -64,6 +64,7 @@ class SiteViews:
     _acknowledged: dict[str, int] = field(default_factory=dict)  # by site: the extension up to which number
     _granted: dict[str, int] = field(default_factory=dict)  # when a site last granted the write-lock
     _locked_until: int = 0
+    _lock_asked: int = 0  # when
     _rest_until: int = 0  # after another manager was in the way
 
     # --- looking ---------------------------------------------------------------------------------------------------
@@ -242,20 +243,24 @@ class SiteViews:
         self._commit_if_all()
 
     def _with_lock(self, members: tuple[str, ...], at: int) -> tuple[str, ...]:
-        """Whoever recovers comes in only under a write-lock of all who stay; failures need none."""
+        """Whoever recovers comes in only under a write-lock of all who stay; failures need none.
+
+        Where too few stay for a majority nobody asks: their protocols wait for the failed, and hold read-locks.
+        """
         if set(members) <= set(self.last.members) or not self.live:
             return members
         assert self._ballot is not None
         staying = [site for site in members if site in self.last.members and site in self.view.members]
         self._grant(self.me, at)
-        for site in staying:
-            if site != self.me:
-                self.say(site, w.LockAsked(self._ballot))
+        if at - self._lock_asked >= self.settings.tick_us // 2:
+            self._lock_asked = at
+            for site in staying:
+                if site != self.me:
+                    self.say(site, w.LockAsked(self._ballot))
         fresh = at - self.settings.tick_us * 3 // 2
-        if all(self._granted.get(site, -1) >= fresh for site in staying):
-            return members
         shrunk = tuple(site for site in members if site in self.last.members)
-        return shrunk if len(shrunk) >= self.settings.majority else self.last.members
+        granted = all(self._granted.get(site, -1) >= fresh for site in staying)
+        return members if granted or len(shrunk) < self.settings.majority else shrunk
 
     def _grant(self, site: str, at: int) -> bool:
         if self.read_locks:

@@ -67,7 +67,8 @@ class Causal(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unkn
     destinations: tuple[str, ...]
     remaining: tuple[str, ...]
     body: bytes
-    call: Natural = 0
+    call: bool = False
+    outside: bool = False  # its sender knows the group by a cache, and wants a verdict
 
 
 class Kind(Enum):
@@ -169,7 +170,8 @@ class AbcastStart(ControlMessage, frozen=True, tag=0xAA):
     destinations: tuple[str, ...]
     uniform: bool
     body: bytes
-    call: Natural = 0
+    call: bool = False
+    outside: bool = False
 
 
 class AbcastPriority(ControlMessage, frozen=True, tag=0xAB):
@@ -235,10 +237,10 @@ class GbcastPriority(ControlMessage, frozen=True, tag=0xB1):
 
 
 class GbcastReady(ControlMessage, frozen=True, tag=0xB2):
-    """GBCAST step (3.3): the IDlist, with the labels; and the view of the group that the GBCAST meets there."""
+    """GBCAST step (3.3): the IDlist with all that precedes it; and the view of the group that the GBCAST meets there."""
 
     id: str
-    delivered: tuple[tuple[str, Label], ...]
+    delivered: tuple[str, ...]
     view: GroupView | None
 
 
@@ -246,7 +248,7 @@ class GbcastCommit(ControlMessage, frozen=True, tag=0xB3):
     """GBCAST step (3.4): the *before* list, and the view that results; none if it must be tried again."""
 
     id: str
-    before: tuple[tuple[str, Label], ...]
+    before: tuple[str, ...]
     view: GroupView | None
 
 

@@ -52,7 +52,8 @@ ISIS_PROPERTIES: tuple[Property, ...] = (
     _p(
         "GBCAST",
         "Group order",
-        "A GBCAST or view of a group has the same place among all messages at all members.",
+        "A GBCAST or view of a group has the same place among all messages at all members; at a process that failed as "
+        "far as others came to both before the failure.",
         "3.1",
     ),
     _p("VIEWS", "Group views", "Views of a group that have one number are the same, and numbers rise.", "3.1, 3.6"),

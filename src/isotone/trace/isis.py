@@ -44,6 +44,7 @@ class BroadcastBegun(Entry, frozen=True, gc=False, tag="ibcast"):
     destinations: tuple[str, ...]
     digest: int
     uniform: bool = False
+    outside: bool = False  # the sender knows the group by a cache
 
 
 class BroadcastDelivered(Entry, frozen=True, gc=False, tag="ideliver"):

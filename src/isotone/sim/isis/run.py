@@ -122,6 +122,8 @@ class IsisRun(SitedNodes):
 
     def stabilise(self) -> tuple[tuple[str, ...], ...]:
         """All is mended, and the oracle owes progress."""
+        for name in self._names:
+            self.slow_disk(name, None)
         components = super().stabilise()
         self._world.tell_service(Stabilised(self._world.now))
         return components

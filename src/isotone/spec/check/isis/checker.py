@@ -11,7 +11,7 @@ from isotone.spec.check.isis.orders import judge_abcasts, judge_causal, judge_gr
 from isotone.spec.isis_properties import ISIS_PROPERTIES
 from isotone.spec.verdicts import State, Verdict
 from isotone.trace.events import Row
-from isotone.trace.isis import BroadcastDelivered, GroupLeft, GroupViewInstalled, SiteViewInstalled
+from isotone.trace.isis import BroadcastBegun, BroadcastDelivered, GroupLeft, GroupViewInstalled, SiteViewInstalled
 
 __all__ = ["ENTRIES", "IsisChecker"]
 
@@ -138,22 +138,14 @@ def _judge_rejected(history: History, account: Account) -> None:
 
 def _judge_atomic(history: History, account: Account) -> None:
     """Owed: what survivors were handed, and what its senders had been handed or sent before they sent it."""
-    members = _members_at_end(history)
-    handed: dict[str, set[str]] = {
-        process: {entry.message for _, entry in rows if isinstance(entry, BroadcastDelivered)}
-        for process, rows in history.told.items()
-    }
+    handed, seen_by = _handed(history)
     owed: dict[str, None] = {}
-    stack = [
-        message for process in sorted(handed) if history.survives(process) for message in sorted(handed[process])
-    ]
-    past = {
-        message: [other.message for _, other in history.said[begun.origin][:place]]
-        for origin, rows in history.said.items()
-        for place, (_, begun) in enumerate(rows)
-        if begun.message in history.begun and begun.origin == origin and history.begun[begun.message][1] is begun
-        for message in (begun.message,)
-    }
+    stack = [message for process in sorted(handed) if history.survives(process) for message in sorted(handed[process])]
+    past: dict[str, list[str]] = {}
+    for rows in history.said.values():
+        for place, (_, entry) in enumerate(rows):
+            if isinstance(entry, BroadcastBegun):
+                past[entry.message] = [other.message for _, other in rows[:place]]
     while stack:
         message = stack.pop()
         if message not in owed:
@@ -167,20 +159,41 @@ def _judge_atomic(history: History, account: Account) -> None:
             continue
         account.exercised.add("ATOMIC")
         for process in begun.destinations:
-            stays = begun.pgroup in members.get(process, set())
-            if history.survives(process) and stays and message not in handed.get(process, set()):
+            if process in seen_by.get(message, set()) and history.survives(process) and message not in handed[process]:
                 account.accuse("ATOMIC", (event_of(row),), f"{message} never came to {process}.")
+        if message not in seen_by and _is_owed_unseen(history, begun):
+            account.accuse("ATOMIC", (event_of(row),), f"{message} came to nobody, but its sender was heard later.")
+
+
+def _is_owed_unseen(history: History, begun: BroadcastBegun) -> bool:
+    """A member sent it to members of which one is there to the end."""
+    members = _members_at_end(history)
+    stays = [each for each in begun.destinations if history.survives(each) and begun.pgroup in members.get(each, ())]
+    return not begun.outside and begun.origin in begun.destinations and bool(stays)
+
+
+def _handed(history: History) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+    """What each process was handed; and who was a member wherever a message was handed over."""
+    handed: dict[str, set[str]] = {}
+    seen_by: dict[str, set[str]] = {}
+    for process, rows in history.told.items():
+        mine = handed.setdefault(process, set())
+        views: dict[str, tuple[str, ...]] = {}
+        for _, entry in rows:
+            if isinstance(entry, GroupViewInstalled):
+                views[entry.pgroup] = entry.servers
+            elif isinstance(entry, BroadcastDelivered):
+                mine.add(entry.message)
+                seen_by.setdefault(entry.message, set()).update(views.get(entry.pgroup, ()))
+    return handed, seen_by
 
 
 def _members_at_end(history: History) -> dict[str, set[str]]:
+    """The groups that each process has been in without ever leaving."""
     members: dict[str, set[str]] = {}
     for process, rows in history.told.items():
-        groups = members.setdefault(process, set())
-        for _, entry in rows:
-            if isinstance(entry, GroupViewInstalled):
-                groups.add(entry.pgroup)
-            elif isinstance(entry, GroupLeft):
-                groups.discard(entry.pgroup)
+        left = {entry.pgroup for _, entry in rows if isinstance(entry, GroupLeft)}
+        members[process] = {entry.pgroup for _, entry in rows if isinstance(entry, GroupViewInstalled)} - left
     return members
 
 

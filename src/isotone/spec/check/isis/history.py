@@ -52,6 +52,8 @@ class History:
     rejected: dict[str, list[tuple[Row, BroadcastRejected]]] = field(default_factory=dict)  # by message
     kept: dict[str, tuple[Row, StoreCounted]] = field(default_factory=dict)  # by site: the last count
 
+    _failed_at: dict[str, int] = field(default_factory=dict)
+
     def take(self, row: Row) -> None:
         """One row, each node's in their order."""
         match row.entry:
@@ -86,5 +88,7 @@ class History:
 
     def failed_at(self, site: str) -> int:
         """The number of the first site view behind all that have this site."""
-        having = [each.number for views in self.views.values() for _, each in views if site in each.servers]
-        return max(having, default=-1) + 1
+        if site not in self._failed_at:
+            having = [each.number for views in self.views.values() for _, each in views if site in each.servers]
+            self._failed_at[site] = max(having, default=-1) + 1
+        return self._failed_at[site]

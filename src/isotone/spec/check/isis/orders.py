@@ -133,40 +133,45 @@ def _all_before(precedes: dict[str, list[str]], message: str, places: dict[str, 
 
 
 def judge_group_order(history: History, account: Account) -> None:
-    """Of each group: the GBCASTs before a message are the same wherever it was handed over."""
+    """Of each group: wherever a message and a GBCAST are both handed over, they are so in the same order."""
     marks: dict[tuple[str, str], dict[str, tuple[str, Row, int]]] = {}  # (group, message) → process → last GBCAST
+    orders: dict[tuple[str, str], dict[str, int]] = {}  # (process, group) → GBCAST → its place
     for process in sorted(history.told):
         last: dict[str, str] = {}
         for row, entry in history.told[process]:
-            if isinstance(entry, GroupViewInstalled):
-                last[entry.pgroup] = entry.message or f"view {entry.number}"
-            elif isinstance(entry, GroupLeft):
+            if isinstance(entry, GroupLeft):
                 last.pop(entry.pgroup, None)
+                continue
+            if isinstance(entry, GroupViewInstalled):
+                mark = entry.message or f"view {entry.number}"
             else:
-                for group, mark in last.items():
-                    marks.setdefault((group, entry.message), {})[process] = (mark, row, entry.number)
-                if entry.primitive == "gbcast":
-                    last[entry.pgroup] = entry.message
+                for group, before in last.items():
+                    marks.setdefault((group, entry.message), {})[process] = (before, row, entry.number)
+                mark = entry.message if entry.primitive == "gbcast" else ""
+            if mark:
+                last[entry.pgroup] = mark
+                order = orders.setdefault((process, entry.pgroup), {})
+                order[mark] = len(order)
     for (group, message), at in sorted(marks.items()):
-        _compare_marks(history, account, group, message, at)
+        processes = sorted(at)
+        for place, process in enumerate(processes):
+            for other in processes[place + 1 :]:
+                if _is_free(history, message, process, other, at):
+                    continue
+                account.exercised.add("GBCAST")
+                mine, theirs = at[process][0], at[other][0]
+                late = orders[process, group].get(theirs, -1) > orders[process, group][mine]
+                if late or orders[other, group].get(mine, -1) > orders[other, group][theirs]:
+                    text = f"{message} stands behind {mine} of {group} at {process}, {theirs} at {other}."
+                    account.accuse("GBCAST", (event_of(at[process][1]), event_of(at[other][1])), text)
 
 
-def _compare_marks(
-    history: History, account: Account, group: str, message: str, at: dict[str, tuple[str, Row, int]]
-) -> None:
-    processes = sorted(at)
-    limits = {process: _limit(history, process) for process in processes}
+def _is_free(history: History, message: str, one: str, two: str, at: dict[str, tuple[str, Row, int]]) -> bool:
+    """At a process that failed and one that knew that before it came to the message; with the extra phase never."""
     begun = history.begun.get(message)
-    free = begun is not None and begun[1].primitive == "abcast" and not begun[1].uniform
-    for process, other in zip(processes, processes[1:], strict=False):
-        knew = [
-            limit is not None and at[two][2] >= limit
-            for one, two in ((process, other), (other, process))
-            for limit in (limits[one],)
-        ]
-        if free and any(knew):
-            continue
-        account.exercised.add("GBCAST")
-        if at[process][0] != at[other][0]:
-            text = f"{message} stands behind {at[process][0]} of {group} at {process}, {at[other][0]} at {other}."
-            account.accuse("GBCAST", (event_of(at[process][1]), event_of(at[other][1])), text)
+    if begun is None or begun[1].uniform and begun[1].primitive == "abcast":
+        return False
+    return any(
+        not history.survives(each) and at[other][2] >= history.failed_at(each.partition("/")[0])
+        for each, other in ((one, two), (two, one))
+    )
