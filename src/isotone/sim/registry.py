@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from isotone.core.errors import InputError
 from isotone.sim.corel_system import CorelSystem
 from isotone.sim.evs_system import EvsSystem
+from isotone.sim.hab.system import HabSystem
 from isotone.sim.plan import Plan, decode_plan, read_header
 from isotone.sim.system import System
 
 SYSTEMS: Mapping[str, System] = {
     "evs": EvsSystem(),
     "corel": CorelSystem(),
+    "hab": HabSystem(),
 }
 
 

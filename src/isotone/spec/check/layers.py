@@ -14,7 +14,10 @@ from typing import Protocol
 
 from isotone.spec.check.corel import CorelChecker
 from isotone.spec.check.corel.checker import ENTRIES as COREL_ENTRIES
+from isotone.spec.check.hab import HabChecker
+from isotone.spec.check.hab.checker import ENTRIES as HAB_ENTRIES
 from isotone.spec.corel_properties import COREL_PROPERTIES
+from isotone.spec.hab_properties import HAB_PROPERTIES
 from isotone.spec.properties import BY_ID, Form, Property
 from isotone.spec.verdicts import State, Verdict
 from isotone.trace.events import Entry, Row
@@ -56,7 +59,10 @@ class Layer:
         return tuple(each.id for each in self.properties if each.form is not Form.DEFINITION)
 
 
-LAYERS: tuple[Layer, ...] = (Layer("COReL", COREL_PROPERTIES, COREL_ENTRIES, CorelChecker),)
+LAYERS: tuple[Layer, ...] = (
+    Layer("COReL", COREL_PROPERTIES, COREL_ENTRIES, CorelChecker),
+    Layer("HAB", HAB_PROPERTIES, HAB_ENTRIES, HabChecker),
+)
 
 ALL_PROPERTIES: Mapping[str, Property] = {
     **BY_ID,
