@@ -9,6 +9,7 @@ from isotone.sim.corel_system import CorelSystem
 from isotone.sim.evs_system import EvsSystem
 from isotone.sim.flows.system import FlowsSystem
 from isotone.sim.isis.system import IsisSystem
+from isotone.sim.hab.system import HabSystem
 from isotone.sim.plan import Plan, decode_plan, read_header
 from isotone.sim.replicated.system import ReplicatedSystem
 from isotone.sim.system import System
@@ -19,6 +20,7 @@ SYSTEMS: Mapping[str, System] = {
     "replicated": ReplicatedSystem(),
     "flows": FlowsSystem(),
     "isis": IsisSystem(),
+    "hab": HabSystem(),
 }
 
 

@@ -24,6 +24,10 @@ from isotone.spec.check.isis import IsisChecker
 from isotone.spec.check.isis.checker import ENTRIES as ISIS_ENTRIES
 from isotone.spec.corel_properties import COREL_PROPERTIES
 from isotone.spec.isis_properties import ISIS_PROPERTIES
+from isotone.spec.check.hab import HabChecker
+from isotone.spec.check.hab.checker import ENTRIES as HAB_ENTRIES
+from isotone.spec.corel_properties import COREL_PROPERTIES
+from isotone.spec.hab_properties import HAB_PROPERTIES
 from isotone.spec.properties import BY_ID, Form, Property
 from isotone.spec.replicated_properties import REPLICATED_PROPERTIES
 from isotone.spec.verdicts import State, Verdict
@@ -84,6 +88,7 @@ LAYERS: tuple[Layer, ...] = (
     Layer("replicated objects", REPLICATED_PROPERTIES, REPLICATED_ENTRIES, ReplicatedChecker),
     Layer("flows", FLOW_PROPERTIES, FLOW_ENTRIES, FlowChecker),
     Layer("ISIS", ISIS_PROPERTIES, ISIS_ENTRIES, IsisChecker),
+    Layer("HAB", HAB_PROPERTIES, HAB_ENTRIES, HabChecker),
 )
 
 ALL_PROPERTIES: Mapping[str, Property] = {

@@ -1,0 +1,1 @@
+"""Hierarchical atomic broadcast: one total order over several data centres [HAB]."""

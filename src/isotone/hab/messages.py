@@ -1,0 +1,260 @@
+"""What processes of different centres tell each other, and what a process broadcasts inside its centre.
+
+Most commands are requests that arrived from another centre, exactly as they came, with the process to answer
+("when receive(req): a-broadcast(req)").
+
+Implements: [HAB 3.2, Figures 4 to 6]. Deviations: Dh8, Dh10.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import msgspec
+
+from isotone.core.codec import ControlCodec, ControlMessage, Natural
+
+MESSAGE_BYTES_MAX = 16 * 1024 * 1024
+
+
+class Kind(IntEnum):
+    """What an entry of the order is."""
+
+    RECORD = 0  # of an application
+    HANDOVER = 1  # another group is the primary behind it
+    ADMIT = 2  # a centre takes part
+    REMOVE = 3  # a group does not any more
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
+    """One entry of the order. ``position`` counts records alone: dense, as an `OrderedLog` has it."""
+
+    index: Natural
+    epoch: Natural
+    kind: Kind
+    position: Natural
+    origin: str = ""
+    incarnation: Natural = 0
+    counter: Natural = 0  # of this origin's broadcasts in this incarnation, dense from 1
+    record: bytes = b""
+
+
+class Declaration(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
+    """The group with this number is lost: who began it, and which groups recorded it."""
+
+    number: Natural
+    begun_by: Natural
+    recorders: tuple[Natural, ...]
+    override: bool = False  # an operator took the risk that it is wrong
+    witnessed: bool = False  # the witness recorded it, and nothing that contradicts it
+    operators: tuple[str, ...] = ()  # whose keys signed it
+
+
+# --- requests: between centres, and inside -----------------------------------------------------------------------------
+
+
+class Send(ControlMessage, frozen=True, tag=0xC0):
+    """Broadcasts of one process, with dense counters from ``first`` on."""
+
+    origin: str
+    incarnation: Natural
+    first: Natural
+    records: tuple[bytes, ...]
+    answer_to: str = ""
+
+
+class Store(ControlMessage, frozen=True, tag=0xC1):
+    """A range of the order from ``first`` on; ``before`` is the epoch of the entry in front of it.
+
+    ``start``: where the log of the primary ended when its epoch began. ``confirmed``: all have it up to there.
+    """
+
+    epoch: Natural
+    leader: Natural
+    start: Natural
+    first: Natural
+    before: Natural
+    entries: tuple[Entry, ...]
+    confirmed: Natural
+    answer_to: str = ""
+
+
+class SendState(ControlMessage, frozen=True, tag=0xC2):
+    """Promise this epoch, and answer with what is behind ``after``."""
+
+    epoch: Natural
+    leader: Natural
+    after: Natural
+    answer_to: str = ""
+
+
+class Join(ControlMessage, frozen=True, tag=0xC3):
+    """A centre without a state asks to take part; ``token`` tells this wish from earlier ones."""
+
+    centre: str
+    token: str
+
+
+class Welcome(ControlMessage, frozen=True, tag=0xC4):
+    """The state of the primary, for a centre that was admitted."""
+
+    state: bytes
+    answer_to: str = ""
+
+
+class Handover(ControlMessage, frozen=True, tag=0xC5):
+    """An operator wants this centre to be the primary."""
+
+    centre: str
+
+
+class Declare(ControlMessage, frozen=True, tag=0xC6):
+    """A disaster was declared."""
+
+    declaration: Declaration
+
+
+# --- inside a centre only ----------------------------------------------------------------------------------------------
+
+
+class UpdateState(ControlMessage, frozen=True, tag=0xC8):
+    """The end of a transition: the order behind ``first - 1``, as the best informed centre has it."""
+
+    epoch: Natural
+    first: Natural
+    before: Natural
+    entries: tuple[Entry, ...]
+
+
+class Confirm(ControlMessage, frozen=True, tag=0xC9):
+    """All centres that are not lost, and enough of them, have stored the order of this epoch up to here."""
+
+    epoch: Natural
+    index: Natural
+
+
+class ChangeEpoch(ControlMessage, frozen=True, tag=0xCA):
+    """Somebody suspects the coordinator of this local epoch."""
+
+    coordinator_epoch: Natural
+
+
+class KeepSnapshot(ControlMessage, frozen=True, tag=0xCB):
+    """The application's state behind this index."""
+
+    index: Natural
+    position: Natural
+    state: bytes
+
+
+class Rejoin(ControlMessage, frozen=True, tag=0xCC):
+    """This centre, which is out, wants to come back: an operator says so, or it lost its state."""
+
+    token: str
+
+
+class Leased(ControlMessage, frozen=True, tag=0xCD):
+    """A majority of the centres was heard lately: delivery ahead of them may go on."""
+
+    epoch: Natural
+
+
+class Excluded(ControlMessage, frozen=True, tag=0xCE):
+    """The primary of this epoch says that this centre takes no part."""
+
+    epoch: Natural
+
+
+# --- answers, and keep-alives ------------------------------------------------------------------------------------------
+
+
+class OkSent(ControlMessage, frozen=True, tag=0xD0):
+    """The primary has ordered broadcasts of this incarnation up to this counter."""
+
+    epoch: Natural
+    incarnation: Natural
+    counter: Natural
+
+
+class OkStored(ControlMessage, frozen=True, tag=0xD1):
+    """The group has stored the order of this epoch up to here."""
+
+    epoch: Natural
+    number: Natural
+    index: Natural
+
+
+class OkState(ControlMessage, frozen=True, tag=0xD2):
+    """The promise, and what the group has: its log is that of the ``accepted`` epoch."""
+
+    epoch: Natural
+    number: Natural
+    accepted: Natural
+    first: Natural
+    before: Natural
+    entries: tuple[Entry, ...]
+
+
+class Alive(ControlMessage, frozen=True, tag=0xD3):
+    """A keep-alive of a coordinator."""
+
+    centre: str
+    number: Natural
+    epoch: Natural
+    delivered: Natural
+    declarations: tuple[Declaration, ...]
+    leads: bool = False  # it is the primary of that epoch, and these take part: each since the entry that admitted it
+    members: tuple[tuple[str, Natural], ...] = ()
+
+
+Command = (
+    Send
+    | Store
+    | SendState
+    | Join
+    | Welcome
+    | Handover
+    | Declare
+    | UpdateState
+    | Confirm
+    | ChangeEpoch
+    | KeepSnapshot
+    | Rejoin
+    | Leased
+    | Excluded
+)
+REQUESTS = (Send, Store, SendState, Join, Welcome, Handover, Declare)
+"""What may come from another centre and is then broadcast inside."""
+Wide = Send | Store | SendState | Join | Welcome | Handover | Declare | OkSent | OkStored | OkState | Alive
+
+COMMANDS: ControlCodec[ControlMessage] = ControlCodec(
+    Send,
+    Store,
+    SendState,
+    Join,
+    Welcome,
+    Handover,
+    Declare,
+    UpdateState,
+    Confirm,
+    ChangeEpoch,
+    KeepSnapshot,
+    Rejoin,
+    Leased,
+    Excluded,
+    bytes_max=MESSAGE_BYTES_MAX,
+)
+WIDE: ControlCodec[ControlMessage] = ControlCodec(
+    Send,
+    Store,
+    SendState,
+    Join,
+    Welcome,
+    Handover,
+    Declare,
+    OkSent,
+    OkStored,
+    OkState,
+    Alive,
+    bytes_max=MESSAGE_BYTES_MAX,
+)

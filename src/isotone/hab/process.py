@@ -1,0 +1,479 @@
+"""One HAB process: its broadcasts until they are delivered, what it hears from other centres, and its centre's state.
+
+Implements: [HAB 3]. Deviations: Dh1 to Dh10; see docs/protocols/hab.md.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import msgspec
+
+from isotone.core.codec import ControlMessage
+from isotone.core.contract import Action, Event, Record, SetTimer, Started, Stopping, TimerFired
+from isotone.core.errors import RemoteProtocolError
+from isotone.hab import messages as m
+from isotone.hab.centre import Answer, Centre, Deliver, Effect, Installed, Recorded, Role, RoleChanged, founded, outside
+from isotone.hab.commands import apply
+from isotone.hab.coordinator import ANSWER, Contacts, Coordinator
+from isotone.hab.disasters import Watch
+from isotone.hab.events import (
+    BroadcastRefused,
+    BroadcastWanted,
+    DeclareWanted,
+    HaDeliver,
+    HandoverWanted,
+    InstallState,
+    LocalBroadcast,
+    LocalDelivered,
+    LocalRestored,
+    LocalSuspected,
+    OfferLocalState,
+    PacketReceived,
+    RejoinWanted,
+    SendPacket,
+    SnapshotOffered,
+    StandingChanged,
+)
+from isotone.hab.settings import HabSettings, Mode
+from isotone.trace import hab as trace
+
+SUBMIT, ALIVE = "submit", "alive"
+OPERATOR = (DeclareWanted, HandoverWanted, RejoinWanted)
+
+
+class Local(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
+    """A command as the local broadcast carries it: who broadcast it, so that it can count its own."""
+
+    process: str
+    incarnation: int
+    body: bytes
+
+
+@dataclass
+class Pending:
+    """A broadcast that is not delivered here yet."""
+
+    request: int
+    counter: int
+    record: bytes
+
+
+class Hab:
+    """A process. Its centre's state is rebuilt from the local broadcast; its own broadcasts end with it."""
+
+    periodic_timers = frozenset({ALIVE, SUBMIT, ANSWER})
+
+    def __init__(self, settings: HabSettings, process: str, incarnation: int, *, founder: bool = True) -> None:
+        """``founder``: the system begins with this centre; otherwise it comes back, and asks for a state."""
+        self.settings = settings.check()
+        self.process, self.incarnation = process, incarnation
+        name = settings.centre_of(process)
+        self.centre: Centre = founded(name, settings) if founder else outside(name)
+        self.contacts = Contacts(settings)
+        self.coordinator = Coordinator(process, settings, self.contacts)
+        self.watch = Watch(settings)
+        self.pending: deque[Pending] = deque()
+        self.suspected: tuple[str, ...] = ()
+        self._counter = 0  # of the last broadcast
+        self._submitted = 0  # (this epoch) counters up to here are on their way
+        self._acked = 0  # (this epoch) counters up to here are ordered
+        self._sends = 0  # without an answer
+        self._local = 0  # own commands that are not delivered
+        self._applied = 0  # commands since the state was offered
+        self._asked_epoch = 0  # the coordinator's epoch against which this process complained
+        self._leased_until = 0
+        self._held: deque[m.Entry] = deque()  # delivered ahead of the others, and no lease
+        self._at = 0
+
+    def handle(self, event: Event) -> list[Action]:
+        """Take one event, change state, say what to do."""
+        self._at = event.at
+        match event:
+            case Started():
+                self._leased_until = event.at + self.settings.lease_us
+                self.watch.begin(event.at)
+                timers: list[Action] = [SetTimer(ALIVE, self.settings.alive_us), SetTimer(SUBMIT, self._patience)]
+                return [*timers, *self._role_row("it started"), *self._come_back(), *self._go_on()]
+            case PacketReceived(source=source, data=data):
+                return self._on_packet(source, data)
+            case LocalDelivered(records=records, replayed=replayed):
+                return self._on_local(records, replayed=replayed)
+            case TimerFired(key=key):
+                return self._on_timer(key)
+            case BroadcastWanted(request=request, record=record):
+                return self._on_wanted(request, record)
+            case LocalSuspected(processes=processes):
+                return self._on_suspected(processes)
+            case SnapshotOffered(position=position, state=state):
+                return self._on_snapshot(position, state)
+            case LocalRestored(state=state):
+                return self._on_restored(state)
+            case Stopping():
+                return []
+        assert isinstance(event, OPERATOR), f"a HAB process does not expect {event!r}"
+        return self._on_operator(event)
+
+    def _token(self) -> str:
+        return f"{self.process}#{self.incarnation}.{self.centre.lives}.{self.centre.epoch}"
+
+    def _come_back(self) -> list[Action]:
+        """A centre that begins without a state asks for one by itself."""
+        fresh = self.centre.role is Role.OUT and not self.centre.epoch and not self.centre.joining
+        return [self._broadcast(m.Rejoin(self._token()))] if fresh else []
+
+    @property
+    def is_coordinator(self) -> bool:
+        """Whether it talks to other centres."""
+        return self.centre.coordinator(self.settings) == self.process
+
+    @property
+    def _patience(self) -> int:
+        return self.settings.answer_us
+
+    def _broadcast(self, command: ControlMessage) -> LocalBroadcast:
+        self._local += 1
+        local = Local(self.process, self.incarnation, m.COMMANDS.encode(command))
+        return LocalBroadcast(msgspec.msgpack.encode(local))
+
+    def _go_on(self) -> list[Action]:
+        """After any change: the coordinator's duties, and broadcasts that can be submitted."""
+        actions, commands = self.coordinator.drive(self.centre)
+        return [*actions, *map(self._broadcast, commands), *self._submit()]
+
+    # --- broadcasts ------------------------------------------------------------------------------------------------
+
+    def _on_wanted(self, request: int, record: bytes) -> list[Action]:
+        if len(self.pending) >= self.settings.pending_max:
+            return [BroadcastRefused(request, f"{len(self.pending)} broadcasts are not delivered yet")]
+        if len(record) > self.settings.record_bytes_max:
+            return [BroadcastRefused(request, f"a record has at most {self.settings.record_bytes_max} bytes")]
+        self._counter += 1
+        self.pending.append(Pending(request, self._counter, record))
+        name = message_name(self.process, self.incarnation, self._counter)
+        row = trace.HaBroadcast(self.process, self.centre.name, name, digest_of(record))
+        return [Record(row), *self._submit()]
+
+    def _submit(self) -> list[Action]:
+        """Figure 4 and 5, HA-Broadcast: in the primary a local broadcast, else a `Send` to a process there."""
+        centre, settings = self.centre, self.settings
+        leader = centre.configuration.numbered(centre.leader)
+        if leader is None or centre.role in {Role.OUT, Role.TRANSITION} or centre.yielding:
+            return []
+        actions: list[Action] = []
+        while self._sends < settings.stores_under_way_max:
+            batch = self._batch()
+            if not batch:
+                break
+            self._sends += 1
+            self._submitted = batch[-1].counter
+            records = tuple(each.record for each in batch)
+            here = leader.number == centre.number
+            send = m.Send(
+                self.process, self.incarnation, batch[0].counter, records, answer_to="" if here else self.process
+            )
+            actions.append(self._broadcast(send) if here else SendPacket(self.contacts.of(leader.name), _wide(send)))
+        return actions
+
+    def _batch(self) -> list[Pending]:
+        """The next broadcasts that are not on their way, as many as travel together."""
+        found: list[Pending] = []
+        size = 0
+        skip = self._submitted + 1 - (self.pending[0].counter if self.pending else 0)
+        for place in range(max(0, skip), len(self.pending)):
+            each = self.pending[place]
+            size += len(each.record)
+            if found and (len(found) >= self.settings.batch_max or size > self.settings.batch_bytes_max):
+                break
+            found.append(each)
+        return found
+
+    def _note_ordered(self, counter: int) -> None:
+        """The primary has ordered own broadcasts up to here."""
+        self._acked = max(self._acked, counter)
+        self._submitted = max(self._submitted, self._acked)
+        self._sends = max(0, self._sends - 1) if self._submitted > self._acked else 0
+
+    def _submit_anew(self) -> None:
+        """What is not delivered is submitted again: the primary is another one, or did not answer."""
+        self._submitted = self._acked
+        self._sends = 0
+
+    # --- the local broadcast ---------------------------------------------------------------------------------------
+
+    def _on_local(self, records: tuple[bytes, ...], *, replayed: bool) -> list[Action]:
+        actions: list[Action] = []
+        for record in records:
+            local = msgspec.msgpack.decode(record, type=Local)
+            own = local.process == self.process and local.incarnation == self.incarnation
+            self._local -= own and self._local > 0
+            command = m.COMMANDS.decode(local.body)
+            self._applied += 1
+            actions += self._effects(apply(self.centre, self.settings, command), replayed=replayed)  # type: ignore[arg-type]
+            actions += self._after(command, own=own)
+        if self.settings.state_every and self._applied >= self.settings.state_every and not replayed:
+            self._applied = 0
+            actions.append(OfferLocalState(msgspec.msgpack.encode(self.centre)))
+        return actions if replayed else [*actions, *self._complain(), *self._go_on()]
+
+    def _after(self, command: ControlMessage, *, own: bool) -> list[Action]:
+        """What a command means for this process alone."""
+        centre = self.centre
+        incarnation, counter = centre.origins.get(self.process, (0, 0))
+        if incarnation == self.incarnation and counter > self._acked:
+            self._note_ordered(counter)
+        if isinstance(command, m.Send) and own and centre.role is Role.PRIMARY:
+            self._sends = max(0, self._sends - 1)
+            if self._submitted > self._acked and not self._sends:
+                self._submitted = self._acked  # there was no room: a timer submits it again
+                self._sends = self.settings.stores_under_way_max
+        if isinstance(command, m.Leased | m.Confirm) and command.epoch == centre.epoch:
+            self._leased_until = self._at + self.settings.lease_us
+            return self._release()
+        return []
+
+    def _effects(self, effects: list[Effect], *, replayed: bool) -> list[Action]:
+        actions: list[Action] = []
+        for effect in effects:
+            match effect:
+                case Deliver(entries=entries):
+                    self._held.extend(entries)
+                    actions += self._release()
+                case Answer(to=to, message=message):
+                    if to and self.is_coordinator and not replayed:
+                        actions.append(SendPacket(to, _wide(message)))
+                case RoleChanged(why=why):
+                    self._acked = self.pending[0].counter - 1 if self.pending else self._counter
+                    self._submit_anew()
+                    if self.centre.role is Role.OUT:
+                        self._held.clear()
+                    actions += self._role_row(why)
+                case Installed(snapshot=snapshot):
+                    self._held.clear()
+                    position = snapshot.position if snapshot is not None else 0
+                    digest = digest_of(snapshot.state) if snapshot is not None else 0
+                    centre = self.centre
+                    row = trace.HaInstalled(
+                        self.process, centre.name, centre.number, centre.lives, position, digest
+                    )
+                    actions += [Record(row), InstallState(snapshot)]
+                case Recorded(declaration=declaration, centre=lost, effective=effective):
+                    actions += self._declared(declaration, lost, effective=effective, replayed=replayed)
+        return actions
+
+    def _release(self) -> list[Action]:
+        """Deliver what may be delivered: in the primary's at-once mode, what the others lack needs the lease."""
+        centre = self.centre
+        limited = self.settings.mode is Mode.AT_ONCE and centre.role is Role.PRIMARY and self._at > self._leased_until
+        entries: list[m.Entry] = []
+        while self._held and (not limited or self._held[0].index <= centre.confirmed):
+            entries.append(self._held.popleft())
+        if not entries:
+            return []
+        own: list[tuple[int, int]] = []
+        records = [entry for entry in entries if entry.kind is m.Kind.RECORD]
+        for entry in records:
+            if entry.origin == self.process and entry.incarnation == self.incarnation:
+                while self.pending and self.pending[0].counter <= entry.counter:
+                    own.append((self.pending.popleft().request, entry.position))
+        actions: list[Action] = [HaDeliver(tuple(entries), tuple(own))]
+        if records:
+            row = trace.HaDelivered(
+                self.process,
+                centre.name,
+                centre.number,
+                centre.epoch,
+                centre.lives,
+                centre.role.value,
+                records[0].position,
+                tuple(message_name(entry.origin, entry.incarnation, entry.counter) for entry in records),
+                tuple(digest_of(entry.record) for entry in records),
+            )
+            actions.insert(0, Record(row))
+        return actions
+
+    def _role_row(self, why: str) -> list[Action]:
+        centre = self.centre
+        row = trace.HaRole(
+            self.process, centre.name, centre.number, centre.epoch, centre.lives, centre.role.value, why
+        )
+        return [Record(row), StandingChanged(centre.role.value, centre.epoch, why)]
+
+    def _declared(
+        self, declaration: m.Declaration, lost: str, *, effective: bool, replayed: bool
+    ) -> list[Action]:
+        centre = self.centre
+        row = trace.HaDeclared(
+            self.process, centre.name, lost, declaration.number, declaration.recorders, effective, declaration.override
+        )
+        actions: list[Action] = [Record(row)]
+        if self.is_coordinator and not replayed:
+            told = _wide(m.Declare(declaration))
+            actions += [
+                SendPacket(self.contacts.of(name), told) for name in self.settings.centres if name != centre.name
+            ]
+        return actions
+
+    def _on_restored(self, state: bytes) -> list[Action]:
+        """The state of the centre as an earlier incarnation had it: the application is told all of it again."""
+        self.centre = msgspec.msgpack.decode(state, type=Centre)
+        centre, snapshot = self.centre, self.centre.snapshot
+        actions = self._effects([RoleChanged("it started again"), Installed(snapshot)], replayed=True)
+        first = max(snapshot.index if snapshot is not None else 0, centre.log.base)
+        entries = centre.log.behind(first, centre.delivered - first)
+        return [*actions, *self._effects([Deliver(entries)] if entries else [], replayed=True)]
+
+    # --- other centres ---------------------------------------------------------------------------------------------
+
+    def _on_packet(self, source: str, data: bytes) -> list[Action]:
+        message = m.WIDE.decode(data)
+        name = self.settings.centre_of(source)
+        if name == self.centre.name:
+            raise RemoteProtocolError(f"{source} is of this centre")
+        self.watch.heard(name, self._at)
+        match message:
+            case m.OkStored():
+                return [*self.coordinator.on_stored(self.centre, source, message), *self._go_on()]
+            case m.OkState():
+                return [*self.coordinator.on_state(self.centre, source, message), *self._go_on()]
+            case m.OkSent():
+                self.contacts.answered(source)
+                if message.incarnation == self.incarnation and message.epoch == self.centre.epoch:
+                    self._note_ordered(message.counter)
+                return self._submit()
+            case m.Alive():
+                return self._on_alive(message)
+        if self._local >= self.settings.local_max:
+            return []  # whoever asks will ask again
+        return [self._broadcast(message)]
+
+    def _on_alive(self, alive: m.Alive) -> list[Action]:
+        self.watch.told(alive, self._at)
+        mine = self.centre.configuration.named(self.centre.name)
+        if alive.leads and mine is not None and self.centre.role is not Role.OUT and alive.epoch >= self.centre.epoch:
+            if (self.centre.name, mine.admitted_at) not in alive.members:
+                return [self._broadcast(m.Excluded(alive.epoch))]
+        news = [each for each in alive.declarations if self._is_news(each)]
+        return [self._broadcast(m.Declare(each)) for each in news if self._local < self.settings.local_max]
+
+    def _is_news(self, declaration: m.Declaration) -> bool:
+        centre = self.centre
+        if centre.role is Role.OUT or centre.configuration.numbered(declaration.number) is None:
+            return False
+        if declaration.number == centre.number:
+            return centre.is_effective(declaration)
+        if declaration.begun_by != centre.number and declaration.begun_by in centre.declarations:
+            return False
+        known = centre.declarations.get(declaration.number)
+        if known is None:
+            return True
+        return not {*declaration.recorders} <= {*known.recorders} or declaration.override > known.override
+
+    # --- detectors, timers, operators ------------------------------------------------------------------------------
+
+    def _on_suspected(self, processes: tuple[str, ...]) -> list[Action]:
+        self.suspected = tuple(each for each in processes if each != self.process)
+        row = trace.HaSuspected(self.process, self.centre.name, self.suspected)
+        return [Record(row), *self._complain()]
+
+    def _complain(self) -> list[Action]:
+        """Figures 4 (d), 5 (g) and 6 (b): another process shall be the coordinator."""
+        epoch = self.centre.coordinator_epoch
+        if self.centre.coordinator(self.settings) not in self.suspected or self._asked_epoch >= epoch:
+            return []
+        self._asked_epoch = epoch
+        return [self._broadcast(m.ChangeEpoch(epoch))]
+
+    def _on_timer(self, key: object) -> list[Action]:
+        if key == ALIVE:
+            return [SetTimer(ALIVE, self.settings.alive_us), *self._keep_alive(), *self._release()]
+        if key == SUBMIT:
+            again = SetTimer(SUBMIT, self._patience)
+            leader = self.centre.configuration.numbered(self.centre.leader)
+            if self.pending and leader is not None and self._acked < self.pending[-1].counter:
+                if leader.number != self.centre.number:
+                    self.contacts.rotate(leader.name)
+                self._submit_anew()
+            return [again, *self.coordinator.joins(self.centre), *self._go_on()]
+        assert isinstance(key, tuple) and key[0] == ANSWER, f"no timer {key!r}"
+        self.coordinator.on_silence(str(key[1]))
+        return self._go_on()
+
+    def _keep_alive(self) -> list[Action]:
+        centre, settings = self.centre, self.settings
+        if not self.is_coordinator:
+            return []
+        declarations = tuple(centre.declarations.values())
+        leads = centre.role is Role.PRIMARY
+        members = tuple((each.name, each.admitted_at) for each in centre.configuration.groups) if leads else ()
+        alive = _wide(
+            m.Alive(centre.name, centre.number, centre.epoch, centre.delivered, declarations, leads, members)
+        )
+        actions: list[Action] = []
+        for name in settings.centres:
+            if name != centre.name:
+                actions.append(SendPacket(self.watch.contact(name), alive))
+        if settings.mode is Mode.AT_ONCE and centre.role is Role.PRIMARY:
+            heard = sum(not self.watch.is_silent(each.name, self._at, settings.lease_us // 2) for each in
+                        centre.configuration.groups if each.number != centre.number)
+            if 1 + heard >= centre.configuration.majority:
+                actions.append(self._broadcast(m.Leased(centre.epoch)))
+        for name in self.watch.automatic(self._at, self._takes_part()):
+            actions += self._on_operator(DeclareWanted(self._at, name))
+        return actions
+
+    def _takes_part(self) -> list[str]:
+        centre = self.centre
+        if centre.role is Role.OUT:
+            return []
+        groups = centre.configuration.groups
+        return [each.name for each in groups if each.number not in centre.declarations and each.name != centre.name]
+
+    def _on_operator(self, event: Event) -> list[Action]:
+        centre = self.centre
+        match event:
+            case DeclareWanted(centre=name):
+                group = centre.configuration.named(name)
+                if group is None or name == centre.name or centre.role is Role.OUT:
+                    return []
+                declaration = m.Declaration(
+                    group.number, centre.number, (centre.number,), event.override, event.witnessed, event.operators
+                )
+                return [self._broadcast(m.Declare(declaration))]
+            case HandoverWanted(centre=name):
+                leader = centre.configuration.numbered(centre.leader)
+                if leader is None:
+                    return []
+                handover = m.Handover(name)
+                if leader.number == centre.number:
+                    return [self._broadcast(handover)]
+                return [SendPacket(self.contacts.of(leader.name), _wide(handover))]
+        return [self._broadcast(m.Rejoin(self._token()))]
+
+    def _on_snapshot(self, position: int, state: bytes) -> list[Action]:
+        """Of this process' application; behind an entry that the log still has."""
+        log, centre = self.centre.log, self.centre
+        if not self.settings.snapshots or len(state) > self.settings.snapshot_bytes_max:
+            return []
+        for entry in reversed(log.entries):
+            if entry.position == position and entry.kind is m.Kind.RECORD:
+                if entry.index <= min(centre.delivered, centre.confirmed) and self._local < self.settings.local_max:
+                    return [self._broadcast(m.KeepSnapshot(entry.index, position, state))]
+                return []
+        return []
+
+
+def _wide(message: ControlMessage) -> bytes:
+    return m.WIDE.encode(message)
+
+
+def message_name(process: str, incarnation: int, counter: int) -> str:
+    """How the trace names a broadcast."""
+    return f"{process}.{incarnation}:{counter}"
+
+
+def digest_of(record: bytes) -> int:
+    """64 bits over a record."""
+    return int.from_bytes(blake2b(record, digest_size=8).digest(), "little") >> 1

@@ -1,0 +1,155 @@
+"""How a centre becomes the primary: declarations, the transition, and the return of a centre that was lost.
+
+Implements: [HAB Figure 6], [HAB Figure 5 (e), (f)]. Deviations: Dh2, Dh7, Dh9, Dh10.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from isotone.core.errors import RemoteProtocolError
+from isotone.hab.centre import (
+    Answer,
+    Centre,
+    Effect,
+    Installed,
+    Recorded,
+    Role,
+    RoleChanged,
+    Snapshot,
+)
+from isotone.hab.configuration import Configuration
+from isotone.hab.log import Diverged, Log
+from isotone.hab.messages import Declaration, Join, OkStored, UpdateState, Welcome
+from isotone.hab.primary import remove_lost
+
+
+def on_declare(centre: Centre, told: Declaration) -> list[Effect]:
+    """Record that a group is lost, unless a lost one says so; see whether this centre must take over."""
+    group = centre.configuration.numbered(told.number)
+    if group is None or centre.role is Role.OUT:
+        return []
+    if told.number == centre.number:
+        if not centre.is_effective(told):
+            return []
+        effects: list[Effect] = [Recorded(told, group.name, effective=True)]
+        return [*effects, *centre.become_out("it was declared lost")]
+    if told.begun_by != centre.number and told.begun_by in centre.declarations:
+        return []
+    before = centre.declarations.get(told.number)
+    known = before or told
+    declaration = Declaration(
+        told.number,
+        known.begun_by,
+        tuple(sorted({*known.recorders, *told.recorders, centre.number})),
+        known.override or told.override,
+        known.witnessed or told.witnessed,
+        tuple(sorted({*known.operators, *told.operators})),
+    )
+    if declaration == before:
+        return []
+    centre.declarations[told.number] = declaration
+    effective = centre.is_effective(declaration)
+    return [Recorded(declaration, group.name, effective), *take_over_if_due(centre), *remove_lost(centre)]
+
+
+def on_join(centre: Centre, join: Join) -> list[Effect]:
+    """A backup hears that the primary's own centre lost its state: it is lost, by its own word."""
+    group = centre.configuration.named(join.centre)
+    if group is None or group.number != centre.leader or join.token in centre.tokens.get(join.centre, ()):
+        return []
+    return on_declare(centre, Declaration(group.number, centre.number, (centre.number,), witnessed=True))
+
+
+def take_over_if_due(centre: Centre) -> list[Effect]:
+    """Figure 5 (f): the leader is lost, and this group is the next."""
+    if centre.role is not Role.BACKUP or not centre.is_lost(centre.leader) or centre.successor() != centre.number:
+        return []
+    centre.epoch = centre.candidate_epoch()
+    centre.leader = centre.number
+    centre.role = Role.TRANSITION
+    return [RoleChanged("the primary is lost, and this centre is the next")]
+
+
+def on_update_state(centre: Centre, message: UpdateState) -> list[Effect]:
+    """Figure 6 (a): take what the best informed centre has, and be the primary. The index goes on behind it."""
+    if centre.role is not Role.TRANSITION or message.epoch != centre.epoch:
+        return []
+    try:
+        new = centre.log.adopt(message.first, message.before, message.entries)
+    except Diverged as error:
+        return centre.become_out(f"its order differs from that of the others: {error}")
+    assert new is not None, "what is confirmed is stored here"
+    effects: list[Effect] = []
+    for entry in new:
+        effects += centre.note(entry, fresh=False)
+    return [*effects, *centre.lead("it knows what the others have")]
+
+
+# --- return --------------------------------------------------------------------------------------------------------------
+
+
+class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a centre that comes back needs."""
+
+    epoch: int
+    leader: int
+    log: Log
+    confirmed: int
+    configuration: Configuration
+    changed_at: int
+    origins: dict[str, tuple[int, int]]
+    tokens: dict[str, tuple[str, ...]]
+    snapshot: Snapshot | None
+
+
+def encode_state(centre: Centre) -> bytes:
+    """The state of the primary, for one that it admitted."""
+    state = State(
+        centre.epoch,
+        centre.leader,
+        centre.log,
+        centre.confirmed,
+        centre.configuration,
+        centre.changed_at,
+        centre.origins,
+        centre.tokens,
+        centre.snapshot,
+    )
+    return msgspec.msgpack.encode(state)
+
+
+def decode_state(data: bytes) -> State:
+    """The inverse of `encode_state`."""
+    try:
+        return msgspec.msgpack.decode(data, type=State)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise RemoteProtocolError(f"a malformed state: {error}") from error
+
+
+def on_welcome(centre: Centre, welcome: Welcome) -> list[Effect]:
+    """A centre that is out and wants to come back takes the state of the primary; its own is forgotten."""
+    state = decode_state(welcome.state)
+    mine = state.configuration.named(centre.name)
+    if mine is None or state.epoch < centre.epoch:
+        return []
+    if centre.role is not Role.OUT or centre.joining not in state.tokens.get(centre.name, ("",))[-1:]:
+        if centre.number == mine.number and centre.epoch == state.epoch and centre.role is Role.BACKUP:
+            return [Answer(welcome.answer_to, OkStored(centre.epoch, centre.number, centre.matched))]
+        return []
+    centre.number, centre.role, centre.joining = mine.number, Role.BACKUP, ""
+    centre.tokens = state.tokens
+    centre.epoch = centre.accepted = state.epoch
+    centre.leader = state.leader
+    centre.log = state.log
+    centre.matched = state.log.end
+    centre.confirmed = state.confirmed
+    centre.configuration, centre.changed_at = state.configuration, state.changed_at
+    centre.declarations, centre.origins = {}, state.origins
+    centre.snapshot = state.snapshot
+    centre.yielding = centre.settled = False
+    centre.lives += 1
+    centre.delivered = state.snapshot.index if state.snapshot is not None else 0
+    effects: list[Effect] = [RoleChanged("it came back as a backup"), Installed(state.snapshot)]
+    effects += centre.deliver_through(state.log.end)
+    return [*effects, Answer(welcome.answer_to, OkStored(centre.epoch, centre.number, centre.matched))]

@@ -1,0 +1,1 @@
+"""Data centres of hierarchical atomic broadcast under test."""

@@ -1,0 +1,165 @@
+"""The operator of a simulated run: he sees disasters, sometimes ones that are none, declares them and brings centres back.
+
+Implements: [HAB 1], "disaster detection involves human intervention".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from isotone.core.choice import Choice
+from isotone.core.contract import Event
+from isotone.hab.centre import Role
+from isotone.hab.events import DeclareWanted, HandoverWanted, LocalSuspected, RejoinWanted
+from isotone.hab.process import Hab
+from isotone.sim.faults import MILLISECOND
+from isotone.sim.hab.terms import CONSENSUS, Terms
+from isotone.sim.plan import Step
+from isotone.sim.world import World
+from isotone.trace.hab import HaDisaster
+
+LABEL = "hab"
+LOOK_US = 250 * MILLISECOND
+
+
+class DisasterStep(Step, frozen=True, tag="disaster"):
+    """The centre of this process is lost: all of its processes, or just too many of them."""
+
+    whole: bool
+
+
+class FenceStep(Step, frozen=True, tag="fence-centre"):
+    """The centre of this process is declared lost although it lives, perhaps cut off; it may declare the other."""
+
+    cut: bool
+    opposite: bool
+
+
+class ReturnStep(Step, frozen=True, tag="return-centre"):
+    """The centre of this process comes back."""
+
+
+class HandoverStep(Step, frozen=True, tag="hand-over"):
+    """The centre of this process shall be the primary."""
+
+
+class SuspectStep(Step, frozen=True, tag="suspect-coordinator"):
+    """This process wrongly suspects the coordinator of its centre for a while."""
+
+
+class CoordinatorStep(Step, frozen=True, tag="crash-coordinator"):
+    """The coordinator of this process' centre crashes."""
+
+
+class Operator:
+    """Knows which centres are lost, and acts at those that are not."""
+
+    def __init__(self, world: World, terms: Terms, stack: str, seed: int, hab: Callable[[str], Hab]) -> None:
+        self.lost: set[str] = set()  # centres that a disaster hit, and that are not back
+        self.fenced: set[str] = set()  # centres that were wrongly declared lost
+        self._world, self._terms, self._stack = world, terms, stack
+        self._centres = terms.settings.centres
+        self._hab = hab
+        self._choice = Choice(f"hab/{seed}").derive("operator")
+        self._declares_at: dict[str, int] = {}
+        world.after(LOOK_US, self._look)
+
+    def up(self, centre: str) -> list[str]:
+        """Its living processes."""
+        return [name for name in self._centres[centre] if self._world.is_up(name)]
+
+    def living(self) -> list[str]:
+        """The centres that no disaster hit."""
+        return [centre for centre in self._centres if centre not in self.lost]
+
+    def strike(self, centre: str, *, whole: bool) -> None:
+        """A disaster; unless it is the last centre that lives."""
+        serving = [each for each in self.living() if each not in self.fenced and each != centre]
+        if centre in self.lost or not serving:
+            return
+        names = list(self._centres[centre])
+        keep = 0 if whole else len(names) - (len(names) // 2 + 1) if len(names) % 2 else len(names) // 2 - 1
+        self.lost.add(centre)
+        self.fenced.discard(centre)
+        for name in names[: len(names) - max(0, keep)]:
+            if self._world.is_up(name):
+                self._world.crash(name)
+        self._world.record("", HaDisaster(centre))
+        self._declares_at[centre] = self._world.now + self._terms.declares_after_us
+
+    def fence(self, centre: str, *, cut: bool, opposite: bool) -> None:
+        """Declare a living centre lost, where the rest is a majority of all that take part."""
+        others = [each for each in self.living() if each not in self.fenced and each != centre]
+        if centre in self.lost or centre in self.fenced or len(others) < len(self._centres) // 2 + 1:
+            return
+        self.fenced.add(centre)
+        if cut:
+            rest = [name for each in self._centres if each != centre for name in self._centres[each]]
+            self._world.partition(list(self._centres[centre]), rest)
+        at = self._choice.pick(others)
+        self._tell(at, DeclareWanted(0, centre))
+        if opposite:
+            self._tell(centre, DeclareWanted(0, at))
+
+    def bring_back(self, centre: str) -> None:
+        """A centre that was lost starts again; one that was only declared lost asks to come back."""
+        if centre in self.lost:
+            self.lost.discard(centre)
+            self._declares_at.pop(centre, None)
+            for name in self._centres[centre]:
+                if self._world.is_up(name) and self._stack == CONSENSUS:
+                    self._world.crash(name)  # what is left of it begins anew with the others
+                if not self._world.is_up(name):
+                    self._world.restart(name)
+        elif centre in self.fenced:
+            self._tell(centre, RejoinWanted(0))
+
+    def hand_over(self, centre: str) -> None:
+        """Ask for it at any centre."""
+        self._tell(self._choice.pick(self.living()), HandoverWanted(0, centre))
+
+    def suspect(self, node: str) -> None:
+        """A false suspicion, for a while."""
+        if self._world.is_up(node):
+            hab = self._hab(node)
+            coordinator = hab.centre.coordinator(hab.settings)
+            self._world.tell(node, LABEL, LocalSuspected(0, (coordinator,)))
+            self._world.after(30 * MILLISECOND, lambda: self._unsuspect(node))
+
+    def _unsuspect(self, node: str) -> None:
+        if self._world.is_up(node):
+            self._world.tell(node, LABEL, LocalSuspected(0, ()))
+
+    def _tell(self, centre: str, event: Event) -> None:
+        up = self.up(centre)
+        if up:
+            self._world.tell(self._choice.pick(up), LABEL, event)
+
+    def _look(self) -> None:
+        """Declare what is lost where nobody knows it yet; ask for the return of centres that found themselves out."""
+        self._world.after(LOOK_US, self._look)
+        serving = [each for each in self.living() if self.up(each)]
+        for lost in sorted(self.lost):
+            if self._world.now >= self._declares_at.get(lost, 0):
+                for centre in serving:
+                    self._declare(centre, lost)
+
+    def return_all(self) -> None:
+        """At the end: whoever lives and is out asks to come back."""
+        for centre in self.living():
+            for name in self.up(centre)[:1]:
+                if self._hab(name).centre.role is Role.OUT and not self._hab(name).centre.joining:
+                    self._tell(centre, RejoinWanted(0))
+        self._world.after(LOOK_US, self.return_all)
+
+    def _declare(self, at: str, lost: str) -> None:
+        """Where a majority cannot record it, by an override: it is true, and he knows it."""
+        state = self._hab(self.up(at)[0]).centre
+        group = state.configuration.named(lost)
+        if state.role is Role.OUT or group is None:
+            return
+        living = [each.name for each in state.configuration.groups if each.name in self.living()]
+        override = len([each for each in living if self.up(each)]) < state.configuration.majority
+        known = state.declarations.get(group.number)
+        if known is None or (override and not known.override):
+            self._tell(at, DeclareWanted(0, lost, override))

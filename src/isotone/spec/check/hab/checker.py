@@ -1,0 +1,147 @@
+"""Every checker of hierarchical atomic broadcast over one run. Rows are collected and judged at the end; no order across
+processes is assumed.
+
+Implements: [HAB 2.4], [HAB 3.1]; assumptions of [HAB 2.1] and [HAB 2.2]. Deviations: none.
+"""
+
+from __future__ import annotations
+
+from isotone.spec.check.account import Account
+from isotone.spec.check.hab.assumptions import judge_assumptions
+from isotone.spec.check.hab.lives import Life, event_of, lives_of
+from isotone.spec.check.hab.order import DeliveredOrder
+from isotone.spec.hab_properties import HAB_PROPERTIES
+from isotone.spec.verdicts import EventId, State, Verdict
+from isotone.trace import hab as trace
+from isotone.trace.events import Row
+
+ENTRIES = (
+    trace.HaBroadcast,
+    trace.HaDelivered,
+    trace.HaRole,
+    trace.HaInstalled,
+    trace.HaDeclared,
+    trace.HaDisaster,
+    trace.HaSuspected,
+    trace.HaCrossed,
+)
+
+
+class HabChecker:
+    """Takes rows of `ENTRIES`; all others are none of its business."""
+
+    def __init__(self) -> None:
+        self._rows: list[Row] = []
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def feed(self, row: Row) -> None:
+        """Take one row."""
+        self._rows.append(row)
+
+    def finish(
+        self, *, lossy: bool, liveness: State | None, components: tuple[tuple[str, ...], ...]
+    ) -> dict[str, Verdict]:
+        """The verdicts; ``components`` are who reached whom when the run was stable."""
+        account = Account(HAB_PROPERTIES)
+        lives = lives_of(self._rows)
+        alive = {name for component in components for name in component}
+        order = DeliveredOrder(lives, self._rows, account)
+        order.judge()
+        _judge_epochs(lives, account)
+        _judge_fences(lives, account)
+        _judge_numbers(lives, account)
+        if liveness is None and alive:
+            _judge_liveness(lives, self._rows, alive, order, account)
+        judge_assumptions(self._rows, lives, alive, account, owes=liveness is None and bool(alive))
+        return account.verdicts(lossy=lossy, liveness=liveness)
+
+
+def _judge_epochs(lives: list[Life], account: Account) -> None:
+    owners: dict[int, tuple[str, EventId]] = {}
+    for life in lives:
+        last: tuple[int, EventId] | None = None
+        for row in life.rows:
+            entry = row.entry
+            if not isinstance(entry, trace.HaRole):
+                continue
+            event = event_of(row)
+            account.exercised.add("EPOCHS")
+            if last is not None and entry.epoch < last[0]:
+                account.accuse("EPOCHS", (last[1], event), f"{life.process} went from epoch {last[0]} to {entry.epoch}.")
+            last = (entry.epoch, event)
+            if entry.role == "primary":
+                account.exercised.add("PRIMARY")
+                centre, first = owners.setdefault(entry.epoch, (life.centre, event))
+                if centre != life.centre:
+                    text = f"{centre} and {life.centre} are both primary in epoch {entry.epoch}."
+                    account.accuse("PRIMARY", (first, event), text)
+
+
+def _judge_fences(lives: list[Life], account: Account) -> None:
+    for life in lives:
+        out: EventId | None = None
+        for row in life.rows:
+            match row.entry:
+                case trace.HaRole(role="out"):
+                    out = event_of(row)
+                    account.exercised.add("FENCED")
+                case trace.HaDelivered() if out is not None:
+                    text = f"{life.process} delivers after it learned that its centre takes no part."
+                    account.accuse("FENCED", (out, event_of(row)), text)
+
+
+def _judge_numbers(lives: list[Life], account: Account) -> None:
+    highest: dict[str, tuple[int, EventId]] = {}
+    for life in lives:
+        for row in life.rows:
+            entry = row.entry
+            if isinstance(entry, trace.HaInstalled):
+                account.exercised.add("NUMBERS")
+                before = highest.get(life.process)
+                if before is not None and entry.number <= before[0] and _is_return(life):
+                    text = f"{life.centre} returns as number {entry.number}, and had number {before[0]}."
+                    account.accuse("NUMBERS", (before[1], event_of(row)), text)
+            if isinstance(entry, trace.HaRole) and entry.number > highest.get(life.process, (0, None))[0]:
+                if not (isinstance(entry, trace.HaRole) and entry.why == RETURNED):
+                    highest[life.process] = (entry.number, event_of(row))
+
+
+RETURNED = "it came back as a backup"
+
+
+def _is_return(life: Life) -> bool:
+    """Whether the snapshot was taken in a return, and not in a restart from a log."""
+    return any(isinstance(row.entry, trace.HaRole) and row.entry.why == RETURNED for row in life.rows)
+
+
+def _judge_liveness(
+    lives: list[Life], rows: list[Row], alive: set[str], order: DeliveredOrder, account: Account
+) -> None:
+    """Owed by those who live at the end in a centre that takes part."""
+    there = [life for life in lives if life.is_last and life.process in alive and _takes_part(life)]
+    most = max(there, key=lambda life: life.end, default=None)
+    for life in there:
+        account.exercised.add("AGREEMENT")
+        assert most is not None
+        if life.end < most.end:
+            text = f"{life.process} has delivered up to {life.end}, {most.process} up to {most.end}."
+            account.accuse("AGREEMENT", (event_of(life.rows[-1]), event_of(most.rows[-1])), text)
+    had = {message: position for position, message in order.agreed.items()}
+    last = {life.process: life for life in there}
+    for row in rows:
+        entry = row.entry
+        if isinstance(entry, trace.HaBroadcast) and entry.process in last:
+            life = last[entry.process]
+            if row.incarnation != life.incarnation:
+                continue
+            account.exercised.add("VALIDITY")
+            if had.get(entry.message, life.end + 1) > life.end:
+                text = f"{entry.process} broadcast {entry.message} and does not deliver it."
+                account.accuse("VALIDITY", (event_of(row),), text)
+
+
+def _takes_part(life: Life) -> bool:
+    roles = [row.entry.role for row in life.rows if isinstance(row.entry, trace.HaRole)]
+    return bool(roles) and roles[-1] != "out"

@@ -1,0 +1,101 @@
+"""The one order, as all processes tell it: integrity, total order, and what a primary delivers in waiting mode.
+
+A life is *lost* if its centre learned so, or a declaration against its number became effective anywhere, or the centre
+ended by a disaster. Lost lives may have delivered what nobody else has; their order counts among themselves only for
+what a primary delivered in waiting mode, which must stay.
+
+Implements: [HAB 2.4], [HAB 3.1]. Deviations: none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from isotone.spec.check.account import Account
+from isotone.spec.check.hab.lives import Life, event_of
+from isotone.spec.verdicts import EventId
+from isotone.trace import hab as trace
+from isotone.trace.events import Row
+
+
+class DeliveredOrder:
+    """Position by position: the message, as those say who are not lost."""
+
+    def __init__(self, lives: Sequence[Life], rows: Sequence[Row], account: Account) -> None:
+        self.agreed: dict[int, str] = {}
+        self._lives = lives
+        self._account = account
+        self._broadcasts = {
+            row.entry.message: (event_of(row), row.entry.digest)
+            for row in rows
+            if isinstance(row.entry, trace.HaBroadcast)
+        }
+        self._declared = {
+            (row.entry.lost, row.entry.number)
+            for row in rows
+            if isinstance(row.entry, trace.HaDeclared) and row.entry.effective
+        }
+        self._struck = {row.entry.centre for row in rows if isinstance(row.entry, trace.HaDisaster)}
+        self._first: dict[int, EventId] = {}
+        self._places: dict[str, tuple[int, EventId]] = {}
+
+    def is_lost(self, life: Life) -> bool:
+        """Whether the centre was lost in this life."""
+        if life.out is not None or (life.centre in self._struck and not life.is_last):
+            return True
+        numbers = {row.entry.number for row in life.rows if isinstance(row.entry, trace.HaRole | trace.HaDelivered)}
+        return any((life.centre, number) in self._declared for number in numbers)
+
+    def judge(self) -> None:
+        """All of it."""
+        for life in self._lives:
+            self._judge_integrity(life)
+            if not self.is_lost(life):
+                self._judge_order(life)
+        for life in self._lives:
+            if self.is_lost(life):
+                self._judge_lost(life)
+
+    def _judge_integrity(self, life: Life) -> None:
+        last, seen = life.base, dict[str, EventId]()
+        for position, message, digest, event, _, _ in life.delivered:
+            self._account.exercised.add("INTEGRITY")
+            if message in seen:
+                self._account.accuse("INTEGRITY", (seen[message], event), f"{life.process} delivers {message} twice.")
+            seen[message] = event
+            sent = self._broadcasts.get(message)
+            if sent is None:
+                self._account.accuse("INTEGRITY", (event,), f"{message} is delivered and was never broadcast.")
+            elif sent[1] != digest:
+                self._account.accuse("INTEGRITY", (sent[0], event), f"{message} has other contents than were broadcast.")
+            if position != last + 1:
+                text = f"{life.process} delivers position {position} behind {last}."
+                self._account.accuse("ORDER", (event,), text)
+            last = position
+
+    def _judge_order(self, life: Life) -> None:
+        for position, message, _, event, _, _ in life.delivered:
+            known = self.agreed.setdefault(position, message)
+            first = self._first.setdefault(position, event)
+            if first != event:
+                self._account.exercised.add("ORDER")
+            if known != message:
+                text = f"position {position} has {known} and {message}."
+                self._account.accuse("ORDER", (first, event), text)
+            place, other = self._places.setdefault(message, (position, event))
+            if place != position:
+                text = f"{message} has the positions {place} and {position}."
+                self._account.accuse("ORDER", (other, event), text)
+
+    def _judge_lost(self, life: Life) -> None:
+        """What the primary of a lost centre delivered in waiting mode stays: those who go on have it there."""
+        for position, message, _, event, role, _ in life.delivered:
+            if role != "primary":
+                continue
+            known = self.agreed.get(position)
+            if known is None:
+                continue
+            self._account.exercised.add("WAITING")
+            if known != message:
+                text = f"{life.process} delivered {message} as primary at {position}, where the others have {known}."
+                self._account.accuse("WAITING", (event, self._first[position]), text)

@@ -1,0 +1,91 @@
+"""What processes of hierarchical atomic broadcast do, as entries of the trace. Messages stand by name:
+``process.incarnation:counter``.
+
+A *life* of a centre is the time between two returns: what it delivers is counted anew behind the state it then takes.
+
+Implements: [HAB 2.4].
+"""
+
+from __future__ import annotations
+
+from isotone.trace.events import Entry
+
+
+class HaBroadcast(Entry, frozen=True, gc=False, tag="habroadcast"):
+    """An application HA-broadcast this."""
+
+    process: str
+    centre: str
+    message: str
+    digest: int
+
+
+class HaDelivered(Entry, frozen=True, gc=False, tag="hadeliver"):
+    """Records were HA-delivered: they have dense positions from ``position`` on."""
+
+    process: str
+    centre: str
+    number: int
+    epoch: int
+    life: int
+    role: str
+    position: int
+    messages: tuple[str, ...]
+    digests: tuple[int, ...]
+
+
+class HaRole(Entry, frozen=True, gc=False, tag="harole"):
+    """The centre of a process has another role, epoch or leader."""
+
+    process: str
+    centre: str
+    number: int
+    epoch: int
+    life: int
+    role: str
+    why: str
+
+
+class HaInstalled(Entry, frozen=True, gc=False, tag="hainstall"):
+    """A centre begins anew: what was delivered up to this position is known by a snapshot; 0: by none."""
+
+    process: str
+    centre: str
+    number: int
+    life: int
+    position: int
+    digest: int
+
+
+class HaDeclared(Entry, frozen=True, gc=False, tag="hadeclare"):
+    """The centre of a process knows of the declaration that a group is lost."""
+
+    process: str
+    centre: str
+    lost: str
+    number: int
+    recorders: tuple[int, ...]
+    effective: bool
+    override: bool
+
+
+class HaCrossed(Entry, frozen=True, gc=False, tag="hacross"):
+    """A message left for another centre."""
+
+    process: str
+    to: str
+    message: str
+
+
+class HaDisaster(Entry, frozen=True, gc=False, tag="hadisaster"):
+    """A centre has fewer than a majority of its processes from here on; said by whoever caused it."""
+
+    centre: str
+
+
+class HaSuspected(Entry, frozen=True, gc=False, tag="hasuspect"):
+    """The local failure detector of a process suspects these processes of its centre now."""
+
+    process: str
+    centre: str
+    suspects: tuple[str, ...]
