@@ -30,7 +30,7 @@ _master = click.option(
 )
 
 
-@click.group("pipeline", cls=CommandGroup)
+@click.group("pipeline", cls=CommandGroup, lazy={"tables": "isotone.cli.pipeline_objects:tables_command"})
 def pipeline_commands() -> None:
     """Traces of any size, on Spark: verdicts, metrics and a report; sweeps of simulations. Needs isotone[pipeline].
 
@@ -40,6 +40,7 @@ def pipeline_commands() -> None:
       isotone pipeline run traces --out /shared/tables --master spark://host:7077
       isotone pipeline report tables --to report.html
       isotone pipeline sweep sweep.toml --out sweep
+      isotone pipeline tables /srv/archive --out tables
 
     Exit codes: 0 fine, 1 a property is violated, 2 a file could not be read, 3 the machine lacks something,
     130 interrupted.
