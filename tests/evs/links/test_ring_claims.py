@@ -1,4 +1,4 @@
-"""What a ring claims that all have: only what two visits of the token in a row showed. And how its windows are shared.
+"""What a ring claims that all have: what the token left with and comes back with. And how its windows are shared.
 
 Reference: [Spread 4.1], the lesser of this round's and the previous round's all-received-up-to; D-claim, D-share.
 """
@@ -8,10 +8,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from isotone.core.choice import Choice
 from isotone.core.contract import Action, Address, DatagramsReceived, SendDatagrams, Started
 from isotone.evs.links.ring import Ring, RingSettings
 from isotone.evs.links.ring.events import SiteLineRose
-from isotone.evs.links.ring.token import NOBODY, PACKET, PacketKind, Token, decode_token, encode_token
+from isotone.evs.links.ring.token import NOBODY, PACKET, PacketKind, Token, decode_token, encode_token, lower_or_raise
 from tests.evs.links.ring_pair import Lan, Numbers, lan_of
 
 RING = 99
@@ -43,10 +44,17 @@ class Member:
         data = PACKET.pack(kind, 0, 0, RING, number) + body
         return self.ring.handle(DatagramsReceived(0, Address("0"), data, len(data)))
 
-    def visit(self, visit: int, *, line: int, jumped_at: int = 0) -> list[int]:
-        """The token comes with these lines; what is claimed."""
+    def visit(self, visit: int, *, line: int, jumped_at: int = 0, held_by: int = NOBODY) -> list[int]:
+        """The token comes with these lines, which this member holds down; what is claimed."""
         token = msgspec.structs.replace(
-            BLANK, visit=visit, link_sequence=PACKETS, received=line, site_line=line, jumped_at=jumped_at
+            BLANK,
+            visit=visit,
+            link_sequence=PACKETS,
+            received=line,
+            received_modifier=held_by,
+            site_line=line,
+            site_line_modifier=held_by,
+            jumped_at=jumped_at,
         )
         actions = self.hear(PacketKind.TOKEN, visit, encode_token(token))
         return [action.line for action in actions if isinstance(action, SiteLineRose)]
@@ -73,10 +81,38 @@ def test_what_two_visits_show_is_claimed() -> None:
 @pytest.mark.parametrize(("first", "second"), [(5, 2), (2, 5)])
 def test_of_two_visits_the_lesser_line_counts(first: int, second: int) -> None:
     member = Member()
-    member.visit(1, line=first)
-    assert member.visit(4, line=second) == [2]
+    member.visit(1, line=first, held_by=2)
+    assert member.visit(4, line=second, held_by=2) == [2]
     assert member.kept == PACKETS - 2
     assert member.visit(7, line=5) == [second][second < 5 :], "then the second visit is the earlier one"
+
+
+def test_who_raised_a_line_claims_it_when_the_token_comes_back_with_it() -> None:
+    """Everybody was asked since: one rotation is enough."""
+    member = Member()
+    assert member.visit(1, line=2) == [], "it goes on with 5"
+    assert member.visit(4, line=5) == [5]
+
+
+def test_nothing_is_claimed_that_somebody_lacks_whatever_happens_between_visits() -> None:
+    """Against rings in which packets come at any moment: lines rise at random, and the token goes round."""
+    choice, claimed_in_all = Choice("claims"), 0
+    for _ in range(300):
+        count = choice.between(2, 5)
+        own, left, top, line, modifier = [0] * count, [0] * count, 0, 0, NOBODY
+        for visit in range(12 * count):
+            me = visit % count
+            for member in range(count):
+                own[member] = choice.between(own[member], top) if choice.chance(0.5) else own[member]
+            if choice.chance(0.3):
+                top += choice.between(1, 3)
+                own[me] = top if choice.chance(0.5) else own[me]
+            claim = min(left[me], line) if visit >= count else 0
+            assert claim <= min(own)
+            claimed_in_all += claim
+            line, modifier = lower_or_raise(line, modifier, mine=own[me], top=top, me=me)
+            left[me] = line
+    assert claimed_in_all > 10_000
 
 
 def test_a_token_that_left_the_order_between_two_visits_shows_nothing() -> None:

@@ -202,14 +202,23 @@ class Stamper:
         return bool(crossed & self.full) or (self.room <= 0 and crossed & LINKS != 0)
 
     def agreed_line(self) -> int:
-        """Every unit with a time of at most this was received here.
+        """Every unit with a time of at most this was received here, what is stamped at this visit included.
 
         It stands still while more is kept here than the windows of all sites hold: senders then wait until this daemon
         has heard what is stable, and forgets it. That bounds what is kept to twice the windows.
         """
         if self.delivery.kept_bytes <= self.kept_bytes_max:
-            self._reported = self.delivery.lines.agreed
+            self._reported = self._line_with_born() if self._born else self.delivery.lines.agreed
         return self._reported
+
+    def _line_with_born(self) -> int:
+        """As the line will be when this daemon's own delivery has what was just stamped."""
+        sites = self.delivery.lines.sites
+        own = sites[self.site]
+        first = next((unit.sequence for unit in self._born if unit.sequence), 0)
+        if first != own.contiguous + 1:
+            return self.delivery.lines.agreed  # all were UNRELIABLE, or units of others did not come yet
+        return min([self.promise[1], *(line.line for line in sites if line is not own)])
 
     def originate(self, *, site_sequence: int, site_lamport: int, bytes_max: int) -> Origination:
         """Stamp what waits, within the visit's bytes and the daemon's window."""

@@ -7,6 +7,7 @@ waits: where it goes the gateway decides when it leaves. Deviations: D-hold of d
 from __future__ import annotations
 
 from isotone.core.services import Service
+from isotone.evs.ordering.pruning import SITES_MAX
 from isotone.evs.ordering.stamper import LINKS, PLACE, Draft
 from isotone.evs.ordering.units import Unit, UnitKind
 from isotone.evs.overlay.interest import Interest
@@ -21,8 +22,8 @@ class Crossing:
 
     def __init__(self, site: str, interest: Interest, peek: Peek) -> None:
         self.interest = interest
-        self._peek = peek
         names = [each.name for each in interest.routes.topology.sites]
+        self._peek = peek if len(names) <= SITES_MAX else everybody
         self._below = {
             link_bit(names.index(child)): interest.mask(interest.routes.below(site, child))
             for child in interest.routes.children(site, site)

@@ -40,7 +40,6 @@ from isotone.evs.links.ring.events import SiteLineRose, TokenWanted
 from isotone.evs.links.tcp import Hello
 from isotone.evs.ordering.delivery import Delivery
 from isotone.evs.ordering.lines import Lines
-from isotone.evs.ordering.pruning import SITES_MAX
 from isotone.evs.ordering.stamper import Draft, Stamper
 from isotone.evs.ordering.units import Unit, UnitKind
 from isotone.evs.overlay.interest import Interest, InterestChanged
@@ -105,13 +104,11 @@ class Transport:
             settings=settings.ring,
         )
         self.injection = Injection(self.ring)
-        leads = me == site.gateway and self._sites > 1  # of a lone site nothing leaves
-        routes = Routes(view.topology)
+        leads, routes = me == site.gateway and self._sites > 1, Routes(view.topology)  # of a lone site nothing leaves
         self.gateway = Gateway(me, view, routes, settings, first_stream) if leads else None
         self._interest = self.gateway.interest if self.gateway is not None else Interest.unknown(routes)
         if self._sites > 1:
-            peek = settings.peek if self._sites <= SITES_MAX else everybody
-            self.stamper.crossed = Crossing(site.name, self._interest, peek).crossed
+            self.stamper.crossed = Crossing(site.name, self._interest, settings.peek).crossed
         self._first_stream = first_stream
         self._trunks = {trunk.site: trunk for trunk in self.gateway.trunks} if self.gateway else {}
         self._near = {view.addresses[daemon] for daemon in site.daemons}
@@ -129,8 +126,7 @@ class Transport:
         self._patience = Patience(self.delivery.lines, settings.stall_us)
         self._top = 0  # the highest time of any reliable unit known here
         self._update_at: int | None = None  # when the update timer is due
-        self._delivered: list[Unit] = []
-        self._out: list[Action] = []
+        self._delivered, self._out = list[Unit](), list[Action]()
 
     @property
     def room(self) -> int:

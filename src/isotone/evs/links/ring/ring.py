@@ -11,8 +11,10 @@ D-rest         at idle the token rests with who sent last. A member that wants i
 D-linger       who has it at rest, or is alone to send, and sends a little keeps it a little longer, so that the next
                message finds it there and most cost no rotation; not if somebody asks, or waits for lines to rise.
 D-share        an equal share of the global window is everybody's, whatever others sent.
-D-claim        a line on the token counts when two visits in a row show it and the token did not leave the ring's order
-               between them, since only then was every member asked.
+D-hurry        a packet or two that somebody waits for to be everywhere leave before the token, so that the members
+               that it comes to next have them.
+D-claim        a line that a member let the token go with counts when it comes back with it and did not leave the
+               ring's order in between, since only then was every member asked.
 docs/protocols/ring.md has the rules on receipt and the reasons for each bound.
 """
 
@@ -59,6 +61,7 @@ from isotone.evs.links.ring.token import (
 )
 
 URGENT_ROTATIONS = 3  # after which all have claimed the lines that somebody waited for
+HURRIED_MAX = 2  # packets: D-hurry
 
 
 class Ring:
@@ -97,6 +100,7 @@ class Ring:
         )
         self._packer = Packer(settings.body_bytes, fills=True)
         self._before: Token | None = None  # as it came at the visit before this one
+        self._left = (0, 0)  # as it left then: the lines of packets and of messages
         self._sent_last = 0  # packets of mine in the rotation that the token's flow counts
         self._short = False  # of room, and nobody was told yet that it returned
         self._failed = False
@@ -182,7 +186,9 @@ class Ring:
         onward = self._updated(came, origination, resent=resent, fresh=len(fresh), offered=offered)
         lingers = bool(fresh) and self._may_linger(came, onward, rested=rested)
         self._before, self._sent_last = came, len(resent) + len(fresh)
-        cut = max(0, len(fresh) - self._settings.late_window)
+        self._left = (onward.received, onward.site_line)
+        hurries = onward.urgent_at == onward.visit and len(fresh) <= HURRIED_MAX
+        cut = len(fresh) if hurries else max(0, len(fresh) - self._settings.late_window)
         if lingers:
             lingering = self._custody.linger(onward, announce=not rested)
             return [*self._dispatch.to_all(fresh), *lingering, *up, *self._roomy()]
@@ -244,16 +250,18 @@ class Ring:
         return fresh
 
     def _claim(self, came: Token) -> list[Action]:
-        """Two visits in a row show the lines, and everyone was visited between them: D-claim."""
-        before = self._before
+        """The token left with these lines, and everyone was visited since: D-claim.
+
+        Who has less than a line lowers it, and nobody but the last who did raises it again in the same rotation.
+        """
+        before, (received, line) = self._before, self._left
         if len(self._members) == 1:
-            came = before = msgspec.structs.replace(
-                came, received=self._packets.through, site_line=self._origin.agreed_line()
-            )
-        if before is None or came.jumped_at > before.visit + 1:
+            received, line = self._packets.through, self._origin.agreed_line()
+        elif before is None or came.jumped_at > before.visit + 1:
             return []
-        self._packets.settle(min(came.received, before.received))
-        line = min(came.site_line, before.site_line)
+        else:
+            received, line = min(came.received, received), min(came.site_line, line)
+        self._packets.settle(received)
         if line <= self.site_line:
             return []
         self.site_line = line
