@@ -20,6 +20,7 @@ COMMANDS = {
     "demo": "isotone.cli.demo:demo_command",
     "explain": "isotone.cli.explain:explain_commands",
     "faults": "isotone.cli.faults:faults_commands",
+    "flow": "isotone.cli.flow:flow_commands",
     "group": "isotone.cli.group:group_commands",
     "pipeline": "isotone.cli.pipeline:pipeline_commands",
     "replica": "isotone.cli.replica:replica_commands",
