@@ -21,6 +21,7 @@ COMMANDS = {
     "demo": "isotone.cli.demo:demo_command",
     "explain": "isotone.cli.explain:explain_commands",
     "faults": "isotone.cli.faults:faults_commands",
+    "flow": "isotone.cli.flow:flow_commands",
     "group": "isotone.cli.group:group_commands",
     "kv": "isotone.cli.kv:kv_commands",
     "leader": "isotone.cli.held_command:leader_command",

@@ -1,0 +1,155 @@
+"""``isotone flow run`` and ``isotone flow rollout``: many nodes on this machine, over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+from rich.table import Table
+
+from isotone.cli.flow import program_text
+from isotone.cli.output import json_option, live_display, print_json, results
+from isotone.core.errors import InputError, MachineError
+from isotone.flows.compiler import compile_text
+from isotone.flows.hierarchy import grown, leaves_of, ring_settings
+from isotone.host.flow_invitations import Invitation
+from isotone.host.flow_nodes import RunningNode, start_authority
+from isotone.host.flow_process import FlowProcess
+
+LOOK_S = 0.2
+HOST = "127.0.0.1"
+
+
+class LocalNodes:
+    """An authority and nodes in this process, each with a socket of its own."""
+
+    def __init__(self) -> None:
+        self.nodes: list[RunningNode] = []
+        self._authority: FlowProcess | None = None
+
+    async def start(self, program: str, nodes: int, fan_out: int, token_ms: int, state: Path) -> None:
+        """All of them."""
+        names = grown(nodes, fan_out)
+        self._authority = await start_authority(
+            lambda address: ring_settings(names, program, address, token_us=token_ms * 1_000, ranges_max=100),
+            HOST,
+            0,
+            state,
+        )
+        leaves = leaves_of(names)
+        for number in range(nodes):
+            ring = leaves[number * len(leaves) // nodes]
+            node = RunningNode(Invitation(ring, self._authority.address, program), f"n{number + 1}")
+            await node.start(HOST, 0)
+            self.nodes.append(node)
+
+    def close(self) -> None:
+        """End them."""
+        for node in self.nodes:
+            node.close()
+        if self._authority is not None:
+            self._authority.close()
+
+
+async def confirmed(version: int) -> bool:
+    """Nothing is to be done for a version but to confirm it."""
+    return True
+
+
+def versions_table(nodes: list[RunningNode], began: float) -> Table:
+    """How many nodes confirmed which version."""
+    table = Table(box=None, title=f"{time.monotonic() - began:.1f} s")
+    table.add_column("version", justify="right")
+    table.add_column("confirmed by")
+    for version, count in sorted(Counter(node.entered for node in nodes).items()):
+        table.add_row(str(version), f"{'█' * (40 * count // len(nodes))} {count}")
+    return table
+
+
+async def roll_out(
+    nodes: int, versions: int, *, fan_out: int, token_ms: int, within_s: float, show: Callable[[Table], None]
+) -> dict[str, object]:
+    """Versions 1 to the last over all nodes; what was seen on the way."""
+    began = time.monotonic()
+    local = LocalNodes()
+    widest = 0
+    with tempfile.TemporaryDirectory(prefix="isotone-flow-") as directory:
+        try:
+            await local.start(program_text("phases"), nodes, fan_out, token_ms, Path(directory))
+            for node in local.nodes:
+                node.follow_versions(versions, confirmed)
+            while any(node.entered < versions for node in local.nodes):
+                if time.monotonic() - began > within_s:
+                    raise MachineError(f"not all nodes confirmed version {versions} within {within_s:g} s")
+                await asyncio.sleep(LOOK_S)
+                running = [node.entered for node in local.nodes if node.entered]
+                widest = max(widest, max(running, default=0) - min(running, default=0))
+                show(versions_table(local.nodes, began))
+        finally:
+            local.close()
+    spent = round(time.monotonic() - began, 2)
+    return {"nodes": nodes, "versions": versions, "seconds": spent, "versions_at_once_max": widest + 1}
+
+
+@click.command("rollout")
+@click.option("--nodes", type=click.IntRange(1, 4096), default=64, show_default=True)
+@click.option("--versions", type=click.IntRange(1), default=5, show_default=True, help="Roll out 1 to this.")
+@click.option("--fan-out", type=click.IntRange(2), default=8, show_default=True, help="Members of a ring, at most.")
+@click.option("--token-ms", type=click.IntRange(1), default=50, show_default=True, help="Time between tokens.")
+@click.option("--within", type=float, default=120.0, show_default=True, help="Seconds, at most.")
+@json_option
+def rollout_command(*, nodes: int, versions: int, fan_out: int, token_ms: int, within: float, as_json: bool) -> None:
+    """Roll versions out: no node starts version k+1 before all live nodes confirmed k."""
+    if as_json:
+        print_json(
+            asyncio.run(
+                roll_out(nodes, versions, fan_out=fan_out, token_ms=token_ms, within_s=within, show=lambda table: None)
+            )
+        )
+        return
+    with live_display() as live:
+        done = asyncio.run(
+            roll_out(nodes, versions, fan_out=fan_out, token_ms=token_ms, within_s=within, show=live.update)
+        )
+    results().print(f"{nodes} nodes confirmed versions 1 to {versions} in {done['seconds']} s")
+
+
+@click.command("run")
+@click.argument("program", metavar="PROGRAM")
+@click.option("--nodes", type=click.IntRange(1, 4096), default=16, show_default=True)
+@click.option("--fan-out", type=click.IntRange(2), default=8, show_default=True, help="Members of a ring, at most.")
+@click.option("--token-ms", type=click.IntRange(1), default=50, show_default=True, help="Time between tokens.")
+@click.option("--seconds", type=float, default=5.0, show_default=True, help="How long.")
+@json_option
+def run_command(*, program: str, nodes: int, fan_out: int, token_ms: int, seconds: float, as_json: bool) -> None:
+    """Run a program on nodes of this machine. Nodes of ``phases`` enter each phase at once; others hold what they began
+    with."""
+    text = program_text(program)
+    if not compile_text(text).outputs:
+        raise InputError("the program has no output")
+    told = asyncio.run(_run(text, nodes, fan_out, token_ms, seconds))
+    if as_json:
+        print_json(told)
+    else:
+        for name, value in told.items():
+            results().print(f"{name}: {value}", highlight=False)
+
+
+async def _run(text: str, nodes: int, fan_out: int, token_ms: int, seconds: float) -> dict[str, object]:
+    local = LocalNodes()
+    with tempfile.TemporaryDirectory(prefix="isotone-flow-") as directory:
+        try:
+            await local.start(text, nodes, fan_out, token_ms, Path(directory))
+            if compile_text(text).program == "phases":
+                for node in local.nodes:
+                    node.follow_versions(1_000_000_000, confirmed)
+            await asyncio.sleep(seconds)
+            heard = Counter(str(node.heard) for node in local.nodes)
+            return {"nodes": nodes, "seconds": seconds, "outputs": dict(heard.most_common(5))}
+        finally:
+            local.close()

@@ -1,0 +1,155 @@
+"""Authorities and nodes of flows as real processes, and what a node's client does.
+
+Implements: [Flows 3.1], [Flows 4.1]. Deviations: none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from isotone.core.contract import Address, Automaton
+from isotone.core.errors import InputError
+from isotone.flows.authority import Authority, RingSettings
+from isotone.flows.compiler import compile_text
+from isotone.flows.node import FlowNode, FlowOutput, InputGiven, PacketTaken, ShareOutput
+from isotone.flows.values import Value, from_plain, to_plain
+from isotone.host.flow_invitations import Invitation
+from isotone.host.flow_process import FlowProcess
+
+Apply = Callable[[int], Awaitable[bool]]
+"""Put a version into effect; False if that failed, and it is to be tried again."""
+
+
+async def start_authority(
+    rings: Callable[[str], Mapping[str, RingSettings]], host: str, port: int, state: Path
+) -> FlowProcess:
+    """An authority; ``rings`` is told the address."""
+
+    def make(address: Address, incarnation: int) -> Automaton:
+        return Authority(rings(address))
+
+    process = FlowProcess(make, state=state, status=_authority_status)
+    await process.start(host, port)
+    return process
+
+
+def _authority_status(automaton: Automaton) -> object:
+    assert isinstance(automaton, Authority)
+    return {name: {"view": number, "members": list(names)} for name, (number, names) in automaton.numbers().items()}
+
+
+class RunningNode:
+    """A node, its last outputs, and a client that goes along with phases or versions, or is driven from outside."""
+
+    def __init__(self, invitation: Invitation, name: str, tell: Callable[[str, object], None] | None = None) -> None:
+        self.name = name
+        self.heard: dict[str, Value] = {}
+        self.entered = 0
+        self._invitation = invitation
+        self._rules = compile_text(invitation.program)
+        self._tell = tell
+        self._apply: Apply | None = None
+        self._target = 0
+        self._applying: asyncio.Task[None] | None = None
+        self.process = FlowProcess(
+            self._make,
+            performers={FlowOutput: self._on_output, ShareOutput: self._on_share, PacketTaken: self._on_packet},
+            status=self._status,
+        )
+
+    def _make(self, address: Address, incarnation: int) -> Automaton:
+        return FlowNode(
+            me=f"{self.name}@{address}#{incarnation}",
+            name=self.name,
+            address=address,
+            ring=self._invitation.ring,
+            authority=Address(self._invitation.authority),
+            rules=self._rules,
+        )
+
+    async def start(self, host: str, port: int) -> None:
+        """Bind and join."""
+        await self.process.start(host, port)
+
+    def follow_versions(self, target: int, apply: Apply) -> None:
+        """Of the program ``phases``: enter each version that may be entered, up to the target, by applying it."""
+        if self._rules.program != "phases":
+            raise InputError(f"versions follow the program phases, not {self._rules.program}")
+        self._target, self._apply = target, apply
+        self._go_on()
+
+    def give(self, plain: Mapping[str, Any]) -> None:
+        """Inputs from outside, in their plain form; an `InputError` for what the program does not have."""
+        values: dict[str, Value] = {}
+        for name, value in plain.items():
+            try:
+                values[name] = from_plain(value)
+            except ValueError as error:
+                raise InputError(f"{name}: {error}") from error
+        types = {each.name: each.type for each in self._rules.inputs}
+        for name in values:
+            if name not in types:
+                raise InputError(f"{self._rules.program} has no input {name}; it has {', '.join(types)}")
+        self.process.tell(lambda at: InputGiven(at, values))
+
+    def close(self) -> None:
+        """Leave."""
+        if self._applying is not None:
+            self._applying.cancel()
+        self.process.close()
+
+    # --- outputs ---------------------------------------------------------------------------------------------------
+
+    def _on_output(self, action: FlowOutput) -> None:
+        self.heard = dict(action.values)
+        if self._tell:
+            self._tell(self.name, {name: to_plain(value) for name, value in action.values.items()})
+        self._go_on()
+
+    def _on_share(self, action: ShareOutput) -> None:
+        if self._tell:
+            self._tell(self.name, {name: to_plain(value) for name, value in action.values.items()})
+
+    def _on_packet(self, action: PacketTaken) -> None:
+        if self._tell:
+            self._tell(self.name, {"packet": action.number})
+
+    def _go_on(self) -> None:
+        """The next version that we may enter; one at a time, or at once the highest after a restart."""
+        may = self.heard.get("N")
+        if self._apply is None or self._applying is not None or not isinstance(may, int):
+            return
+        version = min(may, self._target)
+        if version > self.entered:
+            self._applying = asyncio.get_running_loop().create_task(self._enter(version))
+
+    async def _enter(self, version: int) -> None:
+        assert self._apply is not None
+        done = await self._apply(version)
+        self._applying = None
+        if done:
+            self.entered = version
+            self.process.tell(lambda at: InputGiven(at, {"L": version}))
+            self._go_on()
+
+    def _status(self, automaton: Automaton) -> object:
+        assert isinstance(automaton, FlowNode)
+        return {
+            "node": self.name,
+            "program": self._rules.program,
+            "regular": automaton.is_regular,
+            "rings": [
+                {
+                    "ring": each.name,
+                    "view": each.ring.number,
+                    "members": len(each.ring.members),
+                    "leads": each.ring.leads,
+                }
+                for each in automaton.stack
+            ],
+            "version": list(automaton.heard_version),
+            "outputs": {name: to_plain(value) for name, value in self.heard.items()},
+        }
