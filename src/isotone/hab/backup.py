@@ -31,7 +31,7 @@ def on_store(centre: Centre, settings: HabSettings, store: Store) -> list[Effect
         centre.role = Role.BACKUP
         effects.append(RoleChanged("it follows another primary"))
     centre.epoch = centre.accepted = store.epoch
-    centre.leader = store.leader
+    centre.leader, centre.yielding = store.leader, False
     last = store.first - 1 + len(store.entries)
     centre.matched = last if begins else max(centre.matched, last)
     for entry in new:

@@ -30,21 +30,24 @@ TAKES_PART = (Role.PRIMARY, Role.BACKUP, Role.TRANSITION)
 
 
 def apply(centre: Centre, settings: HabSettings, command: Command) -> list[Effect]:
-    """The next command of the local order: change the state, say what follows."""
+    """The next command of the local order: change the state, say what follows. Then see who must lead."""
+    return [*_take(centre, settings, command), *transition.take_over_if_due(centre)]
+
+
+def _take(centre: Centre, settings: HabSettings, command: Command) -> list[Effect]:
     role = centre.role
     match command:
         case Send() if role is Role.PRIMARY:
             return primary.on_send(centre, settings, command)
         case Confirm() if role is Role.PRIMARY:
             return primary.on_confirm(centre, settings, command)
-        case Join() if role is Role.PRIMARY:
-            return primary.on_join(centre, command)
-        case Join() if role in {Role.BACKUP, Role.TRANSITION}:
-            return transition.on_join(centre, command)
+        case Join() if role in TAKES_PART:
+            gone = transition.on_join(centre, command)
+            return [*gone, *primary.on_join(centre, command)] if role is Role.PRIMARY else gone
         case Handover() if role is Role.PRIMARY:
             return primary.on_handover(centre, command)
         case Store() if role in TAKES_PART:
-            return [*backup.on_store(centre, settings, command), *transition.take_over_if_due(centre)]
+            return backup.on_store(centre, settings, command)
         case SendState() if role in TAKES_PART:
             return backup.on_send_state(centre, command)
         case UpdateState():

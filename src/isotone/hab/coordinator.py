@@ -130,7 +130,7 @@ class Coordinator:
         peer.greeted = True
         peer.acked = max(peer.acked, answer.index)
         peer.sent = max(peer.sent, peer.acked)
-        peer.under_way = max(0, peer.under_way - 1) if peer.sent > peer.acked else 0
+        peer.under_way = max(1, peer.under_way - 1) if peer.sent > peer.acked else 0
         return [CancelTimer((ANSWER, name))] if not peer.under_way else []
 
     def on_state(self, centre: Centre, source: str, answer: OkState) -> list[Action]:

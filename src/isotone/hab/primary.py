@@ -73,12 +73,11 @@ def remove_lost(centre: Centre) -> list[Effect]:
 
 
 def on_join(centre: Centre, join: Join) -> list[Effect]:
-    """A centre without a state: the group that it was is gone, by its own word; then it is admitted."""
+    """A centre without a state is admitted, once the group that it was is removed."""
     if not may_change(centre) or join.centre == centre.name or join.token in centre.tokens.get(join.centre, ()):
         return []
-    known = centre.configuration.named(join.centre)
-    if known is not None:
-        return _append(centre, Kind.REMOVE, known.name, counter=known.number)
+    if centre.configuration.named(join.centre) is not None:
+        return []
     can_teach = centre.log.base == 0 or centre.snapshot is not None
     if len(centre.configuration.groups) >= GROUPS_MAX or not can_teach:
         return []

@@ -41,6 +41,8 @@ from isotone.hab.settings import HabSettings, Mode
 from isotone.trace import hab as trace
 
 SUBMIT, ALIVE = "submit", "alive"
+LIVES_BITS = 16
+UNKNOWN = "this centre was declared lost: whether it was ordered before is not known"
 OPERATOR = (DeclareWanted, HandoverWanted, RejoinWanted)
 
 
@@ -69,7 +71,7 @@ class Hab:
     def __init__(self, settings: HabSettings, process: str, incarnation: int, *, founder: bool = True) -> None:
         """``founder``: the system begins with this centre; otherwise it comes back, and asks for a state."""
         self.settings = settings.check()
-        self.process, self.incarnation = process, incarnation
+        self.process, self._incarnation = process, incarnation
         name = settings.centre_of(process)
         self.centre: Centre = founded(name, settings) if founder else outside(name)
         self.contacts = Contacts(settings)
@@ -86,6 +88,7 @@ class Hab:
         self._asked_epoch = 0  # the coordinator's epoch against which this process complained
         self._leased_until = 0
         self._held: deque[m.Entry] = deque()  # delivered ahead of the others, and no lease
+        self._offer: m.KeepSnapshot | None = None  # a snapshot that is not confirmed yet
         self._at = 0
 
     def handle(self, event: Event) -> list[Action]:
@@ -116,8 +119,13 @@ class Hab:
         assert isinstance(event, OPERATOR), f"a HAB process does not expect {event!r}"
         return self._on_operator(event)
 
+    @property
+    def incarnation(self) -> int:
+        """Of its broadcasts: another one after each start, and after each return of its centre."""
+        return self._incarnation << LIVES_BITS | self.centre.lives
+
     def _token(self) -> str:
-        return f"{self.process}#{self.incarnation}.{self.centre.lives}.{self.centre.epoch}"
+        return f"{self.process}#{self._incarnation}.{self.centre.lives}.{self.centre.epoch}"
 
     def _come_back(self) -> list[Action]:
         """A centre that begins without a state asks for one by itself."""
@@ -135,19 +143,21 @@ class Hab:
 
     def _broadcast(self, command: ControlMessage) -> LocalBroadcast:
         self._local += 1
-        local = Local(self.process, self.incarnation, m.COMMANDS.encode(command))
+        local = Local(self.process, self._incarnation, m.COMMANDS.encode(command))
         return LocalBroadcast(msgspec.msgpack.encode(local))
 
     def _go_on(self) -> list[Action]:
         """After any change: the coordinator's duties, and broadcasts that can be submitted."""
         actions, commands = self.coordinator.drive(self.centre)
-        return [*actions, *map(self._broadcast, commands), *self._submit()]
+        return [*actions, *map(self._broadcast, commands), *self._submit(), *self._keep_snapshot()]
 
     # --- broadcasts ------------------------------------------------------------------------------------------------
 
     def _on_wanted(self, request: int, record: bytes) -> list[Action]:
         if len(self.pending) >= self.settings.pending_max:
             return [BroadcastRefused(request, f"{len(self.pending)} broadcasts are not delivered yet")]
+        if self.centre.role is Role.OUT:
+            return [BroadcastRefused(request, "this centre takes no part: it was declared lost, or has no state yet")]
         if len(record) > self.settings.record_bytes_max:
             return [BroadcastRefused(request, f"a record has at most {self.settings.record_bytes_max} bytes")]
         self._counter += 1
@@ -194,7 +204,7 @@ class Hab:
         """The primary has ordered own broadcasts up to here."""
         self._acked = max(self._acked, counter)
         self._submitted = max(self._submitted, self._acked)
-        self._sends = max(0, self._sends - 1) if self._submitted > self._acked else 0
+        self._sends = max(1, self._sends - 1) if self._submitted > self._acked else 0
 
     def _submit_anew(self) -> None:
         """What is not delivered is submitted again: the primary is another one, or did not answer."""
@@ -207,7 +217,7 @@ class Hab:
         actions: list[Action] = []
         for record in records:
             local = msgspec.msgpack.decode(record, type=Local)
-            own = local.process == self.process and local.incarnation == self.incarnation
+            own = local.process == self.process and local.incarnation == self._incarnation
             self._local -= own and self._local > 0
             command = m.COMMANDS.decode(local.body)
             self._applied += 1
@@ -247,11 +257,11 @@ class Hab:
                 case RoleChanged(why=why):
                     self._acked = self.pending[0].counter - 1 if self.pending else self._counter
                     self._submit_anew()
-                    if self.centre.role is Role.OUT:
-                        self._held.clear()
                     actions += self._role_row(why)
+                    if self.centre.role is Role.OUT:
+                        actions += self._give_up()
                 case Installed(snapshot=snapshot):
-                    self._held.clear()
+                    actions += self._give_up()
                     position = snapshot.position if snapshot is not None else 0
                     digest = digest_of(snapshot.state) if snapshot is not None else 0
                     centre = self.centre
@@ -262,6 +272,15 @@ class Hab:
                 case Recorded(declaration=declaration, centre=lost, effective=effective):
                     actions += self._declared(declaration, lost, effective=effective, replayed=replayed)
         return actions
+
+    def _give_up(self) -> list[Action]:
+        """The centre is out, or begins anew: nothing of before is delivered, and own broadcasts begin anew too."""
+        refused: list[Action] = [BroadcastRefused(each.request, UNKNOWN) for each in self.pending]
+        self.pending.clear()
+        self._held.clear()
+        self._offer = None
+        self._counter = self._acked = self._submitted = self._sends = 0
+        return refused
 
     def _release(self) -> list[Action]:
         """Deliver what may be delivered: in the primary's at-once mode, what the others lack needs the lease."""
@@ -286,7 +305,7 @@ class Hab:
                 centre.number,
                 centre.epoch,
                 centre.lives,
-                centre.role.value,
+                "ahead" if centre.role is Role.PRIMARY and entries[-1].index > centre.confirmed else centre.role.value,
                 records[0].position,
                 tuple(message_name(entry.origin, entry.incarnation, entry.counter) for entry in records),
                 tuple(digest_of(entry.record) for entry in records),
@@ -322,7 +341,7 @@ class Hab:
         centre, snapshot = self.centre, self.centre.snapshot
         actions = self._effects([RoleChanged("it started again"), Installed(snapshot)], replayed=True)
         first = max(snapshot.index if snapshot is not None else 0, centre.log.base)
-        entries = centre.log.behind(first, centre.delivered - first)
+        entries = () if centre.role is Role.OUT else centre.log.behind(first, max(0, centre.delivered - first))
         return [*actions, *self._effects([Deliver(entries)] if entries else [], replayed=True)]
 
     # --- other centres ---------------------------------------------------------------------------------------------
@@ -453,15 +472,19 @@ class Hab:
         return [self._broadcast(m.Rejoin(self._token()))]
 
     def _on_snapshot(self, position: int, state: bytes) -> list[Action]:
-        """Of this process' application; behind an entry that the log still has."""
-        log, centre = self.centre.log, self.centre
-        if not self.settings.snapshots or len(state) > self.settings.snapshot_bytes_max:
+        """Of this process' application; one that is not confirmed yet waits, until the next one takes its place."""
+        if self.settings.snapshots and len(state) <= self.settings.snapshot_bytes_max:
+            self._offer = m.KeepSnapshot(0, position, state)
+        return self._keep_snapshot()
+
+    def _keep_snapshot(self) -> list[Action]:
+        offer, centre = self._offer, self.centre
+        if offer is None or offer.position > centre.log.position_at(min(centre.confirmed, centre.delivered)):
             return []
-        for entry in reversed(log.entries):
-            if entry.position == position and entry.kind is m.Kind.RECORD:
-                if entry.index <= min(centre.delivered, centre.confirmed) and self._local < self.settings.local_max:
-                    return [self._broadcast(m.KeepSnapshot(entry.index, position, state))]
-                return []
+        self._offer = None
+        for entry in centre.log.entries:
+            if entry.position == offer.position and entry.kind is m.Kind.RECORD:
+                return [self._broadcast(m.KeepSnapshot(entry.index, offer.position, offer.state))]
         return []
 
 

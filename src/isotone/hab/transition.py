@@ -50,13 +50,13 @@ def on_declare(centre: Centre, told: Declaration) -> list[Effect]:
         return []
     centre.declarations[told.number] = declaration
     effective = centre.is_effective(declaration)
-    return [Recorded(declaration, group.name, effective), *take_over_if_due(centre), *remove_lost(centre)]
+    return [Recorded(declaration, group.name, effective), *remove_lost(centre)]
 
 
 def on_join(centre: Centre, join: Join) -> list[Effect]:
-    """A backup hears that the primary's own centre lost its state: it is lost, by its own word."""
+    """A centre without a state: the group that it was is lost, by its own word."""
     group = centre.configuration.named(join.centre)
-    if group is None or group.number != centre.leader or join.token in centre.tokens.get(join.centre, ()):
+    if group is None or join.centre == centre.name or join.token in centre.tokens.get(join.centre, ()):
         return []
     return on_declare(centre, Declaration(group.number, centre.number, (centre.number,), witnessed=True))
 

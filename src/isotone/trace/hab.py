@@ -21,7 +21,10 @@ class HaBroadcast(Entry, frozen=True, gc=False, tag="habroadcast"):
 
 
 class HaDelivered(Entry, frozen=True, gc=False, tag="hadeliver"):
-    """Records were HA-delivered: they have dense positions from ``position`` on."""
+    """Records were HA-delivered: they have dense positions from ``position`` on.
+
+    The role is ``ahead`` where a primary delivers at once what others may lack.
+    """
 
     process: str
     centre: str

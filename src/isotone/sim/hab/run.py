@@ -136,7 +136,8 @@ class HabRun(EvsNodes):
         self.operator.return_all()
         if self._oracle is not None:
             self._world.tell_service(Stabilised(self._world.now))
-        return self._world.network.components([name for name in self._names if self._world.is_up(name)])
+        living = [name for centre in self.operator.living() for name in self.operator.up(centre)]
+        return self._world.network.components(living)
 
     # --- liveness --------------------------------------------------------------------------------------------------
 

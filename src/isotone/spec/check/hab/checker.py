@@ -134,7 +134,7 @@ def _judge_liveness(
         entry = row.entry
         if isinstance(entry, trace.HaBroadcast) and entry.process in last:
             life = last[entry.process]
-            if row.incarnation != life.incarnation:
+            if row.incarnation != life.incarnation or row.index < life.rows[0].index:
                 continue
             account.exercised.add("VALIDITY")
             if had.get(entry.message, life.end + 1) > life.end:
