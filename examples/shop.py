@@ -1,4 +1,4 @@
-"""A replicated dict: run it in three terminals as `python shop.py a`, `b` and `c`; type `apples 3`, `apples`, or Enter."""
+"""A replicated dict: run `python shop.py a`, `b` and `c` in three terminals; type `apples 3`, `apples` or Enter."""
 
 import asyncio
 import sys

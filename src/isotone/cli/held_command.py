@@ -39,6 +39,7 @@ command_argument = click.argument("command", nargs=-1, required=True, type=click
 @lease_option
 @object_options
 def lock_command(
+    *,
     name: str,
     command: tuple[str, ...],
     no_wait: bool,
@@ -75,6 +76,7 @@ def lock_command(
 @lease_option
 @object_options
 def leader_command(
+    *,
     name: str,
     command: tuple[str, ...],
     note: str,

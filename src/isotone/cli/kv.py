@@ -37,7 +37,7 @@ def kv_commands() -> None:
 @stale_option
 @object_options
 def get_command(
-    key: str, name: str, stale: bool, addresses: tuple[str, ...], credential_file: Path | None, within_s: float
+    *, key: str, name: str, stale: bool, addresses: tuple[str, ...], credential_file: Path | None, within_s: float
 ) -> int:
     """Print the value of KEY. Exit code 1 if there is none."""
 
@@ -59,6 +59,7 @@ def get_command(
 @dict_option
 @object_options
 def set_command(
+    *,
     key: str,
     value: str,
     as_json: bool,
@@ -88,7 +89,7 @@ def set_command(
 @dict_option
 @object_options
 def delete_command(
-    key: str, name: str, addresses: tuple[str, ...], credential_file: Path | None, within_s: float
+    *, key: str, name: str, addresses: tuple[str, ...], credential_file: Path | None, within_s: float
 ) -> int:
     """Delete KEY. Exit code 1 if there is none."""
 
@@ -106,6 +107,7 @@ def delete_command(
 @json_option
 @object_options
 def list_command(
+    *,
     prefix: str,
     name: str,
     stale: bool,
@@ -134,6 +136,7 @@ def list_command(
 @dict_option
 @object_options
 def watch_command(
+    *,
     prefix: str,
     after: int | None,
     count: int,

@@ -93,8 +93,9 @@ class LockState(msgspec.Struct, tag="lock"):
     def _drop(self, context: Context, goes: Any) -> bool:
         held = len(self.holders)
         self.holders = [each for each in self.holders if not goes(each)]
+        dropped = len(self.holders) < held
         self._serve(context)
-        return len(self.holders) < held
+        return dropped
 
     def release(self, context: Context, session: int) -> None:
         """A session that is over holds nothing and waits for nothing."""

@@ -184,13 +184,8 @@ class Machine:
 
     def _check_class(self, call: Called) -> None:
         """A command that one server's program does not know is refused by all."""
-        known = self.state.announced.get(call.kind, {})
-        lacking = [each for each in self.state.servers if call.method not in known.get(each, ())]
-        if lacking or not known:
-            raise CommandRefused(
-                f"the command {call.kind}.{call.method} is not known to the program of "
-                f"{', '.join(lacking) or 'any server'}: open the class there too, or upgrade it"
-            )
+        if why := self.why_unknown(call.kind, call.method):
+            raise CommandRefused(why)
         if self.classes.of(call.kind) is not None:
             return
         if self.is_server:
@@ -200,6 +195,17 @@ class Machine:
             )
         self.blind[call.name] = None
         raise CommandRefused("this client does not know the class")
+
+    def why_unknown(self, kind: str, method: str) -> str:
+        """Why a command of a class cannot be applied: the program of some server does not know it."""
+        known = self.state.announced.get(kind, {})
+        lacking = [each for each in self.state.servers if method not in known.get(each, ())]
+        if known and not lacking:
+            return ""
+        return (
+            f"the command {method} of {kind.removeprefix('class:')} is not known to the program of "
+            f"{', '.join(lacking) or 'any server'}: name the class in isotone.replica(..., classes=[...]) there"
+        )
 
     # --- leases ------------------------------------------------------------------------------------------------------
 

@@ -6,10 +6,12 @@ they travel with the command, so that all replicas see the same.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import secrets
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from isotone.core.errors import LocalProtocolError
@@ -17,6 +19,7 @@ from isotone.replicated.caller import Caller, ReplicatedObject
 from isotone.replicated.class_state import ClassState, commands_of
 
 RANDOM_BITS = 63
+ANNOUNCED_WITHIN_S = 5.0
 
 
 class ReplicatedInstance(ReplicatedObject):
@@ -44,9 +47,18 @@ class ReplicatedInstance(ReplicatedObject):
             bound.apply_defaults()
             if bound.kwargs:
                 raise LocalProtocolError(f"{self._cls.__name__}.{name}: a command has no keyword-only parameters")
+            await self._until_announced(name, within_s)
             return (await self._call(name, *bound.args[1:], within_s=within_s)).value
 
         return call
+
+    async def _until_announced(self, method: str, within_s: float | None) -> None:
+        """Servers that start announce their classes; after a while the answer is theirs."""
+        machine = self._caller.machine
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ANNOUNCED_WITHIN_S if within_s is None else min(within_s, ANNOUNCED_WITHIN_S)):
+                while machine.why_unknown(self.kind, method):
+                    await self._caller.applied_beyond(machine.state.position)
 
     async def read(self, *, stale_ok: bool = False, at_least: int | None = None, within_s: float | None = None) -> Any:
         """A copy of the object: whatever is done to it stays here."""

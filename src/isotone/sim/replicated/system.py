@@ -108,7 +108,7 @@ def _step(choice: Choice, at: int, node: str, deed: str, number: int) -> ObjectS
         name=name,
         key=key,
         number=amount,
-        length_us=choice.pick((1, 30, 200, 700)) * MILLISECOND,
+        length_us=choice.pick((1, 30, 200, 1_000)) * MILLISECOND,
     )
 
 

@@ -47,7 +47,7 @@ def draw_terms(seed: int, names: tuple[str, ...], stack: str) -> Terms:
     if choice.chance(0.5):
         for name in choice.sample(names, (len(names) - 1) // 2):
             rates[name] = FAST
-    round_us = choice.pick((60_000, 120_000)) if stack == FULL else choice.pick((20_000, 50_000))
+    round_us = choice.pick((60_000, 120_000)) if stack == FULL else choice.pick((30_000, 200_000))
     return Terms(
         servers=names,
         round_us=round_us,

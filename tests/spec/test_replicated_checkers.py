@@ -1,0 +1,214 @@
+"""The checkers of replicated objects accept good histories and catch broken ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count, permutations
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isotone.spec.check.replicated import ReplicatedChecker, linear
+from isotone.spec.check.replicated.linear import NEVER, Operation, TooLarge, is_linearizable, register, witness_of
+from isotone.spec.replicated_properties import replicated_labels
+from isotone.spec.verdicts import State
+from isotone.trace import replicated as trace
+from isotone.trace.events import Entry, Row
+
+
+def op(method: str, argument: str, answer: str | None, called: int, answered: int = NEVER) -> Operation:
+    return Operation(method, argument, answer, called, answered)
+
+
+GOOD = {
+    "one after another": [op("set", "1", "", 0, 1), op("get", "", "1", 2, 3)],
+    "at one time": [op("set", "1", "", 0, 9), op("get", "", "-", 1, 2), op("get", "", "1", 3, 4)],
+    "never answered, and seen": [op("set", "1", None, 0), op("get", "", "1", 5, 6)],
+    "never answered, and never done": [op("set", "1", None, 0), op("get", "", "-", 5, 6)],
+    "compare and set": [op("set", "1", "", 0, 1), op("compare_and_set", "1>2", "1", 2, 3), op("get", "", "2", 4, 5)],
+}
+BROKEN = {
+    "stale read": [op("set", "1", "", 0, 1), op("get", "", "-", 2, 3)],
+    "lost update": [op("set", "1", "", 0, 1), op("set", "2", "", 2, 3), op("get", "", "1", 4, 5)],
+    "two writers": [
+        op("compare_and_set", "->1", "1", 0, 5),
+        op("compare_and_set", "->2", "1", 1, 6),
+    ],
+    "reordered": [op("set", "1", "", 0, 9), op("get", "", "1", 1, 2), op("get", "", "-", 3, 4)],
+    "out of nothing": [op("get", "", "7", 0, 1)],
+}
+
+
+@pytest.mark.parametrize("history", GOOD.values(), ids=GOOD)
+def test_good_histories_are_accepted(history: list[Operation]) -> None:
+    assert is_linearizable(history, register)
+
+
+@pytest.mark.parametrize("history", BROKEN.values(), ids=BROKEN)
+def test_broken_histories_are_caught_with_a_witness(history: list[Operation]) -> None:
+    assert not is_linearizable(history, register)
+    noise = [op("get", "", str(number), 10 + number, 11 + number) for number in range(0)]
+    witness = witness_of([*history, *noise], register)
+    assert witness and not is_linearizable(witness, register)
+
+
+def test_a_witness_leaves_out_reads_that_do_not_matter() -> None:
+    history = [op("set", "1", "", 0, 1), op("get", "", "1", 2, 3), op("get", "", "1", 4, 5), op("get", "", "-", 6, 7)]
+    assert [each.answer for each in witness_of(history, register)] == ["", "-"]
+
+
+def explained(history: Sequence[Operation]) -> bool:
+    """The dumb second version: all orders, one after another."""
+    known = [each for each in history if each.answer is not None]
+    unknown = [each for each in history if each.answer is None]
+    for bits in range(1 << len(unknown)):
+        chosen = known + [each for place, each in enumerate(unknown) if bits >> place & 1]
+        for order in permutations(chosen):
+            if any(b.answered < a.called for place, a in enumerate(order) for b in order[place + 1 :]):
+                continue
+            state: str | None = "-"
+            for each in order:
+                state = register(state, each) if state is not None else None
+            if state is not None:
+                return True
+    return False
+
+
+operations = st.builds(
+    lambda method, called, length, answer: Operation(
+        method[0], method[1], answer(method), called, NEVER if answer(method) is None else called + length
+    ),
+    st.sampled_from([("set", "1"), ("set", "2"), ("get", ""), ("delete", ""), ("compare_and_set", "1>2")]),
+    st.integers(0, 8),
+    st.integers(1, 5),
+    st.sampled_from(
+        [
+            lambda m: None,
+            lambda m: {"set": "", "get": "1"}.get(m[0], "1"),
+            lambda m: {"set": "", "get": "-"}.get(m[0], "0"),
+        ]
+    ),
+)
+
+
+@given(st.lists(operations, max_size=5))
+def test_the_search_agrees_with_trying_all_orders(history: list[Operation]) -> None:
+    assert is_linearizable(history, register) == explained(history)
+
+
+def test_a_search_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear, "STEPS_MAX", 10)
+    with pytest.raises(TooLarge):
+        is_linearizable([op("set", str(number), None, 0) for number in range(9)] + [op("get", "", "x", 1, 2)], register)
+
+
+# --- whole traces ----------------------------------------------------------------------------------------------------
+
+
+def states(entries: Sequence[Entry]) -> dict[str, State]:
+    checker, numbers = ReplicatedChecker(), count()
+    for entry in entries:
+        checker.feed(Row(entry.server, 1, next(numbers), 0, entry))  # type: ignore[attr-defined]
+    assert len(checker) == len(entries)
+    return {label: each.state for label, each in checker.finish(lossy=False, liveness=None, components=()).items()}
+
+
+def asked(operation: str, kind: str, name: str, method: str, argument: str, *more: Any) -> list[Entry]:
+    result, at = more
+    server = operation[0]
+    return [
+        trace.ObjectCalled(server, operation, kind, name, method, "", argument, at),
+        trace.ObjectAnswered(server, operation, "done", result, at + 1),
+    ]
+
+
+def held(operation: str, fence: int, begin: int, end: int, *more: str) -> list[Entry]:
+    kind, how = (*more, *("lock", "released")[len(more) :])
+    server, name = operation[0], "jobs#5" if kind == "item" else kind
+    shared, permits = kind == "semaphore", 1
+    return [
+        trace.ObjectHeld(server, operation, kind, name, fence, shared, permits, begin),
+        trace.ObjectLost(server, operation, fence, how, end),
+    ]
+
+
+CASES: dict[str, tuple[list[Entry], str, State]] = {
+    "in turn": (held("a1", 1, 0, 5) + held("b1", 2, 5, 9), "REP-HELD", State.HOLDS),
+    "two holders": (held("a1", 1, 0, 5) + held("b1", 2, 4, 9), "REP-HELD", State.VIOLATED),
+    "one fence": (held("a1", 1, 0, 5) + held("b1", 1, 6, 9), "REP-FENCE", State.VIOLATED),
+    "a lower fence": (held("a1", 2, 0, 5) + held("b1", 1, 6, 9), "REP-FENCE", State.VIOLATED),
+    "two leaders": (held("a1", 1, 0, 5, "leader") + held("b1", 2, 4, 9, "leader"), "REP-LEADER", State.VIOLATED),
+    "one leader": (held("a1", 1, 0, 5, "leader") + held("b1", 2, 6, 9, "leader"), "REP-LEADER", State.HOLDS),
+    "permits": (held("a1", 1, 0, 5, "semaphore") + held("b1", 2, 4, 9, "semaphore"), "REP-HELD", State.VIOLATED),
+    "done twice": (held("a1", 1, 0, 5, "item", "done") + held("b1", 2, 6, 9, "item"), "REP-QUEUE", State.VIOLATED),
+    "item lost": (
+        [*asked("a1", "queue", "jobs", "put", "x", "7", 0), trace.ItemsLeft("a", "jobs", ())],
+        "REP-QUEUE",
+        State.VIOLATED,
+    ),
+    "item left": (
+        [*asked("a1", "queue", "jobs", "put", "x", "7", 0), trace.ItemsLeft("a", "jobs", ("7",))],
+        "REP-QUEUE",
+        State.HOLDS,
+    ),
+    "states differ": ([trace.StateReached("a", 8, 1), trace.StateReached("b", 8, 2)], "REP-STATE", State.VIOLATED),
+    "states equal": ([trace.StateReached("a", 8, 1), trace.StateReached("b", 8, 1)], "REP-STATE", State.HOLDS),
+    "two decisions": (
+        asked("a1", "commitment", "deal", "vote", "yes a b", "commit", 0)
+        + asked("b1", "commitment", "deal", "vote", "yes a b", "abort", 0),
+        "REP-COMMIT",
+        State.VIOLATED,
+    ),
+    "committed against a no": (
+        asked("a1", "commitment", "deal", "vote", "yes a b", "commit", 0)
+        + asked("b1", "commitment", "deal", "vote", "no a b", "commit", 0),
+        "REP-COMMIT",
+        State.VIOLATED,
+    ),
+    "committed without a vote": (
+        asked("a1", "commitment", "deal", "vote", "yes a b", "commit", 0),
+        "REP-COMMIT",
+        State.VIOLATED,
+    ),
+    "stale count": (
+        asked("a1", "counter", "hits", "add", "2", "2", 0) + asked("b1", "counter", "hits", "count", "", "0", 5),
+        "REP-LINEAR",
+        State.VIOLATED,
+    ),
+    "a count": (
+        asked("a1", "counter", "hits", "add", "2", "2", 0) + asked("b1", "counter", "hits", "count", "", "2", 5),
+        "REP-LINEAR",
+        State.HOLDS,
+    ),
+    "a member twice": (
+        asked("a1", "set", "people", "join", "", "1", 0) + asked("b1", "set", "people", "join", "", "1", 5),
+        "REP-LINEAR",
+        State.VIOLATED,
+    ),
+    "done though it was said not to be": (
+        [
+            trace.ObjectCalled("a", "a1", "counter", "hits", "add", "", "2", 0),
+            trace.ObjectAnswered("a", "a1", "not", "", 1),
+            *asked("b1", "counter", "hits", "count", "", "2", 5),
+            *asked("b2", "counter", "hits", "count", "", "2", 7),
+        ],
+        "REP-LINEAR",
+        State.VIOLATED,
+    ),
+}
+
+
+@pytest.mark.parametrize(("entries", "label", "state"), CASES.values(), ids=CASES)
+def test_traces(entries: list[Entry], label: str, state: State) -> None:
+    assert states(entries)[label] is state
+
+
+def test_every_property_has_a_broken_trace() -> None:
+    assert {label for _, label, state in CASES.values() if state is State.VIOLATED} == set(replicated_labels())
+
+
+def test_lost_rows_leave_nothing_judged() -> None:
+    verdicts = ReplicatedChecker().finish(lossy=True, liveness=None, components=())
+    assert {each.state for each in verdicts.values()} == {State.NOT_JUDGED}
