@@ -10,7 +10,6 @@ from isotone.spec.check.corel.order import GreenOrder
 from isotone.spec.check.corel.trail import Trail, Vector, event_of, parted
 from isotone.spec.verdicts import EventId
 from isotone.trace import corel as trace
-from isotone.trace.events import Row
 
 Past = dict[str, tuple[EventId, Vector]]
 Had = dict[str, EventId]
