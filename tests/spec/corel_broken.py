@@ -55,7 +55,9 @@ def again(server: str, *entries: Entry, **found: object) -> list[Entry]:
     return [started(server, **(fields | found)), *entries]
 
 
-def formed(number: int, *servers: str, steps: int = 3, green_line: int = 1, committed: int = 1) -> dict[str, list[Entry]]:
+def formed(
+    number: int, *servers: str, steps: int = 3, green_line: int = 1, committed: int = 1
+) -> dict[str, list[Entry]]:
     """These recover together, and form a primary, or begin to."""
     return {
         each: [
@@ -68,7 +70,10 @@ def formed(number: int, *servers: str, steps: int = 3, green_line: int = 1, comm
 
 def _fifo_and_causal() -> dict[str, Broken]:
     return {
-        "a message before an earlier one of its sender": ("COR-FIFO", broken("b", 4, trace.Yellowed("b", ("a.1:2", "a.1:1")))),
+        "a message before an earlier one of its sender": (
+            "COR-FIFO",
+            broken("b", 4, trace.Yellowed("b", ("a.1:2", "a.1:1"))),
+        ),
         "a message without an earlier one of its sender": ("COR-FIFO", broken("b", 4, trace.Yellowed("b", ("a.1:2",)))),
         "a message that stands twice in the queue": (
             "COR-FIFO",
@@ -111,7 +116,10 @@ def _green() -> dict[str, Broken]:
         "green told twice without a restart": ("COR-GREEN", added("b", 6, green("b", 1, "a.1:1"))),
         "green that does not stand next in the queue": ("COR-GREEN", broken("b", 5, green("b", 1, "a.1:2"))),
         "green that stands nowhere in the queue": ("COR-GREEN", added("x", 3, green("x", 4, "x.9:1"))),
-        "green taken back by a recovery": ("COR-GREEN", broken("b", 10, arranged("b", ("b.1:1", "a.2:1"), green=2, yellow=3))),
+        "green taken back by a recovery": (
+            "COR-GREEN",
+            broken("b", 10, arranged("b", ("b.1:1", "a.2:1"), green=2, yellow=3)),
+        ),
         "all green taken back by a recovery": ("COR-GREEN", rows(**three(b=[arranged("b", ("a.1:1",), yellow=1)]))),
         "another green message after a restart": (
             "COR-GREEN",
@@ -156,7 +164,12 @@ def _yellow_and_disk() -> dict[str, Broken]:
             rows(
                 **{
                     **three(),
-                    "c": [started("c", servers=ABC), *primary("c", 1, ABC), trace.PrimaryAttempted("c", 2, ("b", "c")), trace.PrimaryCommitted("c", 2, ("b", "c"))],
+                    "c": [
+                        started("c", servers=ABC),
+                        *primary("c", 1, ABC),
+                        trace.PrimaryAttempted("c", 2, ("b", "c")),
+                        trace.PrimaryCommitted("c", 2, ("b", "c")),
+                    ],
                 }
             ),
         ),
@@ -176,11 +189,18 @@ def _yellow_and_disk() -> dict[str, Broken]:
             rows(
                 **{
                     **three(),
-                    "c": [started("c", servers=ABC, log="c"), *primary("c", 1, ABC), *again("c", green=0, yellow=1, queue=("a.1:1",))],
+                    "c": [
+                        started("c", servers=ABC, log="c"),
+                        *primary("c", 1, ABC),
+                        *again("c", green=0, yellow=1, queue=("a.1:1",)),
+                    ],
                 }
             ),
         ),
-        "a red message that a recovery drops": ("COR-KEPT", rows(**three(b=[trace.Reddened("b", ("a.1:2",)), arranged("b", green=1, yellow=1)]))),
+        "a red message that a recovery drops": (
+            "COR-KEPT",
+            rows(**three(b=[trace.Reddened("b", ("a.1:2",)), arranged("b", green=1, yellow=1)])),
+        ),
         "one of two that a recovery drops": (
             "COR-KEPT",
             rows(**three(b=[trace.Reddened("b", ("a.1:2", "a.1:3")), arranged("b", ("a.1:2",), green=1, yellow=1)])),
@@ -190,7 +210,11 @@ def _yellow_and_disk() -> dict[str, Broken]:
             rows(
                 **three(
                     a=[trace.SnapshotKept("a", 1, 1, 5)],
-                    c=[trace.Reddened("c", ("c.1:1",)), trace.StateInstalled("c", 1, 1, 5), arranged("c", green=1, yellow=1)],
+                    c=[
+                        trace.Reddened("c", ("c.1:1",)),
+                        trace.StateInstalled("c", 1, 1, 5),
+                        arranged("c", green=1, yellow=1),
+                    ],
                 )
             ),
         ),
@@ -198,7 +222,10 @@ def _yellow_and_disk() -> dict[str, Broken]:
             "COR-DURABLE",
             broken("a", 10, started("a", life=2, committed=1, attempted=1, green=1, yellow=2, queue=("a.1:2",))),
         ),
-        "a red message lost in a restart": ("COR-DURABLE", rows(**three(b=[trace.Reddened("b", ("a.1:2",)), *again("b")]))),
+        "a red message lost in a restart": (
+            "COR-DURABLE",
+            rows(**three(b=[trace.Reddened("b", ("a.1:2",)), *again("b")])),
+        ),
         "green that is red after a restart": (
             "COR-DURABLE",
             rows(**three(b=again("b", green=0, yellow=0, queue=("a.1:1",)))),
@@ -223,7 +250,12 @@ def _primaries() -> dict[str, Broken]:
         "a committed primary that falls in a restart": ("COR-EPOCHS", rows(**three(b=again("b", committed=0)))),
         "a commit to a lower number": (
             "COR-EPOCHS",
-            rows(**three(b=[*formed(3, "b", "c")["b"], trace.PrimaryCommitted("b", 2, ("b", "c"))], c=formed(3, "b", "c")["c"])),
+            rows(
+                **three(
+                    b=[*formed(3, "b", "c")["b"], trace.PrimaryCommitted("b", 2, ("b", "c"))],
+                    c=formed(3, "b", "c")["c"],
+                )
+            ),
         ),
         "a fence that falls": ("COR-EPOCHS", rows(a=[started("a", fence=2), started("a", life=2, fence=1)])),
         "an attempt forgotten in a restart": (
@@ -244,17 +276,33 @@ def _primaries() -> dict[str, Broken]:
             rows(**three(b=again("b", trace.PrimaryAttempted("b", 1, AB)))),
         ),
         "a commit without an attempt of another": ("COR-PHASES", broken("b", 1)),
-        "a commit before the own attempt": ("COR-PHASES", rows(a=[started("a"), *(primary("a", 1, ("a",))[step] for step in (1, 0, 2))])),
+        "a commit before the own attempt": (
+            "COR-PHASES",
+            rows(a=[started("a"), *(primary("a", 1, ("a",))[step] for step in (1, 0, 2))]),
+        ),
         "established without a commit of another": ("COR-PHASES", broken("b", 2)),
-        "established before the own commit": ("COR-PHASES", rows(a=[started("a"), *(primary("a", 1, ("a",))[step] for step in (0, 2, 1))])),
-        "a primary adopted that nobody committed to": ("COR-PHASES", rows(**three(b=[arranged("b", committed=5, green=1, yellow=1)]))),
-        "green in a primary that nobody committed to": ("COR-PHASES", broken("b", 5, green("b", 1, "a.1:1", primary=7))),
+        "established before the own commit": (
+            "COR-PHASES",
+            rows(a=[started("a"), *(primary("a", 1, ("a",))[step] for step in (0, 2, 1))]),
+        ),
+        "a primary adopted that nobody committed to": (
+            "COR-PHASES",
+            rows(**three(b=[arranged("b", committed=5, green=1, yellow=1)])),
+        ),
+        "green in a primary that nobody committed to": (
+            "COR-PHASES",
+            broken("b", 5, green("b", 1, "a.1:1", primary=7)),
+        ),
         "green in an earlier primary than the present one": (
             "COR-PHASES",
             rows(
                 **three(
                     **{
-                        each: [*formed(2, *ABC)[each], trace.Yellowed(each, ("b.1:1",)), green(each, 2, "b.1:1", primary=1)]
+                        each: [
+                            *formed(2, *ABC)[each],
+                            trace.Yellowed(each, ("b.1:1",)),
+                            green(each, 2, "b.1:1", primary=1),
+                        ]
                         for each in ABC
                     }
                 )
@@ -274,7 +322,10 @@ def _primaries() -> dict[str, Broken]:
         "half of the servers without the one that breaks ties": (
             "COR-QUORUM",
             rows(
-                a=[started("a", servers=AB, rule='{"type":"TieBreaker","servers":["a","b"],"breaker":"b"}'), *primary("a", 1, ("a",))]
+                a=[
+                    started("a", servers=AB, rule='{"type":"TieBreaker","servers":["a","b"],"breaker":"b"}'),
+                    *primary("a", 1, ("a",)),
+                ]
             ),
         ),
         "a primary without the monarch": (
@@ -283,7 +334,9 @@ def _primaries() -> dict[str, Broken]:
         ),
         "a primary with few votes": (
             "COR-QUORUM",
-            rows(a=[started("a", servers=AB, rule='{"type":"Weighted","votes":{"a":1,"b":2}}'), *primary("a", 1, ("a",))]),
+            rows(
+                a=[started("a", servers=AB, rule='{"type":"Weighted","votes":{"a":1,"b":2}}'), *primary("a", 1, ("a",))]
+            ),
         ),
         "a primary of fewer than dynamic voting allows": (
             "COR-QUORUM",
@@ -304,11 +357,16 @@ def _others() -> dict[str, Broken]:
     return {
         "white above what another has green": ("COR-WHITE", broken("b", 9, trace.Whitened("b", 5))),
         "white above the own green": ("COR-WHITE", rows(**three(b=[trace.Whitened("b", 2)]))),
-        "one number for two configurations": ("COR-CONFIGURATION", broken("b", 9, trace.Reconfigured("b", 3, 1, ("b",)))),
+        "one number for two configurations": (
+            "COR-CONFIGURATION",
+            broken("b", 9, trace.Reconfigured("b", 3, 1, ("b",))),
+        ),
         "a configuration at another place": ("COR-CONFIGURATION", broken("b", 9, trace.Reconfigured("b", 2, 1, ABX))),
         "two servers added at once": (
             "COR-CONFIGURATION",
-            rows(a=[started("a", servers=("a",)), trace.Reconfigured("a", 1, 1, ABX)], b=[started("b")], x=[started("x")]),
+            rows(
+                a=[started("a", servers=("a",)), trace.Reconfigured("a", 1, 1, ABX)], b=[started("b")], x=[started("x")]
+            ),
         ),
         "a configuration before the one it follows": (
             "COR-CONFIGURATION",

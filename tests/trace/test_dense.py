@@ -1,7 +1,10 @@
 from __future__ import annotations
 
-from isotone.trace.dense import dense, is_in_order
-from isotone.trace.events import Gap, Row
+import pytest
+
+from isotone.core.errors import InputError
+from isotone.trace.dense import Indices, dense, is_in_order
+from isotone.trace.events import Gap, Recovered, Row
 from tests.trace.rows import sends, sent
 
 
@@ -38,3 +41,19 @@ def test_order_is_per_node() -> None:
     assert is_in_order([sent("d1", 1), sent("d2", 0), sent("d1", 0, incarnation=2)])
     assert not is_in_order([sent("d1", 1), sent("d1", 0)])
     assert not is_in_order([sent("d1", 1, incarnation=2), sent("d1", 2)])
+
+
+def test_two_rows_of_one_id_that_differ_are_refused() -> None:
+    """Both are shown: they are of two runs of one name, or one was altered."""
+    one, other = Row("d1", 1, 0, 5, Recovered("d1#1")), Row("d1", 1, 0, 6, Recovered("d1#1"))
+    assert list(dense([one, one])) == [one]
+    with pytest.raises(InputError, match=r"d1#1 row 0, which do not agree: at 5 .* and at 6"):
+        list(dense([one, other]))
+
+
+def test_indices_are_known_in_any_order() -> None:
+    indices = Indices()
+    assert [indices.add(each) for each in (0, 1, 5, 6, 3, 3, 0, 6, 2, 7)] == [
+        *(True, True, True, True, True),
+        *(False, False, False, True, True),
+    ]

@@ -42,7 +42,6 @@ class Checked(NamedTuple):
     problems: tuple[Problem, ...]
 
 
-
 def check_traces(traces: Sequence[Path], master: str | None = None, *, advance: Advance = lambda note: None) -> Checked:
     """Check every run that the files hold, with a session of our own."""
     spark = session_for(traces, master)

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from isotone.core.errors import InputError
 from isotone.pipeline import schema
 from isotone.pipeline.bronze import ChangedError, is_note, together
 from isotone.pipeline.records import ends_of, records_of
@@ -224,6 +225,7 @@ def _once(rows: DataFrame, spans: DataFrame, gone: Sequence[str] = ()) -> tuple[
         return rows, spans
     some = _of(rows, records, "left_semi").localCheckpoint(eager=True)
     _check(some, _of(spans, records, "left_semi"), gone)
+    _check_same(some)
     order = Window.partitionBy(*RECORD, "index").orderBy("is_part", "file", F.xxhash64(*rows.columns))
     numbered = some.withColumn("_place", F.row_number().over(order))
     single = numbered.where("_place = 1").drop("_place")
@@ -241,6 +243,21 @@ def _once(rows: DataFrame, spans: DataFrame, gone: Sequence[str] = ()) -> tuple[
         _of(rows, records, "left_anti").unionByName(single),
         _of(spans, records, "left_anti").unionByName(marks),
     )
+
+
+def _check_same(rows: DataFrame) -> None:
+    """Two rows of one id that differ are of two runs, or one was altered."""
+    said = F.xxhash64(*(name for name in rows.columns if name not in FROM))
+    ends = F.col("kind").isin("gap", "truncated", schema.RUN)
+    both = (
+        rows.where(~ends)
+        .groupBy(*RECORD, "index")
+        .agg(F.collect_set(said).alias("said"), F.collect_set("file").alias("files"))
+    )
+    for row in both.where(F.size("said") > 1).orderBy(*RECORD, "index").limit(1).collect():
+        place = f"{row['node']}#{row['incarnation']} row {row['index']}"
+        files = " and ".join(sorted(row["files"]))
+        raise InputError(f"two records of {place} in run {row['run']!r}, which do not agree: {files}")
 
 
 def _check(rows: DataFrame, spans: DataFrame, gone: Sequence[str]) -> None:

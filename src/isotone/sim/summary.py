@@ -11,7 +11,6 @@ import msgspec
 from isotone.sim.run import STATES, RunResult, Violation
 from isotone.spec.verdicts import EventId, State
 
-
 NOT_JUDGED_CODE = 4
 
 

@@ -2,27 +2,72 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
-from isotone.trace.events import Gap, Row
+from isotone.core.errors import InputError
+from isotone.trace.events import Gap, Row, Truncated
+
+_SHOWN_MAX = 300
 
 
 def dense(rows: Iterable[Row]) -> Iterator[Row]:
     """Rows of any records, each record's in order: repeated ones dropped, a `Gap` for every hole.
 
+    Two rows of one id that differ are an `InputError` that shows both: they are of two runs, or one was altered.
+
     A `Gap` has the index of the first row that it stands for, so the row after it may continue behind all of them. One
     that was written by hand may be followed by the next index instead.
     """
     reached: dict[tuple[str, int], tuple[int, int]] = {}  # the lowest index that is new, the highest without a hole
+    last: dict[tuple[str, int], Row] = {}
     for row in rows:
         record = (row.node, row.incarnation)
         lowest, highest = reached.get(record, (0, 0))
         if row.index < lowest:
+            check_same(last[record], row)
             continue
         if row.index > highest:
             yield Row(row.node, row.incarnation, highest, row.at, Gap(lost=row.index - highest))
         reached[record] = (row.index + 1, index_after(row))
+        last[record] = row
         yield row
+
+
+def check_same(one: Row, other: Row) -> None:
+    """Refuse two rows of one id that do not say the same."""
+    is_end = isinstance(one.entry, Gap | Truncated) or isinstance(other.entry, Gap | Truncated)
+    if one.index == other.index and one != other and not is_end:
+        place = f"{one.node}#{one.incarnation} row {one.index}"
+        raise InputError(f"two records of {place}, which do not agree: {_told(one)} and {_told(other)}")
+
+
+def _told(row: Row) -> str:
+    return f"at {row.at} {row.entry!r}"[:_SHOWN_MAX]
+
+
+class Indices:
+    """Which indices of a record were seen; mostly they follow each other, and then it is a few runs of them."""
+
+    __slots__ = ("_others", "_runs")
+
+    def __init__(self) -> None:
+        self._runs: list[list[int]] = []  # first and last of each, upwards
+        self._others: set[int] = set()  # that came behind higher ones
+
+    def add(self, index: int) -> bool:
+        """False if it was seen before."""
+        if not self._runs or index > self._runs[-1][1]:
+            if self._runs and index == self._runs[-1][1] + 1:
+                self._runs[-1][1] = index
+            else:
+                self._runs.append([index, index])
+            return True
+        place = bisect_right(self._runs, index, key=lambda run: run[0]) - 1
+        if index in self._others or (place >= 0 and index <= self._runs[place][1]):
+            return False
+        self._others.add(index)
+        return True
 
 
 def index_after(row: Row) -> int:

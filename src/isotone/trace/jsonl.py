@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from isotone.core.errors import InputError
-from isotone.trace.dense import index_after
+from isotone.trace.dense import Indices, index_after
 from isotone.trace.events import TRACE_VERSION, Crashed, Row, Truncated
 from isotone.trace.layout import temporary_path
 from isotone.trace.vocabulary import check_version, entry_of_plain, plain_of
@@ -51,7 +51,7 @@ class JsonLines:
     def rows(self) -> Iterator[Row]:
         """The rows in the order of the file; can be read once."""
         next_index: dict[tuple[str, int], int] = {}
-        seen: set[tuple[str, int, int]] = set()
+        seen: dict[tuple[str, int], Indices] = {}
         last: dict[tuple[str, int], Row] = {}
         for count, (line, plain) in enumerate(self._lines):
             if self._has_trailer and plain.keys() == {_END_KEY}:
@@ -61,11 +61,11 @@ class JsonLines:
                 row = _row(plain, next_index, count)
             except InputError as error:
                 raise InputError(f"{self.name}:{line}: {error}") from None
-            identity = (row.node, row.incarnation, row.index)
-            if identity in seen:
+            record = (row.node, row.incarnation)
+            if record not in seen:
+                seen[record] = Indices()
+            if not seen[record].add(row.index):
                 raise InputError(f"{self.name}:{line}: a second row {row.index} of {row.node!r}#{row.incarnation}")
-            seen.add(identity)
-            record = identity[:2]
             if record not in last or row.index > last[record].index:
                 last[record] = row
             yield row

@@ -19,6 +19,7 @@ import msgspec
 from isotone.core.errors import InputError, MachineError
 from isotone.trace import digest
 from isotone.trace.columns import COLUMNS, columns_of, entry_of
+from isotone.trace.dense import Indices
 from isotone.trace.events import TRACE_VERSION, Row
 from isotone.trace.layout import PartHeader, Tail, check_place
 from isotone.trace.vocabulary import check_version
@@ -167,7 +168,7 @@ class ParquetFile:
     def rows(self, run: str | None = None) -> Iterator[Row]:
         """The rows, of one run if it is named, in the order of the file."""
         self.check_seal()
-        seen: set[tuple[str, int, int]] = set()
+        seen: dict[tuple[str, int], Indices] = {}
         last = -1
         with self._open() as file, self._damage_named():
             for batch in file.iter_batches(BATCH_ROWS, columns=list(COLUMNS)):
@@ -188,11 +189,12 @@ class ParquetFile:
             raise InputError(f"{self.path}: a row of the run {found!r}, in a file of {self._run!r}")
         return run is None or found == run
 
-    def _check_new(self, row: Row, seen: set[tuple[str, int, int]]) -> None:
-        identity = (row.node, row.incarnation, row.index)
-        if identity in seen:
+    def _check_new(self, row: Row, seen: dict[tuple[str, int], Indices]) -> None:
+        record = (row.node, row.incarnation)
+        if record not in seen:
+            seen[record] = Indices()
+        if not seen[record].add(row.index):
             raise InputError(f"{self.path}: a second row {row.index} of {row.node!r}#{row.incarnation}")
-        seen.add(identity)
 
     @contextmanager
     def _damage_named(self) -> Iterator[None]:

@@ -26,6 +26,8 @@ from isotone.trace.parquet import ParquetFile
 from isotone.trace.record import OnUnreadable, Part, node_rows
 from isotone.trace.spool import SpoolPart, rotated_path
 
+LOADED_BYTES_MAX = 64 << 20
+"""A larger file that is a whole trace is read twice rather than kept in memory; as Parquet it is smaller by far."""
 MANIFESTS = "manifests"
 DATA = "data"
 """What a table of the pipeline holds; its rows are Parquet too, but of no trace."""
@@ -144,6 +146,11 @@ def _rows(run: _Run, skip_unreadable: OnUnreadable | None) -> Iterator[Row]:
 
 
 def _streams(run: _Run, skip_unreadable: OnUnreadable | None) -> list[Stream]:
+    if len(run.wholes) == 1 and not run.parts and _is_large(run.wholes[0][0]):
+        path, read_again = run.wholes[0]
+        nodes = _nodes_in_order(path, read_again, skip_unreadable)
+        if nodes is not None:  # it need not be in memory
+            return [Stream(nodes, dense(read_again() if nodes else iter(())))]
     wholes = [_load(path, rows, skip_unreadable) for path, rows in run.wholes]
     if len(wholes) == 1 and not run.parts and is_in_order(wholes[0]):
         # The file's own order is better than what clocks can tell: it has sends before their deliveries.
@@ -158,6 +165,31 @@ def _streams(run: _Run, skip_unreadable: OnUnreadable | None) -> list[Stream]:
         streamed = node_rows(run.parts.get(node, []), skip_unreadable)
         streams.append(Stream(frozenset((node,)), dense(merge_sorted(loaded, streamed, key=_place))))
     return streams
+
+
+def _is_large(path: Path) -> bool:
+    bytes_max = LOADED_BYTES_MAX // 16 if path.suffix == PARQUET_SUFFIX else LOADED_BYTES_MAX
+    return path.exists() and path.stat().st_size > bytes_max
+
+
+def _nodes_in_order(
+    path: Path, rows: Callable[[], Iterator[Row]], skip_unreadable: OnUnreadable | None
+) -> frozenset[str] | None:
+    """The nodes of a file that can be read to its end, whose rows stand in their order; none if they do not."""
+    nodes = set[str]()
+
+    def noted() -> Iterator[Row]:
+        for row in rows():
+            nodes.add(row.node)
+            yield row
+
+    try:
+        return frozenset(nodes) if is_in_order(noted()) else None
+    except InputError as error:
+        if skip_unreadable is None:
+            raise
+        skip_unreadable(path, error)
+        return frozenset()
 
 
 def _load(path: Path, rows: Callable[[], Iterator[Row]], skip_unreadable: OnUnreadable | None) -> list[Row]:

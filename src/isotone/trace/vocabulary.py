@@ -35,10 +35,18 @@ def kind_of(type: EntryType) -> str:
 
 def type_of_kind(kind: object) -> EntryType:
     """The entry type of a kind that was read."""
-    found = entry_types().get(kind) if isinstance(kind, str) else None
-    if found is None:
-        raise InputError(f"unknown kind {kind!r}: this version of Isotone does not have it")
-    return found
+    try:
+        return _type_of(kind)
+    except (LookupError, TypeError):
+        raise InputError(f"unknown kind {kind!r}: this version of Isotone does not have it") from None
+
+
+@lru_cache(maxsize=1024)
+def _type_of(kind: object) -> EntryType:
+    """Looked for once: a type that is defined stays, and who asks for one that is not yet asks again."""
+    if not isinstance(kind, str):
+        raise TypeError(kind)
+    return entry_types()[kind]
 
 
 def any_entry() -> Any:

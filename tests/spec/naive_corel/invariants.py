@@ -14,23 +14,30 @@ from tests.spec.naive_corel.history import History, Log, Moment, Told, named_by,
 Cases = Iterator[bool]
 
 
-def _open_messages(history: History) -> Iterator[tuple[str, list[str]]]:
-    """Every message that is not green in any queue that something came into, with all that stands before it there."""
+def _open_messages(history: History) -> Iterator[tuple[str, set[str], set[int]]]:
+    """Every message that is not green in any queue that something came into; with what stands before it there, and the
+    numbers of its sender's messages among those. Both sets grow on: look at them at once.
+    """
     for log in history.logs:
         for moment in log.moments:
-            if moment.came:
-                queue = moment.queue
-                for place in range(len(queue) - len(moment.open), len(queue)):
-                    yield queue[place], queue[:place]
+            if not moment.came:
+                continue
+            queue, before = moment.queue, set[str]()
+            numbers: dict[str, set[int]] = {}
+            for place, message in enumerate(queue):
+                own = numbers.setdefault(sender_of(message), set())
+                if place >= len(queue) - len(moment.open):
+                    yield message, before, own
+                before.add(message)
+                own.add(number_of(message))
 
 
 def fifo(history: History) -> Cases:
     """Before a message stands every message that its sender sent before it; and a message stands in a queue once."""
-    for message, before in _open_messages(history):
-        earlier = {name for name in before if sender_of(name) == sender_of(message)}
-        sent = {f"{sender_of(message)}:{number}" for number in range(1, number_of(message))}
-        if sent or earlier:
-            yield earlier == sent
+    for message, _, earlier in _open_messages(history):
+        count = number_of(message) - 1
+        if count or earlier:
+            yield len(earlier) == count and max(earlier) == count
 
 
 def causal(history: History) -> Cases:
@@ -41,9 +48,9 @@ def causal(history: History) -> Cases:
         for moment in log.rows(trace.Initiated)
         if isinstance(moment.entry, trace.Initiated)
     }
-    for message, before in _open_messages(history):
+    for message, before, _ in _open_messages(history):
         if had.get(message):
-            yield had[message] <= set(before)
+            yield had[message] <= before
 
 
 def no_changes_in_green(history: History) -> Cases:
@@ -84,18 +91,18 @@ def _only_added(log: Log) -> Cases:
 def agreed_green(history: History) -> Cases:
     """Any two green prefixes agree: one message at a place, one place for a message, as it was sent."""
     told = history.told_green
-    contents = [
-        (it.message, it.digest) for log in history.logs for _, it in _entries(log, trace.Initiated)
-    ]
-    initiated = set(contents)
-    yield from (False for (one, digest), (two, other) in combinations(initiated, 2) if one == two and digest != other)
+    contents: dict[str, set[int]] = {}
+    for log in history.logs:
+        for _, it in _entries(log, trace.Initiated):
+            contents.setdefault(it.message, set()).add(it.digest)
+    yield from (False for digests in contents.values() if len(digests) > 1)
     for moment in told:
         assert isinstance(moment.entry, trace.Greened)
-        for content in zip(moment.entry.messages, moment.entry.digests, strict=True):
-            for name, digest in contents:
-                if name == content[0]:
-                    yield digest == content[1]
-            contents.append(content)
+        for name, digest in zip(moment.entry.messages, moment.entry.digests, strict=True):
+            known = contents.setdefault(name, set())
+            if known:
+                yield known == {digest}
+            known.add(digest)
         names = named_by(moment)
         for (place, name), (other_place, other) in combinations(names, 2):
             if name == other:

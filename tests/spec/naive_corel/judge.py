@@ -63,7 +63,9 @@ def _without_rows(rows: list[Row]) -> set[str]:
     """Servers that took part, or whose word others' promises need, and that tell nothing."""
     told = [row.entry for row in rows if type(row.entry).__module__ == trace.__name__]
     steps = (trace.PrimaryAttempted, trace.PrimaryCommitted, trace.PrimaryEstablished, trace.OrderDue)
-    is_asked = any(isinstance(it, trace.Whitened) or getattr(it, "proposal", 0) and isinstance(it, trace.Greened) for it in told)
+    is_asked = any(
+        isinstance(it, trace.Whitened) or (getattr(it, "proposal", 0) and isinstance(it, trace.Greened)) for it in told
+    )
     named = {name for it in told if isinstance(it, steps) or is_asked for name in getattr(it, "servers", ())}
     for it in told:
         for message in (*getattr(it, "messages", ()), *getattr(it, "queue", ())):

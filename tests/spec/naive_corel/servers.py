@@ -84,7 +84,9 @@ def _holds(rule: dict[str, Any], members: set[str]) -> bool:
     if rule["type"] in ("AllOf", "AnyOf"):
         each = [_holds(one, members) for one in rule["rules"]]
         return all(each) if rule["type"] == "AllOf" else any(each)
-    present, absent = (sum(count for name, count in votes.items() if (name in members) is here) for here in (True, False))
+    present, absent = (
+        sum(count for name, count in votes.items() if (name in members) is here) for here in (True, False)
+    )
     return present > absent or (present == absent and rule.get("breaker") in members)
 
 

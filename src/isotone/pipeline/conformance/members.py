@@ -149,7 +149,9 @@ def _with_disputes(n: Normal, known: DataFrame) -> DataFrame:
     ).distinct()
     disputed = known.select(*_MEMBER, "node", "incarnation").join(others, on=keys, how="inner")
     disputed = (
-        disputed.where("other_hash != members_hash OR is_irregular").select(*_MEMBER, F.lit(True).alias("is_disputed")).distinct()
+        disputed.where("other_hash != members_hash OR is_irregular")
+        .select(*_MEMBER, F.lit(True).alias("is_disputed"))
+        .distinct()
     )
     joined = known.join(disputed, on=list(_MEMBER), how="left")
     return joined.withColumn("is_disputed", F.coalesce("is_disputed", F.lit(False)))

@@ -21,8 +21,8 @@ from isotone.pipeline.conformance.registry import CHECKS, Check
 from isotone.pipeline.conformance.survey.judging import EVERYTHING, RUN
 from isotone.pipeline.conformance.survey.past import clear_causal
 from isotone.pipeline.conformance.survey.table import survey, suspects
-from isotone.pipeline.conformance.whole_runs import LABELS_MAX, WHOLE_ROWS_MAX, judge_whole_runs
 from isotone.pipeline.conformance.terms import CLIENTS, DAEMONS, NETWORK
+from isotone.pipeline.conformance.whole_runs import LABELS_MAX, WHOLE_ROWS_MAX, judge_whole_runs
 from isotone.pipeline.little import as_one, rows_of
 from isotone.pipeline.schema import WITNESS
 from isotone.spec.properties import PROPERTIES, Boundary, Form

@@ -143,45 +143,45 @@ def _one(columns: dict[str, Any]) -> str:
     return str(columns["clients"][0])
 
 
-_ENTRIES: Mapping[str, Callable[[dict[str, Any]], Entry]] = {
-    kind_of(type): make
-    for type, make in {
-        trace.Connected: lambda c: trace.Connected(_one(c)),
-        trace.Disconnected: lambda c: trace.Disconnected(_one(c)),
-        trace.JoinRequested: lambda c: trace.JoinRequested(_one(c), c["groups"][0]),
-        trace.LeaveRequested: lambda c: trace.LeaveRequested(_one(c), c["groups"][0]),
-        trace.SelfLeft: lambda c: trace.SelfLeft(_one(c), c["groups"][0]),
-        trace.Sent: lambda c: trace.Sent(
-            _one(c), c["first"], Service(c["service"]), tuple(c["groups"]), *_content(c)
-        ),
-        trace.Delivered: lambda c: trace.Delivered(
-            tuple(c["clients"]), c["sender"], c["first"], Service(c["service"]), tuple(c["groups"]), *_content(c), *_stamp(c)
-        ),
-        trace.ViewDelivered: lambda c: trace.ViewDelivered(
-            tuple(c["clients"]), c["groups"][0], _group_view(c), *_sets(c), ""
-        ),
-        trace.SignalDelivered: lambda c: trace.SignalDelivered(tuple(c["clients"]), c["groups"][0], _group_view(c)),
-        trace.Recovered: lambda c: trace.Recovered(_one(c)),
-        trace.Crashed: lambda c: trace.Crashed(_one(c) if c["clients"] else ""),
-        trace.DaemonSent: lambda c: trace.DaemonSent(_one(c), c["first"], Service(c["service"]), *_content(c)),
-        trace.DaemonDelivered: lambda c: trace.DaemonDelivered(
-            _one(c), c["sender"], c["first"], Service(c["service"]), *_content(c), *_stamp(c)
-        ),
-        trace.DaemonViewDelivered: lambda c: trace.DaemonViewDelivered(
-            _one(c), _daemon_view(c["view"]["daemon_view"]), *_sets(c)
-        ),
-        trace.DaemonSignalDelivered: lambda c: trace.DaemonSignalDelivered(
-            _one(c), _daemon_view(c["view"]["daemon_view"])
-        ),
-        trace.NetworkStarted: lambda c: trace.NetworkStarted(_one(c), c["network"], tuple(c["servers"])),
-        trace.NetworkSent: lambda c: trace.NetworkSent(_one(c), c["network"], c["first"], c["digests"][0] & _BITS),
-        trace.NetworkReceived: lambda c: trace.NetworkReceived(
-            _one(c), c["network"], c["sender"], c["first"], c["digests"][0] & _BITS
-        ),
-        trace.LinkFailed: lambda c: trace.LinkFailed(_one(c), c["network"], "", ""),
-        trace.Gap: lambda c: trace.Gap(c["lost"] or 1),
-        trace.Truncated: lambda c: trace.Truncated(""),
-        trace.Stabilised: lambda c: trace.Stabilised(tuple(map(tuple, c["components"] or ()))),
-        trace.Ended: lambda c: trace.Ended(bool(c["quiet"])),
-    }.items()
+_MAKERS: Mapping[type[Entry], Callable[[dict[str, Any]], Entry]] = {
+    trace.Connected: lambda c: trace.Connected(_one(c)),
+    trace.Disconnected: lambda c: trace.Disconnected(_one(c)),
+    trace.JoinRequested: lambda c: trace.JoinRequested(_one(c), c["groups"][0]),
+    trace.LeaveRequested: lambda c: trace.LeaveRequested(_one(c), c["groups"][0]),
+    trace.SelfLeft: lambda c: trace.SelfLeft(_one(c), c["groups"][0]),
+    trace.Sent: lambda c: trace.Sent(_one(c), c["first"], Service(c["service"]), tuple(c["groups"]), *_content(c)),
+    trace.Delivered: lambda c: trace.Delivered(
+        tuple(c["clients"]),
+        c["sender"],
+        c["first"],
+        Service(c["service"]),
+        tuple(c["groups"]),
+        *_content(c),
+        *_stamp(c),
+    ),
+    trace.ViewDelivered: lambda c: trace.ViewDelivered(
+        tuple(c["clients"]), c["groups"][0], _group_view(c), *_sets(c), ""
+    ),
+    trace.SignalDelivered: lambda c: trace.SignalDelivered(tuple(c["clients"]), c["groups"][0], _group_view(c)),
+    trace.Recovered: lambda c: trace.Recovered(_one(c)),
+    trace.Crashed: lambda c: trace.Crashed(_one(c) if c["clients"] else ""),
+    trace.DaemonSent: lambda c: trace.DaemonSent(_one(c), c["first"], Service(c["service"]), *_content(c)),
+    trace.DaemonDelivered: lambda c: trace.DaemonDelivered(
+        _one(c), c["sender"], c["first"], Service(c["service"]), *_content(c), *_stamp(c)
+    ),
+    trace.DaemonViewDelivered: lambda c: trace.DaemonViewDelivered(
+        _one(c), _daemon_view(c["view"]["daemon_view"]), *_sets(c)
+    ),
+    trace.DaemonSignalDelivered: lambda c: trace.DaemonSignalDelivered(_one(c), _daemon_view(c["view"]["daemon_view"])),
+    trace.NetworkStarted: lambda c: trace.NetworkStarted(_one(c), c["network"], tuple(c["servers"])),
+    trace.NetworkSent: lambda c: trace.NetworkSent(_one(c), c["network"], c["first"], c["digests"][0] & _BITS),
+    trace.NetworkReceived: lambda c: trace.NetworkReceived(
+        _one(c), c["network"], c["sender"], c["first"], c["digests"][0] & _BITS
+    ),
+    trace.LinkFailed: lambda c: trace.LinkFailed(_one(c), c["network"], "", ""),
+    trace.Gap: lambda c: trace.Gap(c["lost"] or 1),
+    trace.Truncated: lambda c: trace.Truncated(""),
+    trace.Stabilised: lambda c: trace.Stabilised(tuple(map(tuple, c["components"] or ()))),
+    trace.Ended: lambda c: trace.Ended(bool(c["quiet"])),
 }
+_ENTRIES = {kind_of(type): make for type, make in _MAKERS.items()}

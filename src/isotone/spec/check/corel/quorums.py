@@ -36,8 +36,8 @@ def judge_quorums(side: Side, account: Account) -> None:
         account.exercised.add("QUORUM")
         (one, first), (other, second) = sets[before], sets[after]
         if not set(one) & set(other):
-            text = f"Primary {before} of {' '.join(one)} and primary {after} of {' '.join(other)} have no server in common."
-            account.accuse("QUORUM", (first, second), text)
+            sides = f"Primary {before} of {' '.join(one)} and primary {after} of {' '.join(other)}"
+            account.accuse("QUORUM", (first, second), f"{sides} have no server in common.")
     for trail in side.whole:
         _judge_rule(trail, account)
 
@@ -77,14 +77,14 @@ def is_quorum(rule: Rule, members: frozenset[str]) -> bool:
         case {"type": "Majority", "servers": servers}:
             return 2 * len(members & set(servers)) > len(servers)
         case {"type": "Weighted", "votes": votes}:
-            return 2 * sum(votes.get(each, 0) for each in members) > sum(votes.values())
+            return bool(2 * sum(votes.get(each, 0) for each in members) > sum(votes.values()))
         case {"type": "TieBreaker", "servers": servers, "breaker": breaker}:
             present = 2 * len(members & set(servers))
             return present > len(servers) or (present == len(servers) and breaker in members)
         case {"type": "Monarch", "server": server}:
             return server in members
         case {"type": "DynamicVoting"}:
-            return len(members) >= max(1, rule.get("minimum", 1))
+            return bool(len(members) >= max(1, rule.get("minimum", 1)))
         case {"type": "AllOf", "rules": rules}:
             return all(is_quorum(each, members) for each in rules)
         case {"type": "AnyOf", "rules": rules}:

@@ -55,7 +55,9 @@ class _Server:
             self.trails.append(Trail(server))
             self.log, self.fence = "", 0
         match entry:
-            case trace.ReplicaStarted(log=other, fence=higher) if self.log and other != self.log and higher > self.fence:
+            case trace.ReplicaStarted(log=other, fence=higher) if (
+                self.log and other != self.log and higher > self.fence
+            ):
                 self.trails.append(Trail(server, is_restored=True))
                 self.log, self.fence = "", 0
             case trace.DiskLost():
