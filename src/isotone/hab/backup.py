@@ -27,11 +27,14 @@ def on_store(centre: Centre, settings: HabSettings, store: Store) -> list[Effect
     if new is None:
         return []
     effects: list[Effect] = []
+    if centre.yielding:
+        centre.yield_role()
+        effects.append(RoleChanged("the primary role is handed over"))
     if begins or centre.role is not Role.BACKUP:
         centre.role = Role.BACKUP
         effects.append(RoleChanged("it follows another primary"))
     centre.epoch = centre.accepted = store.epoch
-    centre.leader, centre.yielding = store.leader, False
+    centre.leader = store.leader
     last = store.first - 1 + len(store.entries)
     centre.matched = last if begins else max(centre.matched, last)
     for entry in new:
@@ -48,8 +51,9 @@ def on_send_state(centre: Centre, message: SendState) -> list[Effect]:
         return []
     effects: list[Effect] = []
     if message.epoch > centre.epoch:
+        if centre.yielding:
+            centre.yield_role()
         centre.epoch, centre.leader, centre.role = message.epoch, message.leader, Role.BACKUP
-        centre.yielding = False
         effects.append(RoleChanged("it promised the epoch of the next primary"))
     after = max(message.after, centre.log.base)
     if after > centre.log.end:

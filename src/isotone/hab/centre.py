@@ -171,16 +171,12 @@ class Centre(msgspec.Struct):
         return []
 
     def _hand_over(self, entry: Entry, *, fresh: bool) -> list[Effect]:
-        self.configuration = self.configuration.led_by(entry.counter)
         self.changed_at = entry.index
-        old, mine = self.number, self.configuration.named(self.name)
-        self.number = mine.number if mine is not None else 0
-        numbers = {group.number for group in self.configuration.groups}
-        self.declarations = {number: each for number, each in self.declarations.items() if number in numbers}
-        if not fresh:
-            return []
-        if self.role is Role.PRIMARY and entry.counter != old:
+        if fresh and self.role is Role.PRIMARY:
             self.yielding = True  # until all have stored it
+            return []
+        self._renumber(entry.counter)
+        if not fresh:
             return []
         self.epoch = self.accepted = handed_over(entry.epoch)
         self.leader = entry.counter
@@ -188,6 +184,18 @@ class Centre(msgspec.Struct):
         if entry.counter == self.number:
             return self.lead("the primary role was handed over")
         return [RoleChanged("the primary role was handed over")]
+
+    def _renumber(self, first: int) -> None:
+        self.configuration = self.configuration.led_by(first)
+        mine = self.configuration.named(self.name)
+        self.number = mine.number if mine is not None else 0
+        numbers = {group.number for group in self.configuration.groups}
+        self.declarations = {number: each for number, each in self.declarations.items() if number in numbers}
+
+    def yield_role(self) -> None:
+        """(primary) The hand-over that was ordered counts now."""
+        self._renumber(self.log.behind(self.changed_at - 1, 1)[0].counter)
+        self.role, self.yielding = Role.BACKUP, False
 
     def lead(self, why: str) -> list[Effect]:
         """Become the primary of the present epoch."""

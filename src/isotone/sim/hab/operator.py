@@ -75,7 +75,7 @@ class Operator:
     def strike(self, centre: str, *, whole: bool) -> None:
         """A disaster; unless it is the last centre that lives."""
         serving = [each for each in self.living() if each not in self.fenced and each != centre]
-        if centre in self.lost or not serving:
+        if centre in self.lost or not any(self._takes_part(each) for each in serving):
             return
         names = list(self._centres[centre])
         keep = 0 if whole else len(names) - (len(names) // 2 + 1) if len(names) % 2 else len(names) // 2 - 1
@@ -143,6 +143,9 @@ class Operator:
             if self._world.now >= self._declares_at.get(lost, 0):
                 for centre in serving:
                     self._declare(centre, lost)
+        for fenced in sorted(self.fenced):
+            for centre in serving:
+                self._declare(centre, fenced, only_known=True)
 
     def return_all(self) -> None:
         """At the end: whoever lives and is out asks to come back."""
@@ -152,14 +155,23 @@ class Operator:
                     self._tell(centre, RejoinWanted(0))
         self._world.after(LOOK_US, self.return_all)
 
-    def _declare(self, at: str, lost: str) -> None:
-        """Where a majority cannot record it, by an override: it is true, and he knows it."""
+    def _takes_part(self, centre: str) -> bool:
+        up = self.up(centre) if centre not in self.lost else []
+        return bool(up) and self._hab(up[0]).centre.role is not Role.OUT
+
+    def _declare(self, at: str, lost: str, *, only_known: bool = False) -> None:
+        """Where a majority cannot record it, by an override: it is true, and he knows it.
+
+        ``only_known``: what a majority recorded once counts also when that is gone.
+        """
         state = self._hab(self.up(at)[0]).centre
         group = state.configuration.named(lost)
         if state.role is Role.OUT or group is None:
             return
-        living = [each.name for each in state.configuration.groups if each.name in self.living()]
-        override = len([each for each in living if self.up(each)]) < state.configuration.majority
+        able = [each.name for each in state.configuration.groups if self._takes_part(each.name)]
+        override = len(able) < state.configuration.majority
         known = state.declarations.get(group.number)
+        if only_known and not (override and state.is_lost(group.number)):
+            return
         if known is None or (override and not known.override):
             self._tell(at, DeclareWanted(0, lost, override))
