@@ -117,8 +117,13 @@ class Centre(msgspec.Struct):
         """Recorded by a majority of the configuration, or by an override or the witness."""
         if declaration.override or declaration.witnessed:
             return True
-        numbers = {group.number for group in self.configuration.groups} - {declaration.number}
-        return len(numbers.intersection(declaration.recorders)) >= self.configuration.majority
+        names = {group.name for group in self.configuration.groups if group.number != declaration.number}
+        return len(names.intersection(declaration.recorders)) >= self.configuration.majority
+
+    def is_doubtful(self, declaration: Declaration) -> bool:
+        """Whether it was begun by a centre that is itself declared lost here."""
+        group = self.configuration.named(declaration.begun_by)
+        return group is not None and group.number in self.declarations
 
     def others(self) -> list[int]:
         """The groups beside this one that are not lost."""

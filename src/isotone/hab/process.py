@@ -383,7 +383,7 @@ class Hab:
             return False
         if declaration.number == centre.number:
             return centre.is_effective(declaration)
-        if declaration.begun_by != centre.number and declaration.begun_by in centre.declarations:
+        if centre.is_doubtful(declaration):
             return False
         known = centre.declarations.get(declaration.number)
         if known is None:
@@ -458,7 +458,7 @@ class Hab:
                 if group is None or name == centre.name or centre.role is Role.OUT:
                     return []
                 declaration = m.Declaration(
-                    group.number, centre.number, (centre.number,), event.override, event.witnessed, event.operators
+                    group.number, centre.name, (centre.name,), event.override, event.witnessed, event.operators
                 )
                 return [self._broadcast(m.Declare(declaration))]
             case HandoverWanted(centre=name):

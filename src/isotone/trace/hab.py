@@ -68,7 +68,7 @@ class HaDeclared(Entry, frozen=True, gc=False, tag="hadeclare"):
     centre: str
     lost: str
     number: int
-    recorders: tuple[int, ...]
+    recorders: tuple[str, ...]
     effective: bool
     override: bool
 

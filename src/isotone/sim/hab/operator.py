@@ -13,6 +13,7 @@ from isotone.hab.centre import Role
 from isotone.hab.events import DeclareWanted, HandoverWanted, LocalSuspected, RejoinWanted
 from isotone.hab.process import Hab
 from isotone.sim.faults import MILLISECOND
+from isotone.sim.hab.node import HabNode
 from isotone.sim.hab.terms import CONSENSUS, Terms
 from isotone.sim.plan import Step
 from isotone.sim.world import World
@@ -54,15 +55,18 @@ class CoordinatorStep(Step, frozen=True, tag="crash-coordinator"):
 class Operator:
     """Knows which centres are lost, and acts at those that are not."""
 
-    def __init__(self, world: World, terms: Terms, stack: str, seed: int, hab: Callable[[str], Hab]) -> None:
+    def __init__(self, world: World, terms: Terms, stack: str, seed: int, node: Callable[[str], HabNode]) -> None:
         self.lost: set[str] = set()  # centres that a disaster hit, and that are not back
         self.fenced: set[str] = set()  # centres that were wrongly declared lost
         self._world, self._terms, self._stack = world, terms, stack
         self._centres = terms.settings.centres
-        self._hab = hab
+        self._node = node
         self._choice = Choice(f"hab/{seed}").derive("operator")
         self._declares_at: dict[str, int] = {}
         world.after(LOOK_US, self._look)
+
+    def _hab(self, name: str) -> Hab:
+        return self._node(name).hab
 
     def up(self, centre: str) -> list[str]:
         """Its living processes."""
@@ -128,7 +132,7 @@ class Operator:
 
     def _unsuspect(self, node: str) -> None:
         if self._world.is_up(node):
-            self._world.tell(node, LABEL, LocalSuspected(0, ()))
+            self._world.tell(node, LABEL, LocalSuspected(0, self._node(node).stack.suspects))
 
     def _tell(self, centre: str, event: Event) -> None:
         up = self.up(centre)
