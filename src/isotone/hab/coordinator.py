@@ -123,7 +123,8 @@ class Coordinator:
         """A backup has stored the order up to an index."""
         name = self.settings.centre_of(source)
         self.contacts.answered(source)
-        peer = self._peers.get(answer.number)
+        group = centre.configuration.named(name)  # its number may be another one there: a hand-over
+        peer = self._peers.get(group.number) if group is not None else None
         if peer is None or answer.epoch != centre.epoch:
             return []
         peer.greeted = True

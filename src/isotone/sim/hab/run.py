@@ -153,7 +153,7 @@ class HabRun(EvsNodes):
 
     def settled(self) -> bool | None:
         """Whether nothing is missing."""
-        return not self.live()
+        return not self.live() and all(self._world.disk(name).is_settled for name in self._names)
 
     def live(self) -> list[str]:
         """One primary, everybody else its backup, everything delivered everywhere."""
