@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 
 from isotone.core.errors import InputError
+from isotone.sim.figures.hab_latency import hab_latency
+from isotone.sim.figures.hab_table import hab_table_1
 from isotone.sim.figures.latency_beside_bulk import latency_beside_bulk
 from isotone.sim.figures.latency_by_protocol import chain_under_load, one_link
 from isotone.sim.figures.latency_by_service import latency_by_service
@@ -59,6 +61,8 @@ FIGURES: Mapping[str, Recipe] = {
     "site-loss": Recipe(site_loss, "step", "seconds", _SIZE),
     "split-and-merge": Recipe(split_and_merge, "step", "seconds", _SIZE),
     "idle-daemons": Recipe(idle, "daemons", "keep_alive_packets", _SIZE),
+    "hab-table-1": Recipe(hab_table_1, "m", "messages", ("protocol",)),
+    "hab-latency": Recipe(hab_latency, "centre", "delays", ("step", "source")),
     "many-groups": Recipe(many_groups, "step", "cpu_seconds", ("groups",)),
 }
 
