@@ -6,6 +6,7 @@ Implements: [HAB Figure 5]. Deviations: Dh6, Dh9.
 from __future__ import annotations
 
 from isotone.hab.centre import Answer, Centre, Effect, Role, RoleChanged
+from isotone.hab.configuration import handed_over
 from isotone.hab.log import Diverged
 from isotone.hab.messages import OkState, OkStored, SendState, Store
 from isotone.hab.settings import HabSettings
@@ -13,6 +14,9 @@ from isotone.hab.settings import HabSettings
 
 def on_store(centre: Centre, settings: HabSettings, store: Store) -> list[Effect]:
     """Figure 5 (b), and the primary's part of (d): take the entries, deliver, let the coordinator answer."""
+    last = store.first - 1 + len(store.entries)
+    if handed_over(store.epoch) == centre.accepted and last <= centre.matched:
+        return [Answer(store.answer_to, OkStored(store.epoch, centre.number, last))]  # the one that handed over asks
     if not _follows(centre, store.epoch, store.leader):
         return []
     begins = store.epoch > centre.accepted
@@ -27,12 +31,14 @@ def on_store(centre: Centre, settings: HabSettings, store: Store) -> list[Effect
     if new is None:
         return []
     effects: list[Effect] = []
+    if centre.yielding:
+        centre.yield_role()
+        effects.append(RoleChanged("the primary role is handed over"))
     if begins or centre.role is not Role.BACKUP:
         centre.role = Role.BACKUP
         effects.append(RoleChanged("it follows another primary"))
     centre.epoch = centre.accepted = store.epoch
-    centre.leader, centre.yielding = store.leader, False
-    last = store.first - 1 + len(store.entries)
+    centre.leader = store.leader
     centre.matched = last if begins else max(centre.matched, last)
     for entry in new:
         effects += centre.note(entry, fresh=entry.epoch == store.epoch)
@@ -48,8 +54,9 @@ def on_send_state(centre: Centre, message: SendState) -> list[Effect]:
         return []
     effects: list[Effect] = []
     if message.epoch > centre.epoch:
+        if centre.yielding:
+            centre.yield_role()
         centre.epoch, centre.leader, centre.role = message.epoch, message.leader, Role.BACKUP
-        centre.yielding = False
         effects.append(RoleChanged("it promised the epoch of the next primary"))
     after = max(message.after, centre.log.base)
     if after > centre.log.end:

@@ -117,8 +117,13 @@ class Centre(msgspec.Struct):
         """Recorded by a majority of the configuration, or by an override or the witness."""
         if declaration.override or declaration.witnessed:
             return True
-        numbers = {group.number for group in self.configuration.groups} - {declaration.number}
-        return len(numbers.intersection(declaration.recorders)) >= self.configuration.majority
+        names = {group.name for group in self.configuration.groups if group.number != declaration.number}
+        return len(names.intersection(declaration.recorders)) >= self.configuration.majority
+
+    def is_doubtful(self, declaration: Declaration) -> bool:
+        """Whether it was begun by a centre that is itself declared lost here."""
+        group = self.configuration.named(declaration.begun_by)
+        return group is not None and group.number in self.declarations
 
     def others(self) -> list[int]:
         """The groups beside this one that are not lost."""
@@ -171,16 +176,12 @@ class Centre(msgspec.Struct):
         return []
 
     def _hand_over(self, entry: Entry, *, fresh: bool) -> list[Effect]:
-        self.configuration = self.configuration.led_by(entry.counter)
         self.changed_at = entry.index
-        old, mine = self.number, self.configuration.named(self.name)
-        self.number = mine.number if mine is not None else 0
-        numbers = {group.number for group in self.configuration.groups}
-        self.declarations = {number: each for number, each in self.declarations.items() if number in numbers}
-        if not fresh:
-            return []
-        if self.role is Role.PRIMARY and entry.counter != old:
+        if fresh and self.role is Role.PRIMARY:
             self.yielding = True  # until all have stored it
+            return []
+        self._renumber(entry.counter)
+        if not fresh:
             return []
         self.epoch = self.accepted = handed_over(entry.epoch)
         self.leader = entry.counter
@@ -188,6 +189,18 @@ class Centre(msgspec.Struct):
         if entry.counter == self.number:
             return self.lead("the primary role was handed over")
         return [RoleChanged("the primary role was handed over")]
+
+    def _renumber(self, first: int) -> None:
+        self.configuration = self.configuration.led_by(first)
+        mine = self.configuration.named(self.name)
+        self.number = mine.number if mine is not None else 0
+        numbers = {group.number for group in self.configuration.groups}
+        self.declarations = {number: each for number, each in self.declarations.items() if number in numbers}
+
+    def yield_role(self) -> None:
+        """(primary) The hand-over that was ordered counts now."""
+        self._renumber(self.log.behind(self.changed_at - 1, 1)[0].counter)
+        self.role, self.yielding = Role.BACKUP, False
 
     def lead(self, why: str) -> list[Effect]:
         """Become the primary of the present epoch."""

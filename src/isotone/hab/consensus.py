@@ -22,7 +22,7 @@ from isotone.hab.consensus_messages import CODEC, Accept, Batch, Decide, Estimat
 from isotone.hab.events import DeliverLocally, LocalBroadcast, LocalSuspected, PacketReceived, SendPacket
 
 AGAIN = "again"
-BATCH_MAX, BATCH_BYTES_MAX = 256, 256 * 1024
+BATCH_MAX, BATCH_BYTES_MAX = 256, 48 * 1024
 DECISIONS_MAX = 4_096
 CATCH_UP_MAX = 16
 

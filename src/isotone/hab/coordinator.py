@@ -64,7 +64,7 @@ class Coordinator:
     settings: HabSettings
     contacts: Contacts
     _term: tuple[int, Role, int] | None = None
-    _peers: dict[str, Peer] = field(default_factory=dict)
+    _peers: dict[int, Peer] = field(default_factory=dict)
     _concluded: int = -1  # the confirmation that was broadcast last, in this epoch
 
     def drive(self, centre: Centre) -> tuple[list[Action], list[ControlMessage]]:
@@ -84,10 +84,10 @@ class Coordinator:
         return actions, self._conclusions(centre)
 
     def _peer(self, centre: Centre, group: Group) -> Peer:
-        peer = self._peers.get(group.name)
+        peer = self._peers.get(group.number)
         if peer is None:
             line = min(centre.confirmed, centre.log.end)
-            peer = self._peers[group.name] = Peer(line, line)
+            peer = self._peers[group.number] = Peer(line, line)
         return peer
 
     def _push(self, centre: Centre, group: Group, peer: Peer) -> list[Action]:
@@ -123,9 +123,9 @@ class Coordinator:
         """A backup has stored the order up to an index."""
         name = self.settings.centre_of(source)
         self.contacts.answered(source)
-        peer = self._peers.get(name)
-        group = centre.configuration.named(name)
-        if peer is None or group is None or answer.epoch != centre.epoch:
+        group = centre.configuration.named(name)  # its number may be another one there: a hand-over
+        peer = self._peers.get(group.number) if group is not None else None
+        if peer is None or answer.epoch != centre.epoch:
             return []
         peer.greeted = True
         peer.acked = max(peer.acked, answer.index)
@@ -137,15 +137,16 @@ class Coordinator:
         """A centre promised the epoch, and said what it has."""
         name = self.settings.centre_of(source)
         self.contacts.answered(source)
-        peer = self._peers.get(name)
+        peer = self._peers.get(answer.number)
         if peer is None or answer.epoch != centre.epoch or centre.role is not Role.TRANSITION:
             return []
         peer.state, peer.under_way = answer, 0
         return [CancelTimer((ANSWER, name))]
 
-    def on_silence(self, name: str) -> None:
+    def on_silence(self, centre: Centre, name: str) -> None:
         """No answer in time: the next process there is asked, for all that was not answered."""
-        peer = self._peers.get(name)
+        group = centre.configuration.named(name)
+        peer = self._peers.get(group.number) if group is not None else None
         if peer is not None and peer.under_way:
             self.contacts.rotate(name)
             peer.sent, peer.under_way = peer.acked, 0
@@ -155,7 +156,7 @@ class Coordinator:
     def _conclusions(self, centre: Centre) -> list[ControlMessage]:
         if centre.role is Role.OUT or not centre.has_quorum():
             return []
-        peers = [self._peers.get(group.name) for group in map(centre.configuration.numbered, centre.others()) if group]
+        peers = [self._peers.get(group.number) for group in map(centre.configuration.numbered, centre.others()) if group]
         known = [peer for peer in peers if peer is not None]
         if len(known) < len(peers):
             return []

@@ -40,11 +40,11 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unkno
 
 
 class Declaration(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
-    """The group with this number is lost: who began it, and which groups recorded it."""
+    """The group with this number is lost: which centre began it, and which centres recorded it."""
 
     number: Natural
-    begun_by: Natural
-    recorders: tuple[Natural, ...]
+    begun_by: str
+    recorders: tuple[str, ...]
     override: bool = False  # an operator took the risk that it is wrong
     witnessed: bool = False  # the witness recorded it, and nothing that contradicts it
     operators: tuple[str, ...] = ()  # whose keys signed it

@@ -49,9 +49,9 @@ def on_confirm(centre: Centre, settings: HabSettings, confirm: Confirm) -> list[
     centre.confirmed = max(centre.confirmed, min(confirm.index, centre.log.end))
     effects = centre.deliver_through(centre.ahead(settings))
     if centre.yielding and centre.confirmed >= centre.changed_at:
+        centre.yield_role()
         centre.epoch = centre.accepted = handed_over(centre.epoch)
         centre.leader = centre.configuration.groups[0].number
-        centre.role, centre.yielding = Role.BACKUP, False
         effects.append(RoleChanged("the primary role is handed over"))
     effects += remove_lost(centre)
     centre.forget(settings)

@@ -266,7 +266,7 @@ class Hab:
                     digest = digest_of(snapshot.state) if snapshot is not None else 0
                     centre = self.centre
                     row = trace.HaInstalled(
-                        self.process, centre.name, centre.number, centre.lives, position, digest
+                        self.process, centre.name, centre.number, centre.lives, position, digest, replayed
                     )
                     actions += [Record(row), InstallState(snapshot)]
                 case Recorded(declaration=declaration, centre=lost, effective=effective):
@@ -383,7 +383,7 @@ class Hab:
             return False
         if declaration.number == centre.number:
             return centre.is_effective(declaration)
-        if declaration.begun_by != centre.number and declaration.begun_by in centre.declarations:
+        if centre.is_doubtful(declaration):
             return False
         known = centre.declarations.get(declaration.number)
         if known is None:
@@ -417,7 +417,7 @@ class Hab:
                 self._submit_anew()
             return [again, *self.coordinator.joins(self.centre), *self._go_on()]
         assert isinstance(key, tuple) and key[0] == ANSWER, f"no timer {key!r}"
-        self.coordinator.on_silence(str(key[1]))
+        self.coordinator.on_silence(self.centre, str(key[1]))
         return self._go_on()
 
     def _keep_alive(self) -> list[Action]:
@@ -458,7 +458,7 @@ class Hab:
                 if group is None or name == centre.name or centre.role is Role.OUT:
                     return []
                 declaration = m.Declaration(
-                    group.number, centre.number, (centre.number,), event.override, event.witnessed, event.operators
+                    group.number, centre.name, (centre.name,), event.override, event.witnessed, event.operators
                 )
                 return [self._broadcast(m.Declare(declaration))]
             case HandoverWanted(centre=name):

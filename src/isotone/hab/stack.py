@@ -95,6 +95,11 @@ class HabOnConsensus:
                 return self._carried(self.local.handle(event), event.at)
         return self._carried(self.hab.handle(event), event.at)
 
+    @property
+    def suspects(self) -> tuple[str, ...]:
+        """Whom the detector suspects now."""
+        return tuple(sorted(self._suspects))
+
     def _on_peer(self, source: str, data: bytes, event: Event) -> list[Action]:
         message = cm.CODEC.decode(data)
         at = event.at
@@ -201,6 +206,11 @@ class HabOnCorel:
         green = ledger.queue.between(place, ledger.queue.green)
         actions += self._carried(self._on_green(records + 1, green, event.at, replayed=True), event.at)
         return [*actions, *self._carried(self.hab.handle(event), event.at)]
+
+    @property
+    def suspects(self) -> tuple[str, ...]:
+        """Who is not in the view now."""
+        return tuple(each for each in self._servers if each not in self.replica.session.servers)
 
     def _on_green(self, position: int, messages: Iterable[Message], at: int, *, replayed: bool = False) -> list[Action]:
         records = tuple(record for message in messages for record in message.records)

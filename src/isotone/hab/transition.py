@@ -25,7 +25,7 @@ from isotone.hab.primary import remove_lost
 
 
 def on_declare(centre: Centre, told: Declaration) -> list[Effect]:
-    """Record that a group is lost, unless a lost one says so; see whether this centre must take over."""
+    """Record that a group is lost, unless a lost one says so"""
     group = centre.configuration.numbered(told.number)
     if group is None or centre.role is Role.OUT:
         return []
@@ -34,14 +34,14 @@ def on_declare(centre: Centre, told: Declaration) -> list[Effect]:
             return []
         effects: list[Effect] = [Recorded(told, group.name, effective=True)]
         return [*effects, *centre.become_out("it was declared lost")]
-    if told.begun_by != centre.number and told.begun_by in centre.declarations:
+    if centre.is_doubtful(told):
         return []
     before = centre.declarations.get(told.number)
     known = before or told
     declaration = Declaration(
         told.number,
         known.begun_by,
-        tuple(sorted({*known.recorders, *told.recorders, centre.number})),
+        tuple(sorted({*known.recorders, *told.recorders, centre.name})),
         known.override or told.override,
         known.witnessed or told.witnessed,
         tuple(sorted({*known.operators, *told.operators})),
@@ -58,7 +58,7 @@ def on_join(centre: Centre, join: Join) -> list[Effect]:
     group = centre.configuration.named(join.centre)
     if group is None or join.centre == centre.name or join.token in centre.tokens.get(join.centre, ()):
         return []
-    return on_declare(centre, Declaration(group.number, centre.number, (centre.number,), witnessed=True))
+    return on_declare(centre, Declaration(group.number, centre.name, (centre.name,), witnessed=True))
 
 
 def take_over_if_due(centre: Centre) -> list[Effect]:

@@ -58,6 +58,7 @@ class HaInstalled(Entry, frozen=True, gc=False, tag="hainstall"):
     life: int
     position: int
     digest: int
+    replayed: bool = False  # from its own log, after a restart
 
 
 class HaDeclared(Entry, frozen=True, gc=False, tag="hadeclare"):
@@ -67,7 +68,7 @@ class HaDeclared(Entry, frozen=True, gc=False, tag="hadeclare"):
     centre: str
     lost: str
     number: int
-    recorders: tuple[int, ...]
+    recorders: tuple[str, ...]
     effective: bool
     override: bool
 

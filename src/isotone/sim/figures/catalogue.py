@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 
 from isotone.core.errors import InputError
+from isotone.sim.figures.hab_latency import hab_latency
+from isotone.sim.figures.hab_table import hab_table_1
 from isotone.sim.figures.latency_beside_bulk import latency_beside_bulk
 from isotone.sim.figures.latency_by_protocol import chain_under_load, one_link
 from isotone.sim.figures.latency_by_service import latency_by_service
@@ -66,6 +68,8 @@ FIGURES: Mapping[str, Recipe] = {
     "flows-13": Recipe(flows.unlimited_tokens, "commit_percent", "token_bytes", ()),
     "flows-14": Recipe(flows.phase_by_token_rate, "tokens_per_s", "phase_s", ()),
     "flows-15": Recipe(flows.phase_by_ring_size, "ring_size", "phase_s", ()),
+    "hab-table-1": Recipe(hab_table_1, "m", "messages", ("protocol",)),
+    "hab-latency": Recipe(hab_latency, "centre", "delays", ("step", "source")),
     "many-groups": Recipe(many_groups, "step", "cpu_seconds", ("groups",)),
 }
 

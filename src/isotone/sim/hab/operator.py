@@ -13,6 +13,7 @@ from isotone.hab.centre import Role
 from isotone.hab.events import DeclareWanted, HandoverWanted, LocalSuspected, RejoinWanted
 from isotone.hab.process import Hab
 from isotone.sim.faults import MILLISECOND
+from isotone.sim.hab.node import HabNode
 from isotone.sim.hab.terms import CONSENSUS, Terms
 from isotone.sim.plan import Step
 from isotone.sim.world import World
@@ -54,15 +55,18 @@ class CoordinatorStep(Step, frozen=True, tag="crash-coordinator"):
 class Operator:
     """Knows which centres are lost, and acts at those that are not."""
 
-    def __init__(self, world: World, terms: Terms, stack: str, seed: int, hab: Callable[[str], Hab]) -> None:
+    def __init__(self, world: World, terms: Terms, stack: str, seed: int, node: Callable[[str], HabNode]) -> None:
         self.lost: set[str] = set()  # centres that a disaster hit, and that are not back
         self.fenced: set[str] = set()  # centres that were wrongly declared lost
         self._world, self._terms, self._stack = world, terms, stack
         self._centres = terms.settings.centres
-        self._hab = hab
+        self._node = node
         self._choice = Choice(f"hab/{seed}").derive("operator")
         self._declares_at: dict[str, int] = {}
         world.after(LOOK_US, self._look)
+
+    def _hab(self, name: str) -> Hab:
+        return self._node(name).hab
 
     def up(self, centre: str) -> list[str]:
         """Its living processes."""
@@ -75,7 +79,7 @@ class Operator:
     def strike(self, centre: str, *, whole: bool) -> None:
         """A disaster; unless it is the last centre that lives."""
         serving = [each for each in self.living() if each not in self.fenced and each != centre]
-        if centre in self.lost or not serving:
+        if centre in self.lost or not any(self._takes_part(each) for each in serving):
             return
         names = list(self._centres[centre])
         keep = 0 if whole else len(names) - (len(names) // 2 + 1) if len(names) % 2 else len(names) // 2 - 1
@@ -128,7 +132,7 @@ class Operator:
 
     def _unsuspect(self, node: str) -> None:
         if self._world.is_up(node):
-            self._world.tell(node, LABEL, LocalSuspected(0, ()))
+            self._world.tell(node, LABEL, LocalSuspected(0, self._node(node).stack.suspects))
 
     def _tell(self, centre: str, event: Event) -> None:
         up = self.up(centre)
@@ -143,6 +147,9 @@ class Operator:
             if self._world.now >= self._declares_at.get(lost, 0):
                 for centre in serving:
                     self._declare(centre, lost)
+        for fenced in sorted(self.fenced):
+            for centre in serving:
+                self._declare(centre, fenced, only_known=True)
 
     def return_all(self) -> None:
         """At the end: whoever lives and is out asks to come back."""
@@ -152,14 +159,23 @@ class Operator:
                     self._tell(centre, RejoinWanted(0))
         self._world.after(LOOK_US, self.return_all)
 
-    def _declare(self, at: str, lost: str) -> None:
-        """Where a majority cannot record it, by an override: it is true, and he knows it."""
+    def _takes_part(self, centre: str) -> bool:
+        up = self.up(centre) if centre not in self.lost else []
+        return bool(up) and self._hab(up[0]).centre.role is not Role.OUT
+
+    def _declare(self, at: str, lost: str, *, only_known: bool = False) -> None:
+        """Where a majority cannot record it, by an override: it is true, and he knows it.
+
+        ``only_known``: what a majority recorded once counts also when that is gone.
+        """
         state = self._hab(self.up(at)[0]).centre
         group = state.configuration.named(lost)
         if state.role is Role.OUT or group is None:
             return
-        living = [each.name for each in state.configuration.groups if each.name in self.living()]
-        override = len([each for each in living if self.up(each)]) < state.configuration.majority
+        able = [each.name for each in state.configuration.groups if self._takes_part(each.name)]
+        override = len(able) < state.configuration.majority
         known = state.declarations.get(group.number)
+        if only_known and not (override and state.is_lost(group.number)):
+            return
         if known is None or (override and not known.override):
             self._tell(at, DeclareWanted(0, lost, override))

@@ -53,7 +53,7 @@ class HabRun(EvsNodes):
         for node in plan.topology.nodes:
             world.add_process(node.name, self._program, site=node.site)
         self._lengthen_links()
-        self.operator = Operator(world, self._terms, plan.stack, plan.seed, self.hab)
+        self.operator = Operator(world, self._terms, plan.stack, plan.seed, self.node)
 
     def _lengthen_links(self) -> None:
         network = self._world.network
@@ -153,7 +153,7 @@ class HabRun(EvsNodes):
 
     def settled(self) -> bool | None:
         """Whether nothing is missing."""
-        return not self.live()
+        return not self.live() and all(self._world.disk(name).is_settled for name in self._names)
 
     def live(self) -> list[str]:
         """One primary, everybody else its backup, everything delivered everywhere."""

@@ -100,20 +100,15 @@ def _judge_numbers(lives: list[Life], account: Account) -> None:
             if isinstance(entry, trace.HaInstalled):
                 account.exercised.add("NUMBERS")
                 before = highest.get(life.process)
-                if before is not None and entry.number <= before[0] and _is_return(life):
+                if before is not None and entry.number <= before[0] and not entry.replayed:
                     text = f"{life.centre} returns as number {entry.number}, and had number {before[0]}."
                     account.accuse("NUMBERS", (before[1], event_of(row)), text)
             if isinstance(entry, trace.HaRole) and entry.number > highest.get(life.process, (0, None))[0]:
-                if not (isinstance(entry, trace.HaRole) and entry.why == RETURNED):
+                if entry.why != RETURNED:
                     highest[life.process] = (entry.number, event_of(row))
 
 
 RETURNED = "it came back as a backup"
-
-
-def _is_return(life: Life) -> bool:
-    """Whether the snapshot was taken in a return, and not in a restart from a log."""
-    return any(isinstance(row.entry, trace.HaRole) and row.entry.why == RETURNED for row in life.rows)
 
 
 def _judge_liveness(
