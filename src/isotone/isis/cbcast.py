@@ -92,7 +92,9 @@ class Cbcasts:
         for message in packet.messages:
             if self.site.knows(message.id):
                 if (buffered := self.buffer.get(message.id)) is not None:
-                    buffered.sent_to.add(source)  # it has it
+                    buffered.sent_to.add(source)
+                    buffered.remaining.discard(source)  # it has it
+                    self._look(message.id)
                 continue
             self._take(message, source)
 

@@ -125,6 +125,7 @@ class Groups:
 
     def _note(self, view: GroupView) -> None:
         assert self.register is not None
+        self.site.note_number(view)
         known = self.register.get(view.name)
         self._joining -= {(view.name, process) for process in view.members}
         if known is None or view.number > known.number:
@@ -159,7 +160,7 @@ class Groups:
             return
         present = site.alive(sites_of(known.members))
         if not present:
-            view = GroupView(group, max(known.number + 1, site.view.number << 20), (process,))
+            view = GroupView(group, site.first_number(group), (process,))
             self.register[group] = view
             site.send(site_of(process), Created(view))
         else:
@@ -248,6 +249,7 @@ class Groups:
         if start.kind is not Kind.JOIN or self.register is None:
             return
         if commit.view is not None:
+            self.site.note_number(commit.view)
             known = self.register.get(start.group)
             if known is None or commit.view.number >= known.number:
                 self.register[start.group] = commit.view

@@ -89,6 +89,7 @@ class Life:
 
     def _end_process(self, process: str) -> None:
         fail_calls(self.site, process)
+        self.sending.forget(process)
         groups = {name for name, view in self.site.groups.items() if process in view.members}
         groups |= {group for group, each in self.groups.joins if each == process}
         for group in sorted(groups):

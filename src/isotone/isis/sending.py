@@ -155,6 +155,16 @@ class Sending:
         self.site.clock += 1
         return Label(wanted.label, self.site.clock)
 
+    def forget(self, process: str) -> None:
+        """It ended: what it had not begun is never begun."""
+        self.waiting = [each for each in self.waiting if each.process != process]
+        for outside in self.outside.values():
+            outside.rejected = [each for each in outside.rejected if each.process != process]
+            for id, (wanted, _) in list(outside.open.items()):
+                if wanted.process == process:
+                    del outside.open[id]
+        self.users = {id: each for id, each in self.users.items() if each.process != process}
+
     def on_finished(self, start: GbcastStart, commit: GbcastCommit) -> None:
         """A GBCAST of this site that met a member it did not know is tried again."""
         wanted = self.users.pop(start.id, None)

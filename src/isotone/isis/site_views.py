@@ -263,9 +263,9 @@ class SiteViews:
         return members if granted or len(shrunk) < self.settings.majority else shrunk
 
     def _grant(self, site: str, at: int) -> bool:
+        self._locked_until = at + 2 * self.settings.tick_us  # no new read-lock, so that there comes an end
         if self.read_locks:
             return False
-        self._locked_until = at + 2 * self.settings.tick_us
         if site == self.me:
             self._granted[site] = at
         return True

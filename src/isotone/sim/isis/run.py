@@ -34,13 +34,13 @@ class SitedNodes(EvsNodes):
 
     _plan: Plan
     _ambush: Choice
-    _settings: IsisSettings
+    _site_settings: IsisSettings
 
     def _settle_in(self, plan: Plan) -> None:
         choice = Choice(f"isis/{plan.seed}")
         self._plan, self._ambush = plan, choice.derive("ambush")
         self._ambushes = choice.pick((0, 3, AMBUSHES))
-        self._settings = IsisSettings(
+        self._site_settings = IsisSettings(
             site="",
             sites=plan.topology.names,
             suspect_us=choice.pick((200, 300, 500)) * MILLISECOND,
@@ -57,7 +57,7 @@ class SitedNodes(EvsNodes):
         for process in planned.clients:
             count = choice.between(1, len(self._plan.topology.groups))
             groups[process] = tuple(choice.sample(self._plan.topology.groups, count))
-        kernel = Kernel(boot.daemon, msgspec.structs.replace(self._settings, site=name))
+        kernel = Kernel(boot.daemon, msgspec.structs.replace(self._site_settings, site=name))
         return IsisNode(kernel, groups, self._heard)
 
     def _heard(self, name: str, action: Action) -> None:
