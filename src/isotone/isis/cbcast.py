@@ -18,7 +18,7 @@ import msgspec
 from isotone.isis.delivery import deliver
 from isotone.isis.names import origin_of
 from isotone.isis.settings import PACKET_BYTES_MAX
-from isotone.isis.site import Site, Stored
+from isotone.isis.incarnation import Site, Stored
 from isotone.isis.wire import Causal, Label, Packet
 
 

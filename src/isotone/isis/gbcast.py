@@ -21,7 +21,7 @@ from isotone.isis.cbcast import Cbcasts
 from isotone.isis.delivery import digest_of, install
 from isotone.isis.events import Deliver, Primitive
 from isotone.isis.names import sites_of
-from isotone.isis.site import Priority, Site, Stored
+from isotone.isis.incarnation import Priority, Site, Stored
 from isotone.isis.wire import (
     Causal,
     GbcastCommit,

@@ -29,7 +29,7 @@ from isotone.isis.groups import Groups
 from isotone.isis.names import check_process_name, origin_of, process_id
 from isotone.isis.sending import Sending
 from isotone.isis.settings import IsisSettings
-from isotone.isis.site import Site
+from isotone.isis.incarnation import Site
 from isotone.trace.isis import SiteViewInstalled, StoreCounted
 
 Asked = JoinWanted | LeaveWanted | ProcessEnded | BroadcastWanted | FlushWanted | AnswerGiven

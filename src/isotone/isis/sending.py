@@ -18,7 +18,7 @@ from isotone.isis.events import AnswerHeard, BroadcastDone, BroadcastWanted, Cal
 from isotone.isis.gbcast import Gbcasts
 from isotone.isis.names import site_of, sites_of
 from isotone.isis.settings import BACKLOG_MAX, POOL_MAX, WAITING_MAX
-from isotone.isis.site import Site
+from isotone.isis.incarnation import Site
 from isotone.isis.wire import (
     AbcastStart,
     Answer,
