@@ -18,7 +18,8 @@ async def three(stack: AsyncExitStack, path: Path) -> list[isis.Site]:
     ports = free_ports(3)
     peers = [(name, f"127.0.0.1:{port}") for name, port in zip(NAMES, ports, strict=True)]
     nodes = [
-        await stack.enter_async_context(isotone.node(name=name, address=address, peers=peers)) for name, address in peers
+        await stack.enter_async_context(isotone.node(name=name, address=address, peers=peers))
+        for name, address in peers
     ]
 
     async def site(name: str, node: object) -> isis.Site:

@@ -175,4 +175,3 @@ class Cbcasts:
     def is_waiting(self, id: str) -> bool:
         """Whether it stands in the wait queue."""
         return self.waiting is not None and any(each.id == id for each in self.waiting)
-

@@ -273,4 +273,6 @@ class Groups:
     def idle(self) -> bool:
         """Whether nothing is owed."""
         failed = any(not self.site.is_up(site_of(each)) for view in self.site.groups.values() for each in view.members)
-        return not (self.joins or self.departures or self.asked or self.census is not None or failed or self.is_flushing)
+        return not (
+            self.joins or self.departures or self.asked or self.census is not None or failed or self.is_flushing
+        )
