@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
+    from isotone import isis as isis
     from isotone import testing as testing
     from isotone.client import Bundle as Bundle
     from isotone.client import ClientError as ClientError
@@ -61,7 +62,7 @@ _WHERE = dict.fromkeys(_CLIENT, "isotone.client") | {
     "replica": "isotone.host.replica_objects",
 }
 _REPLICATED = ("Maybe", "command", "connect_replica", "replica")
-_MODULES = ("client", "testing")
+_MODULES = ("client", "isis", "testing")
 
 __all__ = ["__version__", *_CLIENT, *_SERVICES, *_MODULES, "IsotoneError", "Service", "node", *_REPLICATED]  # noqa: PLE0604
 

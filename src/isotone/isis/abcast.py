@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from isotone.isis.delivery import deliver
 from isotone.isis.names import origin_of, sites_of
-from isotone.isis.site import Priority, Site, Stored
+from isotone.isis.incarnation import Priority, Site, Stored
 from isotone.isis.wire import AbcastCommit, AbcastFixed, AbcastPriority, AbcastStart, Orphan
 
 

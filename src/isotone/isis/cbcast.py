@@ -18,7 +18,7 @@ import msgspec
 from isotone.isis.delivery import deliver
 from isotone.isis.names import origin_of
 from isotone.isis.settings import PACKET_BYTES_MAX
-from isotone.isis.site import Site, Stored
+from isotone.isis.incarnation import Site, Stored
 from isotone.isis.wire import Causal, Label, Packet
 
 
@@ -92,7 +92,9 @@ class Cbcasts:
         for message in packet.messages:
             if self.site.knows(message.id):
                 if (buffered := self.buffer.get(message.id)) is not None:
-                    buffered.sent_to.add(source)  # it has it
+                    buffered.sent_to.add(source)
+                    buffered.remaining.discard(source)  # it has it
+                    self._look(message.id)
                 continue
             self._take(message, source)
 
@@ -173,4 +175,3 @@ class Cbcasts:
     def is_waiting(self, id: str) -> bool:
         """Whether it stands in the wait queue."""
         return self.waiting is not None and any(each.id == id for each in self.waiting)
-

@@ -13,7 +13,7 @@ from hashlib import blake2b
 
 from isotone.isis.events import Deliver, DeliverView, Left, Primitive
 from isotone.isis.names import origin_of, site_of
-from isotone.isis.site import Site
+from isotone.isis.incarnation import Site
 from isotone.isis.wire import AbcastStart, Answer, Causal, GroupView, Verdict
 from isotone.trace.isis import BroadcastDelivered, BroadcastRejected, GroupLeft, GroupViewInstalled
 

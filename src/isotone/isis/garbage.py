@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from isotone.isis.cbcast import Cbcasts
 from isotone.isis.settings import GARBAGE_MAX
-from isotone.isis.site import Site, Stored
+from isotone.isis.incarnation import Site, Stored
 from isotone.isis.wire import Garbage
 
 

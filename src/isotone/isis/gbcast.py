@@ -21,7 +21,7 @@ from isotone.isis.cbcast import Cbcasts
 from isotone.isis.delivery import digest_of, install
 from isotone.isis.events import Deliver, Primitive
 from isotone.isis.names import sites_of
-from isotone.isis.site import Priority, Site, Stored
+from isotone.isis.incarnation import Priority, Site, Stored
 from isotone.isis.wire import (
     Causal,
     GbcastCommit,
@@ -116,7 +116,9 @@ class Gbcasts:
         """The view behind it; none where members were left out, or a group came to an end meanwhile."""
         if base is None:
             may_create = start.kind is Kind.JOIN and start.origin == self.site.me == self.site.view.members[0]
-            return GroupView(start.group, self.site.view.number << 20, start.processes) if may_create else None
+            if not may_create:
+                return None
+            return GroupView(start.group, self.site.first_number(start.group), start.processes)
         missed = set(self.site.alive(sites_of(base.members))) - set(start.participants)
         if missed:
             return None

@@ -19,7 +19,7 @@ from isotone.isis.cbcast import Cbcasts
 from isotone.isis.delivery import install
 from isotone.isis.gbcast import Gbcasts
 from isotone.isis.names import site_of, sites_of
-from isotone.isis.site import Site
+from isotone.isis.incarnation import Site
 from isotone.isis.wire import (
     CensusAsked,
     CensusTold,
@@ -125,6 +125,7 @@ class Groups:
 
     def _note(self, view: GroupView) -> None:
         assert self.register is not None
+        self.site.note_number(view)
         known = self.register.get(view.name)
         self._joining -= {(view.name, process) for process in view.members}
         if known is None or view.number > known.number:
@@ -159,7 +160,7 @@ class Groups:
             return
         present = site.alive(sites_of(known.members))
         if not present:
-            view = GroupView(group, max(known.number + 1, site.view.number << 20), (process,))
+            view = GroupView(group, site.first_number(group), (process,))
             self.register[group] = view
             site.send(site_of(process), Created(view))
         else:
@@ -248,6 +249,7 @@ class Groups:
         if start.kind is not Kind.JOIN or self.register is None:
             return
         if commit.view is not None:
+            self.site.note_number(commit.view)
             known = self.register.get(start.group)
             if known is None or commit.view.number >= known.number:
                 self.register[start.group] = commit.view
@@ -271,4 +273,6 @@ class Groups:
     def idle(self) -> bool:
         """Whether nothing is owed."""
         failed = any(not self.site.is_up(site_of(each)) for view in self.site.groups.values() for each in view.members)
-        return not (self.joins or self.departures or self.asked or self.census is not None or failed or self.is_flushing)
+        return not (
+            self.joins or self.departures or self.asked or self.census is not None or failed or self.is_flushing
+        )

@@ -184,12 +184,12 @@ class Kernel:
         for_me = self.settings.site in (frame.target, name_of(frame.target))
         if isinstance(frame.body, w.Dead):
             if frame.target == self.me:
-                views.on_dead(source, frame.body)
+                views.on_dead(frame.body)
             return
-        if views.is_dead(source):
+        if views.is_declared_dead(source):
             views.said.append((source, w.Dead(views.view.number)))
             return
-        if self.life is not None and frame.target == self.me:
+        if self.life is not None and frame.target == self.me and not views.is_dead(source):
             self.life.site.channels.receive(frame, self.life.site.view.number)
         if for_me and frame.sequence == 0 and frame.body is not None:
             self._on_view_body(source, frame.body, at)

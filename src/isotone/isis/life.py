@@ -29,7 +29,7 @@ from isotone.isis.groups import Groups
 from isotone.isis.names import check_process_name, origin_of, process_id
 from isotone.isis.sending import Sending
 from isotone.isis.settings import IsisSettings
-from isotone.isis.site import Site
+from isotone.isis.incarnation import Site
 from isotone.trace.isis import SiteViewInstalled, StoreCounted
 
 Asked = JoinWanted | LeaveWanted | ProcessEnded | BroadcastWanted | FlushWanted | AnswerGiven
@@ -89,6 +89,7 @@ class Life:
 
     def _end_process(self, process: str) -> None:
         fail_calls(self.site, process)
+        self.sending.forget(process)
         groups = {name for name, view in self.site.groups.items() if process in view.members}
         groups |= {group for group, each in self.groups.joins if each == process}
         for group in sorted(groups):

@@ -18,7 +18,7 @@ from isotone.isis.events import AnswerHeard, BroadcastDone, BroadcastWanted, Cal
 from isotone.isis.gbcast import Gbcasts
 from isotone.isis.names import site_of, sites_of
 from isotone.isis.settings import BACKLOG_MAX, POOL_MAX, WAITING_MAX
-from isotone.isis.site import Site
+from isotone.isis.incarnation import Site
 from isotone.isis.wire import (
     AbcastStart,
     Answer,
@@ -154,6 +154,16 @@ class Sending:
             return Label(wanted.label, wanted.number)
         self.site.clock += 1
         return Label(wanted.label, self.site.clock)
+
+    def forget(self, process: str) -> None:
+        """It ended: what it had not begun is never begun."""
+        self.waiting = [each for each in self.waiting if each.process != process]
+        for outside in self.outside.values():
+            outside.rejected = [each for each in outside.rejected if each.process != process]
+            for id, (wanted, _) in list(outside.open.items()):
+                if wanted.process == process:
+                    del outside.open[id]
+        self.users = {id: each for id, each in self.users.items() if each.process != process}
 
     def on_finished(self, start: GbcastStart, commit: GbcastCommit) -> None:
         """A GBCAST of this site that met a member it did not know is tried again."""

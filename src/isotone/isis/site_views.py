@@ -7,7 +7,8 @@ Implements: [ISIS 4.2] with footnote 3 (a majority of the configured sites), col
 Deviations: D-ballot (the paper's argument needs that a new manager took part in every extension that may be committed.
 With partitions, and sites that recover with what they saved, that is not so; so managers have ballots, participants
 save their answers on disk, and steps (4) and (5) begin by interrogating a majority), D-life (*you are dead* follows
-from the view itself: of each site it has the last incarnation that was operational).
+from the view itself: of each site it has the last incarnation that was operational. It is said when a view without the
+site is committed, and not when it is proposed: another manager's proposal may take its place).
 """
 
 from __future__ import annotations
@@ -92,6 +93,10 @@ class SiteViews:
     def is_dead(self, site: str) -> bool:
         """Whether this incarnation was operational once and is not any more, or is about to be declared so."""
         return site not in self.last.members and life_of(site) <= self.last.life(name_of(site))
+
+    def is_declared_dead(self, site: str) -> bool:
+        """Whether a committed view says so."""
+        return site not in self.view.members and life_of(site) <= self.view.life(name_of(site))
 
     def may_read_lock(self, at: int) -> bool:
         """Whether no write-lock stands."""
@@ -263,9 +268,9 @@ class SiteViews:
         return members if granted or len(shrunk) < self.settings.majority else shrunk
 
     def _grant(self, site: str, at: int) -> bool:
+        self._locked_until = at + 2 * self.settings.tick_us  # no new read-lock, so that there comes an end
         if self.read_locks:
             return False
-        self._locked_until = at + 2 * self.settings.tick_us
         if site == self.me:
             self._granted[site] = at
         return True
@@ -364,8 +369,7 @@ class SiteViews:
         if self.is_dead(self.me):
             self.doomed = f"proposed site view {self.last.number} is without it"
 
-    def on_dead(self, source: str, dead: w.Dead) -> None:
+    def on_dead(self, dead: w.Dead) -> None:
         """*You are dead*, says somebody in a later view."""
-        del source
-        if dead.number >= self.view.number:
-            self.doomed = "declared dead by others"
+        if dead.number > self.view.number:
+            self.doomed = f"site view {dead.number} is without it"

@@ -13,12 +13,12 @@ from isotone.core.choice import Choice
 from isotone.core.contract import Action, Automaton
 from isotone.isis import events as e
 from isotone.isis.kernel import Kernel
-from isotone.isis.settings import IsisSettings
+from isotone.isis.settings import TICK_US, IsisSettings
 from isotone.sim.evs_clients import ClientKilled, StepDue
 from isotone.sim.evs_nodes import EvsNodes
 from isotone.sim.evs_system import ToldOracle
 from isotone.sim.faults import MILLISECOND
-from isotone.sim.full_system import FullRun
+from isotone.sim.full_system import FULL, FullRun
 from isotone.sim.isis.node import IsisNode
 from isotone.sim.plan import Plan, Step
 from isotone.sim.process import SERVICE_LABEL, Boot
@@ -34,16 +34,18 @@ class SitedNodes(EvsNodes):
 
     _plan: Plan
     _ambush: Choice
-    _settings: IsisSettings
+    _site_settings: IsisSettings
 
     def _settle_in(self, plan: Plan) -> None:
         choice = Choice(f"isis/{plan.seed}")
         self._plan, self._ambush = plan, choice.derive("ambush")
         self._ambushes = choice.pick((0, 3, AMBUSHES))
-        self._settings = IsisSettings(
+        slower = 3 if plan.stack == FULL else 1  # hellos of many sites are most of what daemons carry
+        self._site_settings = IsisSettings(
             site="",
             sites=plan.topology.names,
-            suspect_us=choice.pick((200, 300, 500)) * MILLISECOND,
+            tick_us=slower * TICK_US,
+            suspect_us=slower * choice.pick((200, 300, 500)) * MILLISECOND,
             collect_us=choice.pick((40, 100, 300)) * MILLISECOND,
             defer_us=choice.pick((0, 0, 3 * MILLISECOND)),
         )
@@ -57,7 +59,7 @@ class SitedNodes(EvsNodes):
         for process in planned.clients:
             count = choice.between(1, len(self._plan.topology.groups))
             groups[process] = tuple(choice.sample(self._plan.topology.groups, count))
-        kernel = Kernel(boot.daemon, msgspec.structs.replace(self._settings, site=name))
+        kernel = Kernel(boot.daemon, msgspec.structs.replace(self._site_settings, site=name))
         return IsisNode(kernel, groups, self._heard)
 
     def _heard(self, name: str, action: Action) -> None:

@@ -99,8 +99,8 @@ class IsisSystem:
             IsisTimes(
                 view_us=full_live_within_us(plan) if full else ORACLE_SETTLES.function(oracle),
                 round_us=FULL_ROUND_US if full else 2 * oracle.step_us_max,
-                tick_us=TICK_US,
-                suspect_us=500_000,
+                tick_us=3 * TICK_US if full else TICK_US,
+                suspect_us=1_500_000 if full else 500_000,
                 collect_us=300_000,
                 sites=len(plan.topology.nodes),
                 collections=4 + len(plan.topology.nodes),

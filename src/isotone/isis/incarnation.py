@@ -73,6 +73,7 @@ class Site:
     highest: int = 0  # no priority in any queue is above it
     counter: int = 0  # of broadcasts begun here
     groups: dict[str, GroupView] = field(default_factory=dict)  # with a member here
+    numbers: dict[str, int] = field(default_factory=dict)  # the highest view of each group that was heard of here
     locked: dict[str, str] = field(default_factory=dict)  # groups about to grow, and by which GBCAST
     store: dict[str, Stored] = field(default_factory=dict)
     forgotten: Forgotten = field(default_factory=Forgotten)
@@ -83,6 +84,16 @@ class Site:
     def knows(self, id: str) -> bool:
         """Whether it is or was in the store."""
         return id in self.store or self.forgotten.has(id)
+
+    def first_number(self, group: str) -> int:
+        """Of a group that begins anew: above all that it had, also where nobody remembers them."""
+        number = max(self.numbers.get(group, 0) + 1, self.view.number << 20)
+        self.numbers[group] = number
+        return number
+
+    def note_number(self, view: GroupView) -> None:
+        """Of a view that was heard of."""
+        self.numbers[view.name] = max(self.numbers.get(view.name, 0), view.number)
 
     def next_id(self) -> str:
         """Of a broadcast."""
