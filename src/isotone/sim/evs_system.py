@@ -10,6 +10,7 @@ Implements: [Spread 2], the system side of a simulated run.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from isotone.core.choice import Choice
@@ -19,6 +20,7 @@ from isotone.sim.evs_nodes import CLIENTS, EvsNodes
 from isotone.sim.faults import Fault
 from isotone.sim.full_system import FULL, FULL_FAMILIES, FullRun, full_live_within_us
 from isotone.sim.full_workload import MORE
+from isotone.sim.limits import Limits
 from isotone.sim.observer import Observer
 from isotone.sim.plan import Plan, Scale, Step, Topology, draw_topology
 from isotone.sim.process import Boot
@@ -58,6 +60,9 @@ class EvsSystem:
     stacks: tuple[str, ...] = (ORACLE, TRANSPORT, FULL)
     step_type: Any = ClientStep | TalkStep
 
+    def __init__(self) -> None:
+        self._limits: Limits | None = None  # of the run that is under way
+
     def topology(self, choice: Choice, scale: Scale, nodes: int | None, stack: str) -> Topology:
         """Draw who is there."""
         if stack == TRANSPORT:
@@ -90,10 +95,15 @@ class EvsSystem:
             return full_labels()
         return (*client_labels(), RUN_ASSERT, RUN_LIVE)
 
+    def limits(self, plan: Plan) -> AbstractContextManager[None]:
+        """On some seeds of our own daemons, constants are small; `FullRun` has the same for settings."""
+        self._limits = Limits(plan.seed) if plan.stack == FULL else None
+        return self._limits.constants() if self._limits is not None else nullcontext()
+
     def build(self, world: World, plan: Plan) -> BuiltSystem:
         """Put the nodes with their clients into the world, above the oracle; or daemons that talk themselves."""
         if plan.stack == FULL:
-            return FullRun(world, plan)
+            return FullRun(world, plan, self._limits)
         return TransportRun(world, plan) if plan.stack == TRANSPORT else OracleRun(world, plan)
 
     def live_within_us(self, plan: Plan) -> int:

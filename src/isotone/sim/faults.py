@@ -257,6 +257,22 @@ def _draw_cascade(schedule: Schedule, at: int) -> bool:
     return True
 
 
+def _draw_blink(schedule: Schedule, at: int) -> bool:
+    """One way is lost for tenths of a second, and whoever cannot be heard crashes before anybody minds."""
+    up = schedule.up_at(at)
+    if len(up) < 3:
+        return False
+    source, target = schedule.choice.sample(up, 2)
+    if schedule.choice.chance(0.5):
+        source, target = target, source
+    gone = schedule.later(at, 60, 400)
+    back = schedule.later(gone, 300, 1_200)
+    schedule.down_until[source] = back
+    schedule.faults += [Cut(at=at, source=source, target=target, one_way=True), Crash(at=gone, node=source)]
+    schedule.faults += [Heal(at=schedule.later(gone, 0, 300)), Restart(at=back, node=source)]
+    return True
+
+
 FAMILIES: Mapping[str, Callable[[Schedule, int], bool]] = {
     "partition": _draw_partition,
     "cut": _draw_cut,
@@ -266,6 +282,7 @@ FAMILIES: Mapping[str, Callable[[Schedule, int], bool]] = {
     "move": _draw_move,
     "disk": _draw_disk,
     "cascade": _draw_cascade,
+    "blink": _draw_blink,
 }
 """By the names that ``--faults`` takes. Each draws one fault with its repair, or says that it cannot."""
 
@@ -278,7 +295,11 @@ WEIGHTS: Mapping[str, float] = {
     "move": 1.0,
     "disk": 0.7,
     "cascade": 1.0,
+    "blink": 1.0,
 }
+BESIDE = ("blink",)
+BESIDE_SHARE = 0.3
+"""Families that are drawn beside the others, from a stream of their own, on this share of the seeds."""
 
 
 CHANGING = ("partition", "cut", "crash", "move", "cascade")
@@ -297,6 +318,8 @@ def draw_faults(
 ) -> tuple[Fault, ...]:
     """At least ``count`` faults before ``end``, with their repairs, in the order of time."""
     schedule = Schedule(choice, tuple(clients), clients, end)
+    beside = tuple(name for name in families if name in BESIDE and set(families) - set(BESIDE))
+    families = tuple(name for name in families if name not in beside)
     weighted = [(name, WEIGHTS[name]) for name in families]
     changing = tuple(name for name in families if name in CHANGING)
     changes_owed = changes_wanted = CHANGES_MIN if changing and count >= 2 * CHANGES_MIN else 0
@@ -308,10 +331,19 @@ def draw_faults(
             if FAMILIES[name](schedule, at):
                 changes_owed -= name in changing
                 break
+    _draw_beside(schedule, beside)
     faults = sorted(schedule.faults, key=lambda fault: fault.at)
     if changes_wanted and _felt(faults, len(clients)) < CHANGES_MIN:
         faults = _with_early_restarts(faults)
     return tuple(faults)
+
+
+def _draw_beside(schedule: Schedule, families: Sequence[str]) -> None:
+    for name in families:
+        choice = schedule.choice = schedule.choice.derive(name)
+        if choice.chance(BESIDE_SHARE):
+            for at in _moments(choice, choice.between(2, 5), schedule.end):
+                FAMILIES[name](schedule, at)
 
 
 def _felt(faults: Sequence[Fault], nodes: int) -> int:

@@ -32,6 +32,7 @@ from isotone.evs.transport import TransportSettings
 from isotone.sim.evs_clients import Clients, Session
 from isotone.sim.evs_nodes import CLIENTS, EvsNodes
 from isotone.sim.faults import Cut
+from isotone.sim.limits import Limits
 from isotone.sim.links import LinkSettings
 from isotone.sim.plan import Plan, Step
 from isotone.sim.process import SERVICE_LABEL, Boot
@@ -42,7 +43,7 @@ from isotone.spec.bounds import BoundReport
 from isotone.spec.membership_bounds import MERGE
 
 FULL = "full"
-FULL_FAMILIES = ("partition", "cut", "crash", "pause", "kill", "move", "disk", "cascade")
+FULL_FAMILIES = ("partition", "cut", "crash", "pause", "kill", "move", "disk", "cascade", "blink")
 CALM_NEAR = LinkSettings(latency_us=200, jitter_us=100)
 CALM_FAR = LinkSettings(latency_us=10_000, jitter_us=2_000)
 
@@ -62,8 +63,9 @@ def full_live_within_us(plan: Plan, *, one_way: bool = False) -> int:
 class FullRun(EvsNodes):
     """The nodes of a plan, each a daemon with its clients."""
 
-    def __init__(self, world: World, plan: Plan) -> None:
+    def __init__(self, world: World, plan: Plan, limits: Limits | None = None) -> None:
         super().__init__(world, plan)
+        self._limits = limits or Limits()
         choice = Choice(f"full/{plan.seed}")
         self._site_of = {node.name: node.site for node in plan.topology.nodes}
         self._remote = RemoteClients(world, plan)
@@ -137,7 +139,8 @@ class FullRun(EvsNodes):
         links = self._draw_links(choice)
         membership = MembershipSettings(links=links, transport=transport, waiting_bytes_max=waiting)
         pruning = choice.chance(0.5)
-        return StackSettings(membership=membership, pruning=pruning)
+        settings: StackSettings = self._limits.changed(StackSettings(membership=membership, pruning=pruning))
+        return settings
 
     def _draw_links(self, choice: Choice) -> tuple[LinkPlan, ...]:
         sites = sorted(set(self._site_of.values()))
@@ -234,12 +237,13 @@ class FullRun(EvsNodes):
         return [*super()._sessions(), *self._remote.sessions()]
 
     def choices(self) -> Mapping[str, int]:
-        """Why states were entered, and what befell sessions."""
+        """Why states were entered, what befell sessions, and which bounds were reached that are drawn small."""
         counted = self._remote.notices()
         for name in self._names:
             if self._world.is_up(name):
                 stack = self._stack(name)
                 counted.update({reason.name: count for reason, count in stack.membership.node.entries.items()})
+        counted.update({f"full {name}": count for name, count in self._limits.reached.items()})
         return counted
 
     def _stack(self, name: str) -> Stack:

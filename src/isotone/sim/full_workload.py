@@ -1,6 +1,6 @@
-"""What only our own stack is told to do: large messages, and joins and leaves while views change.
+"""What only our own stack is told to do: large messages, joins and leaves while views change, and senders outside.
 
-Both are drawn from streams of their own, on some seeds, and added to the workload that all stacks share. Large messages
+Each is drawn from streams of their own, on some seeds, and added to the workload that all stacks share. Large messages
 travel as fragments; they are sent when somebody has fallen silent and that is not noticed yet, so that daemon views end
 while half of one is stamped. Views change some time after a fault; that is when members come and go here.
 
@@ -9,11 +9,13 @@ Implements: [DESIGN 4], the simulator's workload for boundary B4.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import replace
 
 import msgspec
 
 from isotone.core.choice import Choice
+from isotone.core.services import Service
 from isotone.sim.faults import MILLISECOND, Crash, Cut, Fault, Partition, Pause
 from isotone.sim.plan import Step
 from isotone.sim.workload import Drawing, JoinStep, LeaveStep, More, Session, draw_send
@@ -23,6 +25,7 @@ LARGE_SHARE = 0.4
 LARGE_MAX = 6
 LARGE_LENGTHS = (((70_000, 130_000), 3.0), ((130_000, 300_000), 1.0))
 RESTLESS_SHARE = 0.5
+OUTSIDERS_SHARE = 0.4
 SILENCING = (Partition, Cut, Crash, Pause)
 UNNOTICED_US = 400 * MILLISECOND
 NOTICED_US = 900 * MILLISECOND
@@ -60,6 +63,41 @@ def draw_restless(drawing: Drawing) -> None:
             drawing.steps += _moves(drawing, session, at)
 
 
+def draw_outsiders(drawing: Drawing) -> None:
+    """Sites without members of a group, and senders there that are no members; others send while they are not heard."""
+    drawing = replace(drawing, choice=drawing.choice.derive("outsiders"))
+    choice, nodes = drawing.choice, drawing.topology.nodes
+    sites = sorted({node.site for node in nodes})
+    if len(sites) < 2 or not choice.chance(OUTSIDERS_SHARE):
+        return
+    site, groups = choice.pick(sites), choice.sample(drawing.topology.groups, 1)
+    outside = {node.name for node in nodes if node.site == site}
+    drawing.steps[:] = [
+        step
+        for step in drawing.steps
+        if not (isinstance(step, JoinStep | LeaveStep) and step.node in outside and step.group in groups)
+    ]
+    for session in drawing.sessions:
+        if session.node in outside:
+            session.groups = tuple(group for group in session.groups if group not in groups)
+    for fault in drawing.faults:
+        if isinstance(fault, Cut) and fault.one_way:
+            _send_across(drawing, fault, outside, groups[0])
+
+
+def _send_across(drawing: Drawing, cut: Cut, outside: Set[str], group: str) -> None:
+    """Whoever is cut off sends, and soon somebody outside."""
+    choice = drawing.choice
+    for _ in range(choice.between(1, 3)):
+        at = cut.at + choice.between(0, 60 * MILLISECOND)
+        for nodes, later in (({cut.source}, 0), (outside, choice.between(10, 150) * MILLISECOND)):
+            here = [each for each in drawing.sessions if each.node in nodes and each.ready <= at + later < each.end]
+            if here:
+                send = draw_send(drawing, choice.pick(here), at + later)
+                service = choice.pick((Service.AGREED, Service.AGREED, Service.SAFE))
+                drawing.steps.append(msgspec.structs.replace(send, service=service, groups=(group,)))
+
+
 def _moves(drawing: Drawing, session: Session, at: int) -> list[Step]:
     """Whoever is in the group leaves, and mostly comes back; whoever is not only joins."""
     choice, (node, client) = drawing.choice, (session.node, session.client)
@@ -85,5 +123,5 @@ def _large_length(choice: Choice) -> int:
     return choice.between(*choice.weighted(LARGE_LENGTHS))
 
 
-MORE: tuple[More, ...] = (draw_large, draw_restless)
+MORE: tuple[More, ...] = (draw_large, draw_restless, draw_outsiders)
 """As `draw_workload` takes them."""

@@ -21,7 +21,7 @@ import msgspec
 
 from isotone.sim.faults import apply_fault
 from isotone.sim.plan import Plan, Step
-from isotone.sim.system import RUN_ASSERT, RUN_LIVE, BuiltSystem, System
+from isotone.sim.system import RUN_ASSERT, RUN_LIVE, BuiltSystem, System, limits_of
 from isotone.sim.world import World
 from isotone.spec.bounds import BoundReport
 from isotone.spec.check import check
@@ -123,6 +123,11 @@ def _play(system: System, plan: Plan, course: _Course, sink: Callable[[Row], obj
 
 
 def _drive(world: World, system: System, plan: Plan, course: _Course) -> None:
+    with limits_of(system, plan):
+        _drive_within(world, system, plan, course)
+
+
+def _drive_within(world: World, system: System, plan: Plan, course: _Course) -> None:
     built = course.built = system.build(world, plan)
     for fault in plan.faults:
         world.at(fault.at, partial(apply_fault, fault, built))

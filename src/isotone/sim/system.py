@@ -9,7 +9,8 @@ Implements: [DESIGN 4], "--system" and the two phases of a run.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -94,6 +95,20 @@ class System(Protocol):
     def live_within_us(self, plan: Plan) -> int:
         """The bound: so long after the heal, or after the last step, the system must be live and quiet."""
         ...
+
+
+@runtime_checkable
+class Limited(Protocol):
+    """A system some of whose runs have smaller bounds than usual."""
+
+    def limits(self, plan: Plan) -> AbstractContextManager[None]:
+        """While it lasts, bounds are as the plan's seed draws them."""
+        ...
+
+
+def limits_of(system: System, plan: Plan) -> AbstractContextManager[None]:
+    """Those that the system draws, if it does."""
+    return system.limits(plan) if isinstance(system, Limited) else nullcontext()
 
 
 class Setting(msgspec.Struct, frozen=True):

@@ -98,7 +98,6 @@ class Pruner:
     """The memory of one source's gateway; what is stable is forgotten. Units of other daemons of the site come late."""
 
     site: int
-    owed_max: int = OWED_MAX
     _pruned: dict[int, _Pruned] = field(default_factory=dict)  # AGREED and SAFE, by sequence
     _groups: dict[str, dict[int, _Pruned]] = field(default_factory=dict)  # the same by group
     _times: list[tuple[int, int]] = field(default_factory=list)  # a heap: time and sequence of all of them
@@ -138,7 +137,7 @@ class Pruner:
         """Whether more can be cleared; ``heard``: everything up to this time was heard here."""
         if self._cleared >= min(self._top, heard):
             return False
-        return len(self._owed) <= self.owed_max or self._cleared < self._named(heard)[0]
+        return len(self._owed) <= OWED_MAX or self._cleared < self._named(heard)[0]
 
     def clear(self, heard: int) -> Cleared:
         """Clear what can be."""
@@ -148,9 +147,9 @@ class Pruner:
 
     def _named(self, heard: int) -> tuple[int, list[int]]:
         """How far a clearance can reach, and the sequences that it names: as many as fit, the first ones."""
-        if len(self._owed) <= self.owed_max:
+        if len(self._owed) <= OWED_MAX:
             return heard, sorted(self._owed)
-        *owed, beyond = nsmallest(self.owed_max + 1, self._owed)
+        *owed, beyond = nsmallest(OWED_MAX + 1, self._owed)
         return min(heard, self._pruned[beyond].unit.lamport - 1), owed
 
 

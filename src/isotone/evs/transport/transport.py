@@ -40,7 +40,7 @@ from isotone.evs.links.ring.events import SiteLineRose, TokenWanted
 from isotone.evs.links.tcp import Hello
 from isotone.evs.ordering.delivery import Delivery
 from isotone.evs.ordering.lines import Lines
-from isotone.evs.ordering.stamper import Draft, Stamper
+from isotone.evs.ordering.stamper import NAMES_MAX, Draft, Stamper
 from isotone.evs.ordering.units import Unit, UnitKind
 from isotone.evs.overlay.interest import Interest, InterestChanged
 from isotone.evs.overlay.routes import Routes
@@ -92,6 +92,7 @@ class Transport:
             delivery=self.delivery,
             window_bytes=max(1, settings.site_window_bytes // len(members)),
             kept_bytes_max=settings.kept_bytes_max(sites=self._sites, daemons=self._daemons) // 2,
+            names_max=NAMES_MAX,
             lamport=lamport,
         )
         self.ring = Ring(
