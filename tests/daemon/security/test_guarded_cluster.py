@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+
+import pytest
 
 from isotone.core.choice import Choice
+from isotone.core.contract import Address, DatagramsReceived
+from isotone.core.ids import DaemonId
+from isotone.daemon.security.handshakes import Handshakes, Refusal
+from isotone.daemon.security.keys import Identity
+from isotone.daemon.security.packets import CHECK_BYTES, Kind
 from isotone.sim.links import LinkSettings
 from isotone.sim.network import NetworkSettings
 from isotone.spec.check import check
 from isotone.trace.events import DaemonViewDelivered
-from tests.daemon.security.guarded import GuardedCluster, key_of, roster_of
+from tests.daemon.security.guarded import GuardedCluster, Source, key_of, roster_of
 
 
 def test_a_guarded_cluster_forms_parts_and_merges() -> None:
@@ -146,6 +154,97 @@ def test_replays_and_forgeries_change_nothing() -> None:
     cluster.send("b", "bob", "chat", "still here")
     assert cluster.finish() and not check(cluster.rows).violations
     assert cluster.messages("a", "alice") == [*heard, b"still here"]
+
+
+STEP_MS, STEPS_MAX = 1, 5_000
+
+
+def restart_within_ms(attack: Callable[[GuardedCluster, int], None], seed: int = 0) -> int:
+    """How long a daemon that was away for a while takes to be back with the others, under attack all the time."""
+    cluster = GuardedCluster("a", "b", "c", seed=seed)
+    cluster.join("a", "alice", "chat")
+    assert cluster.run_until_quiet()
+    cluster.crash("b")
+    for step in range(300):
+        attack(cluster, step)
+        cluster.run_for(STEP_MS)
+    cluster.restart("b")
+    for step in range(STEPS_MAX):
+        if all(cluster.members(name) == "abc" for name in "abc"):
+            return step * STEP_MS
+        attack(cluster, step)
+        cluster.run_for(STEP_MS)
+    raise AssertionError(f"not together after {STEPS_MAX * STEP_MS} ms")
+
+
+def let_be(cluster: GuardedCluster, step: int) -> None:
+    """No attack."""
+
+
+def replaying() -> Callable[[GuardedCluster, int], None]:
+    """All that was overheard before the restart, from where it came and from elsewhere; handshakes most often."""
+    overheard: list[tuple[str, bytes]] = []
+
+    def attack(cluster: GuardedCluster, step: int) -> None:
+        if not overheard:
+            heard = [(name, each) for name in "ac" for _, packets in cluster.guarded(name).sent for each in packets]
+            handshakes = [each for each in heard if each[1][0] in (Kind.FIRST, Kind.SECOND, Kind.THIRD)]
+            overheard.extend([*heard[:200], *handshakes * 10])
+        for place in range(10 * step, 10 * step + 10):
+            name, packet = overheard[place % len(overheard)]
+            for victim in (each for each in "abc" if each != name and cluster.world.is_up(each)):
+                cluster.inject(victim, f"{name}.1", packet)
+                cluster.inject(victim, f"eve.{place % 300}", packet)
+
+    return attack
+
+
+def flooding() -> Callable[[GuardedCluster, int], None]:
+    """A thousand calls in a second, from addresses of its own: it proves them."""
+    source = Source("eve")
+    eve = Handshakes(Identity(DaemonId("eve", 1), key_of("eve")), roster_of("a", "b", "c"), source)
+    calls = [eve.call(Address(f"nobody.{number}"), 0)[0][:-CHECK_BYTES] for number in range(397)]
+
+    def attack(cluster: GuardedCluster, step: int) -> None:
+        call, address = calls[step % len(calls)], Address(f"eve.{step % 50}")
+        for victim in (each for each in "abc" if cluster.world.is_up(each)):
+
+            def knock(at: int, victim: str = victim) -> DatagramsReceived:
+                checks = cluster.guarded(victim).guard._datagrams.handshakes._checks
+                message = checks.prove(call, checks.cookie(address, at))
+                return DatagramsReceived(at, address, message, len(message))
+
+            cluster.take(victim, knock)
+
+    return attack
+
+
+def flood(victim: Handshakes, eve: Handshakes, at: int) -> None:
+    for number in range(1_000):
+        call, address = eve.call(Address(f"nobody.{eve.calls}"), at)[0][:-CHECK_BYTES], Address(f"eve.{number}")
+        victim.on_first(victim._checks.prove(call, victim._checks.cookie(address, at)), address, at)
+
+
+def test_a_flood_of_calls_does_not_hold_up_what_is_under_way() -> None:
+    roster, at = roster_of("a", "b"), 1_000_000
+    a, b, eve = (
+        Handshakes(Identity(DaemonId(name, 1), key_of(name)), roster, Source(name)) for name in ("a", "b", "eve")
+    )
+    (first,) = a.call(Address("b.1"), at)
+    (second,) = b.on_first(first, Address("a.1"), at)
+    for victim in (a, b):
+        with pytest.raises(Refusal, match="too many handshakes"):
+            flood(victim, eve, at)
+    established = a.on_second(second, at)
+    assert established.third is not None
+    assert b.on_third(established.third, Address("a.1"), at).introduction.name == "a"
+
+
+def test_neither_replays_nor_a_flood_of_calls_delay_a_start() -> None:
+    undisturbed = restart_within_ms(let_be)
+    assert undisturbed < 1_000
+    for attack in (replaying(), flooding()):
+        assert restart_within_ms(attack) <= undisturbed + 50
 
 
 def test_the_same_seed_gives_the_same_bytes() -> None:

@@ -2,6 +2,8 @@
 
 A first message is looked at in this order: its digest, whether the same one was answered already, the bucket. When the
 bucket is half empty, callers have to prove their address by a cookie first. Only then are public keys computed with.
+Second and third messages name an id that nobody can guess and have a bucket of their own: whoever floods with first
+messages does not hold up what is under way.
 What does not fit changes nothing: a forged second or third message leaves the handshake as it was.
 
 Implements: docs/protocols/guard.md, handshakes.
@@ -94,7 +96,8 @@ class Handshakes:
         self._identity, self._random = identity, random
         self._prologue = b"isotone guard 1\0" + roster.cluster.encode()
         self._checks = Checks(roster.cluster, random(32))
-        self._bucket = Bucket(BUCKET_SIZE, BUCKET_PER_SECOND)
+        self._bucket = Bucket(BUCKET_SIZE, BUCKET_PER_SECOND)  # of first messages
+        self._finishing = Bucket(BUCKET_SIZE, BUCKET_PER_SECOND)  # of those whose id only the other end knows
         self._calling: dict[Address, Calling] = {}  # oldest first
         self._calls: dict[int, Calling] = {}
         self._answering: dict[int, Answering] = {}  # oldest first
@@ -171,7 +174,7 @@ class Handshakes:
         calling = self._calls.get(local)
         if calling is None:
             raise Refusal("unknown handshake")
-        self._pay(at)
+        self._pay(self._finishing, at)
         payload = _read(calling.noise, message[ANSWER.size : -CHECK_BYTES])
         self._forget_call(calling)
         try:
@@ -208,7 +211,7 @@ class Handshakes:
             if not self._checks.is_proven(message, source, at):
                 cookie = self._checks.cookie(source, at)
                 return [self._checks.sign(KNOCK.pack(Kind.COOKIE, VERSION, remote) + cookie)]
-            self._pay(at)
+            self._pay(self._bucket, at)
         noise = self._noise(initiator=False)
         _read(noise, message[KNOCK.size : -2 * CHECK_BYTES])
         answering = Answering(source, message[:-CHECK_BYTES], remote, self.fresh_id(), noise)
@@ -236,7 +239,7 @@ class Handshakes:
         answering = self._answering.get(self._checked(message, KNOCK.size)[2])
         if answering is None or answering.source != source:
             raise Refusal("unknown handshake")
-        self._pay(at)
+        self._pay(self._finishing, at)
         payload = _read(answering.noise, message[KNOCK.size : -CHECK_BYTES])
         self._forget_answer(answering)
         introduction = self._judged(answering.noise, payload)
@@ -264,8 +267,8 @@ class Handshakes:
             raise Refusal("version")
         return kind, version, id
 
-    def _pay(self, at: int) -> None:
-        if not self._bucket.take(at):
+    def _pay(self, bucket: Bucket, at: int) -> None:
+        if not bucket.take(at):
             raise Refusal("too many handshakes")
 
     def _judged(self, noise: Handshake, payload: bytes) -> Introduction:
