@@ -48,7 +48,8 @@ async def test_a_majority_goes_on_and_the_minority_catches_up() -> None:
 
 @isotone.testing.seeds(3)
 async def test_a_lock_passes_on_when_its_holder_crashes() -> None:
-    async with isotone.testing.cluster(daemons=3, log="shop") as c, c.replica("d2") as two:
+    cluster = isotone.testing.cluster(daemons=3, log="shop")
+    async with cluster as c, c.replica("d2") as two, c.replica("d3"):
         async with c.replica("d1") as one:
             held = await one.lock("door").acquire(within_s=30)
             assert held is not None and held.is_held

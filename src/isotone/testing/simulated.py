@@ -175,8 +175,9 @@ class Cluster:
     ) -> AbstractAsyncContextManager[ReplicatedState]:
         """Replicated objects, as of `isotone.replica`, of the server beside this daemon; for ``cluster(log="shop")``.
 
-        Its disk and its life are those of the daemon: after a crash and a restart, open it again. Commands of your
-        own classes run twice, so that one that is not deterministic is found.
+        Its disk and its life are those of the daemon: after a crash and a restart, open it again. Leases run
+        out only while most servers have theirs open, as it is programs that tick. Commands of your own classes run
+        twice, so that one that is not deterministic is found.
         """
         if self._replicas is None:
             raise LocalProtocolError('this cluster has no replicated log: cluster(daemons=3, log="shop") has one')
