@@ -22,6 +22,7 @@ COMMANDS = [[], ["sim"], ["sim", "swarm"], ["sim", "replay"], ["check"], ["demo"
 COMMANDS += [["daemon", "credential"], ["up"], ["status"]]
 COMMANDS += [["explain"], *(["explain", each] for each in ("view", "message", "exclusion"))]
 COMMANDS += [["group"], *(["group", each] for each in ("send", "recv", "chat", "ping", "flood"))]
+COMMANDS += [["kv"], *(["kv", each] for each in ("get", "set", "delete", "list", "watch")), ["lock"], ["leader"]]
 COMMANDS += [["trace"], *(["trace", each] for each in ("on", "off", "status"))]
 COMMANDS += [["faults"], *(["faults", each] for each in ("status", "cut", "delay", "drop", "heal"))]
 

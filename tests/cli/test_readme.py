@@ -40,13 +40,13 @@ def run(*arguments: str, stdin: str = "", **environment: str) -> str:
 
 
 def test_the_twenty_lines_run() -> None:
-    program, _ = blocks("python")
+    _, program, _ = blocks("python")
     assert len(program.splitlines()) <= 25
     assert run("-c", program).splitlines() == ["members: ['alice']", "alice: hello", "alice: everybody has this"]
 
 
 def test_the_program_under_a_partition_runs() -> None:
-    _, program = blocks("python")
+    _, _, program = blocks("python")
     apart, together = run("-c", program).splitlines()
     assert apart == "{'d1': ('d1', 'd2'), 'd2': ('d1', 'd2'), 'd3': ('d3',)}"
     assert together == str(dict.fromkeys(("d1", "d2", "d3"), ("d1", "d2", "d3")))
@@ -58,7 +58,9 @@ def test_an_example_runs(path: Path) -> None:
 
 
 def test_the_examples_that_we_promise_are_there() -> None:
-    assert {"chat", "work_queue", "spread_client", "replicated_log"} <= {path.stem for path in EXAMPLES}
+    assert {"chat", "work_queue", "spread_client", "replicated_log", "job_queue", "feature_flags"} <= {
+        path.stem for path in EXAMPLES
+    }
     assert (ROOT / "examples" / "replicated_counter").is_dir()
 
 

@@ -14,7 +14,7 @@ import pytest
 from tests.ports import free_ports
 
 ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = ROOT / "examples" / "shop.py"
+PROGRAM = ROOT / "examples" / "shop" / "shop.py"
 
 
 class Terminal:

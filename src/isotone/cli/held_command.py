@@ -88,7 +88,7 @@ def leader_command(
     """Wait until elected as the leader NAME, and run COMMAND while leading.
 
     \b
-    Example:
+    Examples:
       isotone leader scheduler --note "$(hostname)" -- ./scheduler
     """
     del within_s

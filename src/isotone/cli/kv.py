@@ -39,7 +39,13 @@ def kv_commands() -> None:
 def get_command(
     *, key: str, name: str, stale: bool, addresses: tuple[str, ...], credential_file: Path | None, within_s: float
 ) -> int:
-    """Print the value of KEY. Exit code 1 if there is none."""
+    """Print the value of KEY. Exit code 1 if there is none.
+
+    \b
+    Examples:
+      isotone kv get apples
+      isotone kv get apples --dict stock --address host-b:4816
+    """
 
     async def work(objects: Any) -> None:
         missing = object()
@@ -69,7 +75,14 @@ def set_command(
     credential_file: Path | None,
     within_s: float,
 ) -> int:
-    """Set KEY to VALUE; prints its revision."""
+    """Set KEY to VALUE; prints its revision.
+
+    \b
+    Examples:
+      isotone kv set apples 3
+      isotone kv set apples '[1, 2]' --as-json
+      isotone kv set apples 4 --expect 3
+    """
     decoded = _from_json(value) if as_json else value
 
     async def work(objects: Any) -> None:
@@ -91,7 +104,12 @@ def set_command(
 def delete_command(
     *, key: str, name: str, addresses: tuple[str, ...], credential_file: Path | None, within_s: float
 ) -> int:
-    """Delete KEY. Exit code 1 if there is none."""
+    """Delete KEY. Exit code 1 if there is none.
+
+    \b
+    Examples:
+      isotone kv delete apples
+    """
 
     async def work(objects: Any) -> None:
         if not await objects.dict(name).delete(key, within_s=within_s):
@@ -116,7 +134,13 @@ def list_command(
     credential_file: Path | None,
     within_s: float,
 ) -> int:
-    """Print all keys with their values, sorted."""
+    """Print all keys with their values, sorted.
+
+    \b
+    Examples:
+      isotone kv list --prefix app
+      isotone kv list --json
+    """
 
     async def work(objects: Any) -> None:
         items = await objects.dict(name).items(prefix, stale_ok=stale, within_s=within_s)
@@ -145,7 +169,13 @@ def watch_command(
     credential_file: Path | None,
     within_s: float,
 ) -> int:
-    """Print changes as they come: revision, set or delete, key, value."""
+    """Print changes as they come: revision, set or delete, key, value.
+
+    \b
+    Examples:
+      isotone kv watch
+      isotone kv watch --after 120 --prefix app
+    """
     del within_s
 
     async def work(objects: Any) -> None:

@@ -17,6 +17,7 @@ from isotone.evs.stack import Stack, StackSettings
 from isotone.sim.full_cluster import is_idle
 from isotone.sim.process import SERVICE_LABEL, Boot
 from isotone.sim.world import World
+from isotone.testing.replicas import LABEL, Replicas
 
 PORT = 4803
 
@@ -25,9 +26,14 @@ class Daemons:
     """Daemons by name, each with the site it stands in."""
 
     def __init__(
-        self, world: World, site_of: Mapping[str, str], settings: StackSettings, sessions: ServerSettings
+        self,
+        world: World,
+        site_of: Mapping[str, str],
+        settings: StackSettings,
+        sessions: ServerSettings,
+        replicas: Replicas | None = None,
     ) -> None:
-        self._world = world
+        self._world, self._replicas = world, replicas
         self._site_of = dict(site_of)
         known = tuple(KnownDaemon(name, site, address_of(name)) for name, site in site_of.items())
         membership = msgspec.structs.replace(settings.membership, known=known)
@@ -46,7 +52,9 @@ class Daemons:
             settings=self._settings,
             sessions=ServerSessions(boot.daemon, secret=secret, settings=self._sessions),
         )
-        return {SERVICE_LABEL: stack}
+        if self._replicas is None:
+            return {SERVICE_LABEL: stack}
+        return {SERVICE_LABEL: stack, LABEL: self._replicas.automaton(boot)}
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 from hashlib import blake2b
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +23,7 @@ from isotone.core.choice import Choice
 from isotone.core.errors import LocalProtocolError
 from isotone.evs.sessions.settings import ServerSettings
 from isotone.evs.stack import Stack, StackSettings
+from isotone.replicated.state import LEASE_S, ReplicatedState
 from isotone.sim.links import LinkSettings
 from isotone.sim.network import NetworkSettings
 from isotone.sim.trace_lines import line_of
@@ -33,6 +35,7 @@ from isotone.testing.daemons import Daemons, address_of
 from isotone.testing.errors import BrokenPromise, NotSettled, NotSimulated
 from isotone.testing.loop import MICROSECONDS, VirtualLoop
 from isotone.testing.places import Places
+from isotone.testing.replicas import Replicas
 from isotone.testing.storm import STORM, Storm
 from isotone.trace.events import Row
 from isotone.trace.jsonl import jsonl_line, write_jsonl
@@ -57,12 +60,14 @@ class Cluster:
         network: NetworkSettings,
         settings: StackSettings,
         sessions: ServerSettings,
+        log: str = "",
     ) -> None:
         self.rows: list[Row] = []
         self.seed = seed
         self.world = World(seed=seed, network=network, sink=self.rows.append)
         self._loop = loop
-        self._daemons = Daemons(self.world, site_of, settings, sessions)
+        self._replicas = Replicas(self.world, loop, log, tuple(site_of)) if log else None
+        self._daemons = Daemons(self.world, site_of, settings, sessions, self._replicas)
         self._places = Places(self.world, site_of)
         self._storms: list[Storm] = []
         loop.enter(self.world, self._places)
@@ -165,6 +170,19 @@ class Cluster:
         self._storms.append(storm)
         return storm.over
 
+    def replica(
+        self, daemon: str, *, classes: Iterable[type[Any]] = (), lease_s: float = LEASE_S
+    ) -> AbstractAsyncContextManager[ReplicatedState]:
+        """Replicated objects, as of `isotone.replica`, of the server beside this daemon; for ``cluster(log="shop")``.
+
+        Its disk and its life are those of the daemon: after a crash and a restart, open it again. Leases run
+        out only while most servers have theirs open, as it is programs that tick. Commands of your own classes run
+        twice, so that one that is not deterministic is found.
+        """
+        if self._replicas is None:
+            raise LocalProtocolError('this cluster has no replicated log: cluster(daemons=3, log="shop") has one')
+        return self._replicas.open(self._known(daemon), classes, lease_s)
+
     # --- programs --------------------------------------------------------------------------------------------------
 
     def launch(self, name: str, main: Coroutine[Any, Any, Any], *, beside: str) -> asyncio.Task[Any]:
@@ -234,7 +252,8 @@ class cluster:
     """A cluster as an asynchronous context manager; on the way out the trace is checked, unless ``check`` is False.
 
     ``daemons`` is a number (``d1`` …) or a mapping from names to sites; ``seed`` is that of the run unless given. How
-    long packets take is drawn from the seed, unless ``network`` says it.
+    long packets take is drawn from the seed, unless ``network`` says it. ``log``: beside each daemon runs a server of
+    a replicated log of this name, for `Cluster.replica`.
     """
 
     def __init__(
@@ -246,7 +265,9 @@ class cluster:
         network: NetworkSettings | None = None,
         settings: StackSettings | None = None,
         sessions: ServerSettings | None = None,
+        log: str = "",
     ) -> None:
+        self._log = log
         self._site_of = {f"d{n}": "lan" for n in range(1, daemons + 1)} if isinstance(daemons, int) else dict(daemons)
         self._seed = seed
         self._check = check
@@ -270,6 +291,7 @@ class cluster:
             network=self._network or drawn_network(seed),
             settings=self._settings,
             sessions=self._sessions,
+            log=self._log,
         )
         try:
             await made.settled()

@@ -9,15 +9,23 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from typing import Protocol
 
 from isotone.core.choice import Choice
 from isotone.core.errors import LocalProtocolError, MachineError
 from isotone.core.ordered_log import LogEntry, Maybe, Refused, Snapshot
 from isotone.corel.message import Message, Origin
-from isotone.sim.replicated.loop import NodeLoop
 
 MAYBE_AFTER_S = 0.4
 BROKEN = 0.15
+
+
+class FutureMaker(Protocol):
+    """A loop, as far as it is needed here."""
+
+    def create_future(self) -> asyncio.Future[int]:
+        """A new one."""
+        ...
 
 
 class NodeLog:
@@ -25,22 +33,26 @@ class NodeLog:
 
     def __init__(
         self,
-        loop: NodeLoop,
-        choice: Choice,
+        loop: FutureMaker,
         *,
+        choice: Choice | None = None,
+        maybe_after_s: float = MAYBE_AFTER_S,
         send: Callable[[int, bytes], None],
         offer: Callable[[int, bytes], None],
     ) -> None:
         self._loop, self._send, self._offer, self._choice = loop, send, offer, choice
+        self._maybe_after_s = maybe_after_s
+        self._ended: MachineError | None = None
         self._requests = 0
         self._open: dict[int, asyncio.Future[int]] = {}
         self._named: dict[tuple[Origin, int], tuple[int, ...]] = {}
         self._entries: deque[LogEntry] = deque()
         self._end = 0
-        self._first = 1  # the oldest entry that a follower may still ask for
+        self.first = 1  # the oldest entry that a follower may still ask for
         self._snapshot: Snapshot | None = None
         self._news = asyncio.Event()
         self.is_primary = False
+        self.keeps_all = False  # several follow, so nothing is forgotten before a snapshot
 
     # --- what the replica says ---------------------------------------------------------------------------------------
 
@@ -48,7 +60,7 @@ class NodeLog:
         """What a start finds on disk: the snapshot, and what is green behind it."""
         self._snapshot = snapshot
         self._end = position
-        self._first = position + 1
+        self.first = position + 1
         self.on_green(position + 1, messages)
 
     def on_named(self, requests: tuple[int, ...], message: Message) -> None:
@@ -78,7 +90,7 @@ class NodeLog:
         if position > self._end:
             self._entries.clear()
             self._end = position
-            self._first = position + 1
+            self.first = position + 1
         for name in [name for name in self._named if passed(name)]:
             for request in self._named.pop(name):
                 self._resolve(request, Maybe("a snapshot passed over it", "passed"))
@@ -87,6 +99,13 @@ class NodeLog:
     def on_standing(self, *, primary: bool) -> None:
         """Whether messages are ordered now."""
         self.is_primary = primary
+        self.tell()
+
+    def break_off(self, reason: str) -> None:
+        """The process is gone."""
+        self._ended = MachineError(reason)
+        for request in list(self._open):
+            self._resolve(request, Maybe(reason, "lost with the process"))
         self.tell()
 
     def tell(self) -> None:
@@ -107,18 +126,22 @@ class NodeLog:
 
     async def append(self, record: bytes) -> int:
         """Order the record; `Maybe` after a while without a primary component."""
+        if self._ended is not None:
+            raise self._ended
         self._requests += 1
         request = self._requests
         future = self._open[request] = self._loop.create_future()
         self._send(request, record)
-        if self._choice.chance(BROKEN):  # as over a stream that breaks: whoever asked sends it again
+        if self._choice is not None and self._choice.chance(
+            BROKEN
+        ):  # as over a stream that breaks: whoever asked sends it again
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._choice.between(0, 50) / 1_000):
                     return await asyncio.shield(future)
             raise Maybe("the stream broke")
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(MAYBE_AFTER_S):
+                async with asyncio.timeout(self._maybe_after_s):
                     return await asyncio.shield(future)
             if not self.is_primary:
                 self._open.pop(request, None)
@@ -131,16 +154,23 @@ class NodeLog:
     async def follow(self, first: int) -> AsyncIterator[LogEntry]:
         """All entries from ``first`` on; those that were handed out are forgotten, since one follows."""
         while True:
-            if first < self._first:
-                raise LocalProtocolError(f"position {first} is not kept; the oldest is {self._first}")
-            while self._entries and self._entries[0].position < first:
+            if first < self.first:
+                raise LocalProtocolError(f"position {first} is not kept; the oldest is {self.first}")
+            if self.keeps_all:
+                if first <= self._end:
+                    yield self._entries[first - self.first]
+                    first += 1
+                    continue
+            while not self.keeps_all and self._entries and self._entries[0].position < first:
                 self._entries.popleft()
-            if self._entries:
+            if self._entries and not self.keeps_all:
                 entry = self._entries.popleft()
                 if entry.position != first:
                     raise MachineError(f"position {entry.position} follows {first - 1}")
-                self._first = first = first + 1
+                self.first = first = first + 1
                 yield entry
+            elif self._ended is not None:
+                raise self._ended
             else:
                 await self._news.wait()
 

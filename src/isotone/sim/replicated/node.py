@@ -1,54 +1,43 @@
 """A server with replicated objects as a process of a simulated run: the replica, the objects, and programs using them.
 
-What the replica tells its application stands behind its writes: each such action becomes a timer of a microsecond in
-the replica's stream, and is handled when that fires. So no program hears of anything before it is on disk.
-
 Implements: [DESIGN 4], the system side of a simulated run.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from isotone.core import boundary as b4
 from isotone.core.choice import Choice
 from isotone.core.contract import Action, Event, Record, SetTimer, Started, TimerFired
 from isotone.core.errors import MachineError
-from isotone.core.ordered_log import LogEntry, Snapshot
+from isotone.core.ordered_log import LogEntry
 from isotone.corel import events as corel
 from isotone.corel.replica import Replica
 from isotone.replicated.state import ReplicatedState
-from isotone.sim.corel_node import APPLICATION
 from isotone.sim.evs_clients import ClientKilled, StepDue
 from isotone.sim.replicated.log import NodeLog
+from isotone.sim.replicated.log_node import MINE, LogNode
 from isotone.sim.replicated.loop import US, NodeLoop
 from isotone.sim.replicated.programs import ObjectStep, Programs
 from isotone.sim.replicated.terms import Terms
 from isotone.trace.events import Entry
 from isotone.trace.replicated import StateReached
 
-MINE = "objects"
 DIGEST_EVERY = 8
 
 
-class ObjectNode:
+class ObjectNode(LogNode):
     """One incarnation."""
 
-    periodic_timers = frozenset({MINE})
-
     def __init__(self, replica: Replica, mark: str, terms: Terms, wall: Callable[[int], int], choice: Choice) -> None:
-        self.replica, self.mark = replica, mark
+        super().__init__(replica)
+        self.mark = mark
         server = replica.settings.server
         self.loop = NodeLoop(terms.rates[server])
-        self.log = NodeLog(self.loop, choice, send=self._send, offer=self._offer)
+        self.log = NodeLog(self.loop, choice=choice, send=self._send, offer=self._offer)
         self.seen_wall, self._wall = 0, wall  # when it last did something, on the common clock
         self._opened = 0
-        self._told: deque[Action] = deque()  # what waits for its timer
-        self._tells = 0
-        self._out: list[Action] = []
-        self._at = 0
         self.objects = CheckedState(
             self.loop,
             self._on_applied,
@@ -96,47 +85,10 @@ class ObjectNode:
         """The process is gone: whatever its programs held, they do not take for their own any more."""
         self.objects.failure = MachineError("the process ended")
 
-    def _kill(self) -> None:
-        client = self.replica.session.client
-        if client is not None:
-            self._out.append(b4.Ask(client, b4.Disconnect()))
-            self._tell(b4.Indicated(self._at, (client,), b4.Disconnected("killed")))
-
     def _wake(self) -> None:
-        """The state as the log has it: the snapshot, and what is green behind it."""
-        ledger = self.replica.ledger
-        snapshot, place, records = None, 0, 0
-        if ledger.snapshot is not None:
-            head = ledger.snapshot.head
-            snapshot = Snapshot(head.position, ledger.snapshot.state)
-            place, records = head.place, head.records
-        self.log.begin(snapshot, records, list(ledger.queue.between(place, ledger.queue.green)))
-        self._snapshot_at = records
+        super()._wake()
+        self._snapshot_at = self.log.first - 1
         self.loop.call_soon(lambda: self.loop.create_task(self.objects.start()))
-
-    def _tell(self, event: Event) -> None:
-        for action in self.replica.handle(event):
-            if type(action) in APPLICATION:
-                self._told.append(action)
-                self._tells += 1
-                self._out.append(SetTimer((MINE, "told", self._tells), 1))
-            else:
-                self._out.append(action)
-
-    def _on_told(self, action: Action) -> None:
-        match action:
-            case corel.AppendNamed(requests=requests, message=message):
-                self.log.on_named(requests, message)
-            case corel.AppendRefused(request=request, reason=reason):
-                self.log.on_refused(request, reason)
-            case corel.DeliverGreen(position=position, messages=messages):
-                self.log.on_green(position, messages)
-            case corel.InstallSnapshot(position=position, state=state):
-                queue = self.replica.ledger.queue
-                held = {message.name for message in queue.held}
-                self.log.on_install(position, state, lambda name: queue.has(name) and name not in held)
-            case corel.StandingChanged(primary=primary):
-                self.log.on_standing(primary=primary)
 
     # --- what objects ask --------------------------------------------------------------------------------------------
 

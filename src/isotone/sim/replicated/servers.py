@@ -14,6 +14,9 @@ from isotone.corel.events import Standing
 from isotone.corel.explain import why_no_primary
 from isotone.corel.identities import log_identity
 from isotone.corel.replica import Replica
+from isotone.replicated.dict_state import DictState
+from isotone.replicated.lock_state import LockState
+from isotone.replicated.machine import MachineState
 from isotone.replicated.small_states import QueueState
 from isotone.sim.corel_run import _without_clients
 from isotone.sim.disk import DiskSettings
@@ -105,6 +108,7 @@ class ObjectServers(Observer):
                 missing.append(f"{name} has programs that wait")
             if node.objects.machine.state.position < queue.forgotten_records:
                 missing.append(f"{name} has applied too little")
+            missing += [f"{name}: {text}" for text in _orphans(node.objects.machine.state)]
             states[name] = (node.objects.machine.state.position, node)
         positions = {position for position, _ in states.values()}
         if len(positions) == 1 and not missing:
@@ -128,6 +132,23 @@ class ObjectServers(Observer):
         node = self._world.automaton(name, LABEL)
         assert isinstance(node, ObjectNode)
         return node
+
+
+def _orphans(state: MachineState) -> list[str]:
+    """What belongs to sessions that are over."""
+    found = []
+    for name, each in state.objects.items():
+        owners: list[int] = []
+        if isinstance(each, LockState):
+            owners = [holder.session for holder in each.holders] + [waiter.session for waiter in each.waiters]
+        elif isinstance(each, QueueState):
+            owners = [item.taker for item in each.items.values() if item.taker] + [taker for taker, _ in each.takers]
+        elif isinstance(each, DictState):
+            owners = [entry.owner for entry in each.entries.values() if entry.owner]
+        found += [
+            f"{name} belongs to the session {owner}, which is over" for owner in owners if owner not in state.sessions
+        ]
+    return found
 
 
 class ObjectNodes(EvsNodes):

@@ -1,0 +1,100 @@
+"""Servers of a replicated log beside the daemons of a simulated cluster, and replicated objects over them.
+
+The same state machine, objects and servers as in `isotone.replica`; disks, crashes and time are the cluster's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from isotone.core.contract import Event
+from isotone.core.ids import DaemonId
+from isotone.core.names import LOG_GROUP_PREFIX, check_log_name
+from isotone.corel import events as corel
+from isotone.corel.explain import why_no_primary
+from isotone.corel.identities import log_identity
+from isotone.corel.quorum import Majority
+from isotone.corel.replica import Replica
+from isotone.corel.settings import ReplicaSettings
+from isotone.replicated.state import ReplicatedState
+from isotone.sim.observer import Observer
+from isotone.sim.process import Boot
+from isotone.sim.replicated.log import NodeLog
+from isotone.sim.replicated.log_node import LogNode
+from isotone.sim.world import World
+from isotone.testing.errors import NotSimulated
+from isotone.testing.loop import VirtualLoop
+
+LABEL = "replica"
+MAYBE_AFTER_S = 2.0
+
+
+class ServerNode(LogNode):
+    """One incarnation of one server; its log is used by programs on the virtual loop."""
+
+    def __init__(self, replica: Replica, loop: VirtualLoop, world: World) -> None:
+        super().__init__(replica)
+        self._world, self._name = world, replica.settings.server
+        self.log = NodeLog(loop, send=self._send, offer=self._offer, maybe_after_s=MAYBE_AFTER_S)
+        self.log.keeps_all = True
+
+    def _send(self, request: int, record: bytes) -> None:
+        self._hand_in(corel.AppendWanted(self._world.clock(self._name), request, record))
+
+    def _offer(self, position: int, state: bytes) -> None:
+        self._hand_in(corel.SnapshotOffered(self._world.clock(self._name), position, state))
+
+    def _hand_in(self, event: Event) -> None:
+        self._world.tell(self._name, LABEL, event)
+
+
+class Replicas(Observer):
+    """One server beside each daemon of a cluster."""
+
+    def __init__(self, world: World, loop: VirtualLoop, log: str, names: tuple[str, ...]) -> None:
+        check_log_name(log)
+        self._world, self._loop, self._names = world, loop, names
+        self._group = f"{LOG_GROUP_PREFIX}{log}"
+        self._opened = 0
+        self._nodes: dict[str, ServerNode] = {}
+        world.observers.append(self)
+
+    def automaton(self, boot: Boot) -> ServerNode:
+        """The server of one incarnation of a daemon."""
+        name = boot.daemon.name
+        boot.players[name] = LABEL
+        settings = ReplicaSettings(
+            server=name, servers=self._names, group=self._group, quorum=Majority(self._names), snapshots=True
+        )
+        replica = Replica(settings, boot.daemon, log_identity(name.encode(), boot.daemon.incarnation))
+        made = self._nodes[name] = ServerNode(replica, self._loop, self._world)
+        return made
+
+    def on_crash(self, daemon: DaemonId) -> None:
+        """Whoever uses its objects is told."""
+        self._nodes[daemon.name].log.break_off(f"the server {daemon.name} is gone")
+
+    @asynccontextmanager
+    async def open(self, name: str, classes: Iterable[type[Any]], lease_s: float) -> AsyncIterator[ReplicatedState]:
+        """Objects of the server of this name, which is up."""
+        if not self._world.is_up(name):
+            raise NotSimulated(f"{name} is down: restart it first")
+        node = self._nodes[name]
+        objects = ReplicatedState(
+            node.log,
+            nonce=self._nonce,
+            server=name,
+            servers=lambda: node.replica.ledger.queue.configuration.servers,
+            why_no_order=lambda: "" if node.log.is_primary else why_no_primary(node.replica),
+            lease_s=lease_s,
+            classes=classes,
+        )
+        objects.machine.classes.twice = True  # what is not deterministic is found here
+        async with objects:
+            yield objects
+
+    def _nonce(self) -> str:
+        self._opened += 1
+        return f"session {self._opened}"

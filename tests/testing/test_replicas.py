@@ -1,0 +1,83 @@
+"""Replicated objects in a simulated cluster: users test their own replicated programs under partitions and crashes."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import msgspec
+import pytest
+
+import isotone
+import isotone.testing
+from isotone.core.errors import IsotoneError, LocalProtocolError
+from isotone.core.ordered_log import Maybe
+from isotone.replicated.errors import ReadNotSettled
+
+
+class Dice(msgspec.Struct):
+    """A class with a command that is not deterministic."""
+
+    last: int = 0
+
+    @isotone.command
+    def roll(self) -> int:
+        self.last = random.randrange(10**9)
+        return self.last
+
+    @isotone.command
+    def put(self, now: float, random: int) -> int:
+        self.last = random
+        return self.last
+
+
+@isotone.testing.seeds(4)
+async def test_a_majority_goes_on_and_the_minority_catches_up() -> None:
+    cluster = isotone.testing.cluster(daemons=3, log="shop")
+    async with cluster as c, c.replica("d1") as one, c.replica("d3") as three:
+        await one.dict("stock").set("apples", 3, within_s=30)
+        assert await three.dict("stock").get("apples", within_s=30) == 3
+        c.partition(["d1", "d2"], ["d3"])
+        await one.dict("stock").set("apples", 4, within_s=30)
+        with pytest.raises((ReadNotSettled, Maybe)):
+            await three.dict("stock").get("apples", within_s=3)
+        assert await three.dict("stock").get("apples", stale_ok=True) == 3
+        c.heal()
+        assert await three.dict("stock").get("apples", within_s=60) == 4
+
+
+@isotone.testing.seeds(3)
+async def test_a_lock_passes_on_when_its_holder_crashes() -> None:
+    cluster = isotone.testing.cluster(daemons=3, log="shop")
+    async with cluster as c, c.replica("d2") as two, c.replica("d3"):
+        async with c.replica("d1") as one:
+            held = await one.lock("door").acquire(within_s=30)
+            assert held is not None and held.is_held
+            waiting = asyncio.ensure_future(two.lock("door").acquire(within_s=120))
+            c.crash("d1")
+            with pytest.raises(IsotoneError):
+                await one.counter("x").add(1, within_s=5)
+            assert "d1 is gone" in await held.until_lost()
+            assert not held.is_held and not waiting.done()
+        later = await waiting
+        assert later is not None and later.fence > held.fence
+        c.restart("d1")
+        async with c.replica("d1") as again:
+            assert await again.lock("door").fences(within_s=60) == [later.fence]
+
+
+@isotone.testing.seeds(1)
+async def test_a_command_that_is_not_deterministic_is_found() -> None:
+    async with isotone.testing.cluster(daemons=1, log="shop") as c, c.replica("d1", classes=[Dice]) as one:
+        dice = one.object(Dice, "dice")
+        drawn = await dice.put(within_s=30)
+        assert (await dice.read()).last == drawn
+        with pytest.raises(LocalProtocolError, match="not deterministic"):
+            await dice.roll(within_s=30)
+
+
+@isotone.testing.seeds(1)
+async def test_a_cluster_without_a_log_says_so() -> None:
+    async with isotone.testing.cluster(daemons=1) as c:
+        with pytest.raises(LocalProtocolError, match='log="shop"'):
+            c.replica("d1")
