@@ -8,8 +8,8 @@ from isotone.core.errors import InputError
 from isotone.sim.corel_system import CorelSystem
 from isotone.sim.evs_system import EvsSystem
 from isotone.sim.flows.system import FlowsSystem
-from isotone.sim.isis.system import IsisSystem
 from isotone.sim.hab.system import HabSystem
+from isotone.sim.isis.system import IsisSystem
 from isotone.sim.plan import Plan, decode_plan, read_header
 from isotone.sim.replicated.system import ReplicatedSystem
 from isotone.sim.system import System

@@ -16,18 +16,16 @@ from isotone.spec.check.corel import CorelChecker
 from isotone.spec.check.corel.checker import ENTRIES as COREL_ENTRIES
 from isotone.spec.check.flows import FlowChecker
 from isotone.spec.check.flows.checker import ENTRIES as FLOW_ENTRIES
+from isotone.spec.check.hab import HabChecker
+from isotone.spec.check.hab.checker import ENTRIES as HAB_ENTRIES
+from isotone.spec.check.isis import IsisChecker
+from isotone.spec.check.isis.checker import ENTRIES as ISIS_ENTRIES
 from isotone.spec.check.replicated import ENTRIES as REPLICATED_ENTRIES
 from isotone.spec.check.replicated import ReplicatedChecker
 from isotone.spec.corel_properties import COREL_PROPERTIES
 from isotone.spec.flows_properties import FLOW_PROPERTIES
-from isotone.spec.check.isis import IsisChecker
-from isotone.spec.check.isis.checker import ENTRIES as ISIS_ENTRIES
-from isotone.spec.corel_properties import COREL_PROPERTIES
-from isotone.spec.isis_properties import ISIS_PROPERTIES
-from isotone.spec.check.hab import HabChecker
-from isotone.spec.check.hab.checker import ENTRIES as HAB_ENTRIES
-from isotone.spec.corel_properties import COREL_PROPERTIES
 from isotone.spec.hab_properties import HAB_PROPERTIES
+from isotone.spec.isis_properties import ISIS_PROPERTIES
 from isotone.spec.properties import BY_ID, Form, Property
 from isotone.spec.replicated_properties import REPLICATED_PROPERTIES
 from isotone.spec.verdicts import State, Verdict
