@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from isotone.core.addresses import is_loopback
+from isotone.core.addresses import is_loopback, split_address
 from isotone.core.errors import InputError
 from isotone.core.names import LOG_GROUP_PREFIX, check_client_name, check_log_name
 from isotone.corel.quorum import Majority, Rule
 from isotone.corel.settings import ReplicaSettings
-from isotone.daemon.addresses import split_address
 from isotone.daemon.composition import Hooks
 from isotone.daemon.embedded import node
 from isotone.host.embedded import EmbeddedService
