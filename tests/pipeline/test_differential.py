@@ -113,7 +113,7 @@ def _replicas(choice: Choice) -> Iterator[tuple[str, list[Row]]]:
     yield "corel/counted", renumbered([*whole, COUNTED])
     for label, rows in corel.BROKEN.items():
         yield f"corel/{label}", rows
-    for name, (_, rows) in corel.ALSO_BROKEN.items():
+    for name, (_, rows) in corel.ALSO_BROKEN.items() if IS_SOAK else ():
         yield f"corel/{name}", rows
     system = system_named("corel")
     rows = []
