@@ -95,7 +95,7 @@ def test_numbers_end_below_2_to_the_63(field: str) -> None:
         if is_fine:
             assert len(list(lines.rows())) == 1
         else:
-            with pytest.raises(InputError, match="above|beyond"):
+            with pytest.raises(InputError, match=r"above|beyond"):
                 list(lines.rows())
 
 
