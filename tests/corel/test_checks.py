@@ -115,7 +115,7 @@ BROKEN = {
     "COR-GREEN": broken("a", 7, green("a", 2, "a.1:1")),
     "COR-AGREED": broken("b", 8, green("b", 2, "b.1:1", "a.1:2")),
     "COR-YELLOW": broken("a", 11, arranged("a", ("a.1:2", "b.1:1"), green=1, yellow=2)),
-    "COR-ONE": broken("b", 2, c.PrimaryCommitted("b", 1, ("b", "c"))),
+    "COR-ONE": broken("b", 2, c.PrimaryCommitted("b", 1, ("b", "x"))),
     "COR-EPOCHS": broken("a", 11, arranged("a", (), committed=0, green=3, yellow=3)),
     "COR-ATTEMPTS": broken("a", 10, started("a", life=2, committed=1, green=1, yellow=3, queue=("a.1:2", "b.1:1"))),
     "COR-PHASES": broken("b", 2),

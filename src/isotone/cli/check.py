@@ -37,7 +37,7 @@ def check_command(traces: tuple[Path, ...], engine: str, master: str | None, as_
 
     TRACES are files (.jsonl, .parquet, .spool) or directories of them. Files of one run are read as one record,
     whatever machine they come from. A verdict that would need lost rows is "not judged"; records that others name and
-    that are not there are named, and the command ends with 4 if nothing could be judged of some run. A file that cannot
+    that are not there are named, and the command ends with 5 if nothing could be judged of some run. A file that cannot
     be read is named and left out; the command then ends with 2, or with 1 if a property is violated too.
 
     \b
@@ -58,7 +58,7 @@ def check_command(traces: tuple[Path, ...], engine: str, master: str | None, as_
 
 
 def exit_code(summary: Summary, problems: Collection[object]) -> int:
-    """1 when something is violated, else 2 when a file could not be read, else 4 when nothing could be judged."""
+    """1 when something is violated, else 2 when a file could not be read, else 5 when nothing could be judged."""
     return 1 if summary.violations else 2 if problems else summary.exit_code
 
 

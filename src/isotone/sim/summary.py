@@ -11,7 +11,7 @@ import msgspec
 from isotone.sim.run import STATES, RunResult, Violation
 from isotone.spec.verdicts import EventId, State
 
-NOT_JUDGED_CODE = 4
+NOT_JUDGED_CODE = 5
 
 
 class Failure(msgspec.Struct, frozen=True):

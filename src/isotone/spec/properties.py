@@ -170,8 +170,10 @@ PROPERTIES: tuple[Property, ...] = (
         "Processes that are together in a view delivered the same messages in it.",
         services=RELIABLE,
         reading="p, q together in v, p delivers m in v: for A and S (at EVS-S: all reliable services) q delivers m in "
-        "v too. For R, F and C at EVS-C (D-weak) q delivers m in some view, provided that q's first view of this "
-        "membership belongs to an earlier daemon view than v. Let w be the view to which both move. If the network "
+        "v too. For R, F and C at EVS-C (D-weak) q delivers m in some view, provided that m cannot have overtaken q's "
+        "join: q's first view of this membership belongs to an earlier daemon view than v; or m's sender knew of "
+        "something that q sent in this membership, or is q; or m is F or C and q delivered in this membership an "
+        "earlier reliable message of m's sender. Let w be the view to which both move. If the network "
         "made w (its id has no stamp) in a later daemon view than that of v: before q installs w, for daemons deliver "
         "all of one daemon view before the next. Else, because messages may overtake a join, leave or kill: provided "
         "that p and q stay together from w on (each next view of both is the same) until they install a view of a "

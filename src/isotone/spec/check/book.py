@@ -51,6 +51,7 @@ class Book:
         if group not in process.leaving:
             process.joining.pop(group, None)
         if not regular:
+            self.named.update(members)
             self._agreement.note_irregular(group, id, process.home)
         else:
             process.highest[group] = id

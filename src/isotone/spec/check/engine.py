@@ -19,7 +19,7 @@ from isotone.spec.check.orders import Orders
 from isotone.spec.check.pairs import judge_pairs
 from isotone.spec.check.people import People
 from isotone.spec.check.places import Places
-from isotone.spec.check.records import Bundle, Home, Piece, Process
+from isotone.spec.check.records import Bundle, Home, Piece, Process, Sender
 from isotone.spec.check.rules import Rules
 from isotone.spec.check.safe import Safe
 from isotone.spec.check.stamps import Stamps
@@ -156,6 +156,8 @@ class Engine:
         stamp = (lamport, self._stamp_keys.get(stamper) or self._stamp_key(stamper))
         for piece in self.store.pieces(sender, first, content, event, receivers[0] if receivers else ""):
             self._deliver_piece(home, receivers, piece, stamp, event)
+        if self.store.late:
+            self._deliver_late(home, receivers, sender, event)
         self.tally.exercised.add("2.5")
         self.tally.exercised.add("2.6")
 
@@ -184,6 +186,18 @@ class Engine:
         own = bundle.sender.process
         if own is not None and own in by and bundle in own.own and all(own in part.by for part in bundle.pieces):
             del own.own[bundle]
+
+    def _deliver_late(self, home: Home, receivers: tuple[str, ...], sender: Sender, event: EventId) -> None:
+        """A part of the row is of messages that nobody holds any more; who had them is known."""
+        for low, high in self.store.late:
+            for text in receivers:
+                process = self.people.meet(home, text)
+                mark = process.marks.get(sender)
+                index = mark.row_of_forgotten(low, high) if mark is not None else None
+                if index is not None:
+                    told = f"{text} delivered message {low} of {sender.text} twice."
+                    self.tally.accuse("2.5", (process.event(index), event), told)
+        self.store.late.clear()
 
     def _accuse_duplicate(self, process: Process, piece: Piece, event: EventId) -> None:
         first = process.event(piece.by[process])

@@ -7,6 +7,7 @@ to which the same happened: normally the whole bundle. Plain slotted objects, be
 
 from __future__ import annotations
 
+from array import array
 from typing import Any
 
 from isotone.spec.check.ranges import Ranges
@@ -46,13 +47,28 @@ class Home:
 class Mark:
     """What one process had from one sender."""
 
-    __slots__ = ("fifo", "fifo_at", "low", "seen", "seen_weak")
+    __slots__ = ("fifo", "fifo_at", "forgotten", "low", "seen", "seen_weak")
 
     def __init__(self) -> None:
         self.fifo = self.fifo_at = 0  # the highest sequence of a FIFO message delivered, and where
         self.low = NEVER  # the lowest sequence of a reliable message delivered
         self.seen = 0  # ordinal of the last bundle whose causal past is in the floor
         self.seen_weak = 0  # … is known
+        self.forgotten: array[int] | None = None  # of what is held no more: first and last sequence, and the row
+
+    def forget(self, first: int, last: int, index: int) -> None:
+        """These were delivered here, and nobody holds them any more."""
+        if self.forgotten is None:
+            self.forgotten = array("q")
+        self.forgotten.extend((first, last, index))
+
+    def row_of_forgotten(self, first: int, last: int) -> int | None:
+        """The first row that delivered any of these."""
+        known = self.forgotten or array("q")
+        rows = [
+            known[place + 2] for place in range(0, len(known), 3) if known[place] <= last and first <= known[place + 1]
+        ]
+        return min(rows, default=None)
 
 
 class Process:

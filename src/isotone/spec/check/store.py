@@ -37,6 +37,7 @@ class Store:
         self.by_stamp: dict[StampKey, Bundle] = {}
         self.forgotten: dict[tuple[str, int], int] = {}  # by stamper: the highest Lamport time of what was forgotten
         self.troubled: dict[Bundle, None] = {}
+        self.late: list[tuple[int, int]] = []  # what the row at hand delivers of what is forgotten
         self.held = 0
         self.splits = 0
 
@@ -135,6 +136,7 @@ class Store:
             return []
         if all_sent(sender, low, high):
             self._tally.doubt(*FORGOTTEN)
+            self.late.append((low, high))
             return []
         service, groups, lengths, digests = content
         part = slice(low - first, high - first + 1)
@@ -211,10 +213,14 @@ class Store:
             self._forget_stamp(bundle, bundle.stamp)
         if bundle.ordinal:
             _unlink(bundle)
+        for piece in bundle.pieces:
+            for process, index in piece.by.items():
+                mark = process.marks.get(sender)
+                if mark is not None:
+                    mark.forget(piece.first, piece.last, index)
+            piece.by = {}
         if sender.newest_stamped is bundle:
             bundle.pieces = bundle.pieces[:1]
-        for piece in bundle.pieces:
-            piece.by = {}
 
     def _forget_stamp(self, bundle: Bundle, stamp: StampKey) -> None:
         """No stamp above these can be that of a forgotten bundle."""

@@ -110,4 +110,4 @@ def _senders(entry: Entry) -> set[str]:
             names = entry.messages
         case trace.QueueArranged() | trace.ReplicaStarted():
             names = entry.queue
-    return {name.rpartition(":")[0].rpartition(".")[0] for name in names}
+    return {name.rpartition(":")[0].rpartition(".")[0] for name in names} - {""}

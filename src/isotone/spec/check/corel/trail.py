@@ -16,9 +16,9 @@ Vector = dict[str, int]
 
 
 def parted(name: str) -> tuple[str, int]:
-    """Origin and counter of a message's name."""
+    """Origin and counter of a message's name; what is no such name is the only message of its own origin."""
     origin, _, counter = name.rpartition(":")
-    return origin, int(counter)
+    return (origin, int(counter)) if counter.isdecimal() and origin else (name, 1)
 
 
 def event_of(row: Row) -> EventId:
