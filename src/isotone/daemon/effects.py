@@ -70,6 +70,7 @@ class Effects:
         self._router: Router | None = None
         self._sending: list[tuple[Address | None, Sequence[Parts]]] = []  # in this wake-up; None is the LAN's group
         engine.when_drained.append(self._flush)
+        engine.read_packets, engine.send_packets = datagrams.read, self._flush_datagrams
 
     # --- tables ----------------------------------------------------------------------------------------------------
 

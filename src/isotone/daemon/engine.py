@@ -4,6 +4,10 @@ Each automaton has a lane: the FIFO stream of its effects across calls, in which
 behind it. What an action causes at once becomes an event that waits its turn, so no handler is ever re-entered. What a
 peer did wrongly is dropped and counted; any other error ends everything, since the state can no longer be trusted.
 
+A wake-up may have much to do: a thousand joins at once make as many views for as many clients. Whenever `SLICE_US` of
+it are over, packets of other daemons that came meanwhile go first, and what is sent to them leaves: whoever is busy is
+not taken for dead, and the token of its site does not wait for its clients.
+
 Implements: docs/contracts.md, "For shells" and "Effects and `Persist`".
 """
 
@@ -14,10 +18,20 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from isotone.core.boundary import Requested
-from isotone.core.contract import Action, Automaton, Event, Persist, Persisted, PersistFailed, Write
+from isotone.core.contract import (
+    Action,
+    Automaton,
+    DatagramsReceived,
+    Event,
+    Persist,
+    Persisted,
+    PersistFailed,
+    Write,
+)
 from isotone.core.errors import RemoteProtocolError
 
 REASONS_MAX = 256
+SLICE_US = 10_000  # of one wake-up, before packets of other daemons are looked for
 OTHER_REASONS = "other reasons"
 
 Performer = Callable[["Lane", Any], None]
@@ -55,6 +69,8 @@ class Engine:
         self.settlers: list[Callable[[int], None]] = []  # look when all is handled, and may post more
         self.when_drained: list[Callable[[int], None]] = []  # the last thing of a wake-up
         self.on_refused: Callable[[Lane, Event, str], None] | None = None
+        self.read_packets: Callable[[], None] | None = None  # post what other daemons sent
+        self.send_packets: Callable[[], None] | None = None  # let go what waits to be sent to them
         self._submit = submit
         self._failed = failed
         self._ready: deque[tuple[Lane, Event]] = deque()
@@ -76,12 +92,15 @@ class Engine:
         if self._draining:
             return
         self._draining = True
-        ready = self._ready
+        ready, looked_at = self._ready, self.now()
         try:
             while ready:
                 while ready:
                     lane, event = ready.popleft()
                     self._handle(lane, event)
+                    if ready and self.read_packets is not None and self.now() - looked_at >= SLICE_US:
+                        self._let_packets_pass(self.read_packets)
+                        looked_at = self.now()
                 for settle in self.settlers:
                     settle(self.now())
         finally:
@@ -89,6 +108,22 @@ class Engine:
         at = self.now()
         for look in self.when_drained:
             look(at)
+
+    def _let_packets_pass(self, read: Callable[[], None]) -> None:
+        """Packets that came meanwhile go ahead of what waits; what they cause waits behind it, in its order."""
+        waiting = list(self._ready)
+        self._ready.clear()
+        read()
+        caused: list[tuple[Lane, Event]] = []
+        while self._ready:
+            lane, event = self._ready.popleft()
+            if type(event) is DatagramsReceived:
+                self._handle(lane, event)
+            else:
+                caused.append((lane, event))
+        self._ready.extend([*waiting, *caused])
+        if self.send_packets is not None:
+            self.send_packets()
 
     def end(self, lanes: Sequence[Lane]) -> None:
         """Nothing is handled or carried out any more."""

@@ -235,6 +235,12 @@ class Datagrams:
         for each in waiting:
             self._write(*each)
 
+    def read(self) -> None:
+        """Hand on what came, without waiting for the loop to say so."""
+        self._on_readable()
+        if self._group_socket is not None:
+            self._on_group_readable()
+
     # --- receiving -------------------------------------------------------------------------------------------------
 
     def _on_readable(self) -> None:

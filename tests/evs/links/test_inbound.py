@@ -9,7 +9,7 @@ from isotone.core.contract import Address, DatagramsReceived
 from isotone.evs.links.contract import LinkCounters, frame_of
 from isotone.evs.links.packing import PART, Packer
 from isotone.evs.links.ring import RingSettings
-from isotone.evs.links.ring.inbound import Inbound
+from isotone.evs.links.ring.inbound import Inbound, split_before_token
 from isotone.evs.links.ring.packets import PacketStore
 from isotone.evs.links.ring.token import LONE_PART, PACKET, PacketKind
 
@@ -108,3 +108,21 @@ def test_a_run_of_somebody_who_is_not_of_the_ring_is_malformed() -> None:
     member = Member()
     member.hear(b"".join(packets), len(packets[0]))
     assert (member.frames, member.packets.through, member.counters.malformed) == ([], 0, 3)
+
+
+def test_a_token_behind_packets_in_one_buffer_is_an_event_of_its_own() -> None:
+    """So that who takes the packets can say on the token that they are here."""
+    home = Address("a")
+    packet, token = bytes([PacketKind.DATA]) * 40, bytes([PacketKind.TOKEN]) * 25
+    for data, size, parts in (
+        (packet + packet + token, 40, [packet + packet, token]),
+        (packet + token, 40, [packet, token]),
+        (packet + packet, 40, [packet + packet]),
+        (token, 25, [token]),
+        (packet, 40, [packet]),
+        (token + packet[:10], 25, [token + packet[:10]]),
+    ):
+        found = split_before_token(DatagramsReceived(7, home, data, size))
+        assert [bytes(each.data) for each in found] == parts
+        assert all(each.at == 7 and each.source == home for each in found)
+        assert found[0].segment_size == size and found[-1].segment_size in (size, len(parts[-1]))

@@ -35,7 +35,7 @@ from isotone.core.contract import (
 from isotone.core.errors import LocalProtocolError, RemoteProtocolError
 from isotone.core.services import Service
 from isotone.evs.links.contract import DeclareFailed, Frame, FramesArrived, LinkRoomy
-from isotone.evs.links.ring import Ring
+from isotone.evs.links.ring import Ring, split_before_token
 from isotone.evs.links.ring.events import SiteLineRose, TokenWanted
 from isotone.evs.links.tcp import Hello
 from isotone.evs.ordering.delivery import Delivery
@@ -217,7 +217,8 @@ class Transport:
     def _on_datagrams(self, event: DatagramsReceived) -> None:
         """A source in our own site speaks the ring's language, a gateway of another site that of its link."""
         if event.source in self._near:
-            self._from_ring(self.ring.handle(event), event.at)
+            for each in split_before_token(event):
+                self._from_ring(self.ring.handle(each), event.at)
         elif (trunk := self._far.get(event.source)) is not None:
             self._from_trunk(trunk, trunk.handle(event), event.at)
         else:

@@ -136,3 +136,14 @@ class Inbound:
         """The ring failed."""
         for unpacker in self._unpackers.values():
             unpacker.clear()
+
+
+def split_before_token(event: DatagramsReceived) -> tuple[DatagramsReceived, ...]:
+    """A token that came behind packets in one buffer shall find them taken: who counts them then says so on it."""
+    data, size = event.data, event.segment_size
+    last = (len(data) - 1) // size * size
+    if last <= 0 or data[last] != PacketKind.TOKEN:
+        return (event,)
+    view = memoryview(data)
+    packets = DatagramsReceived(event.at, event.source, view[:last], size)
+    return packets, DatagramsReceived(event.at, event.source, view[last:], len(data) - last)
