@@ -89,11 +89,7 @@ def sources(parts: DataFrame, results: DataFrame) -> DataFrame:
     top_ring = parts.select("ring").agg(F.min(F.struct(F.length("ring"), "ring")).alias("least")).select("least.ring")
     frontier = (
         parts.join(top_ring, "ring", "inner")
-        .join(
-            tops.withColumnsRenamed({"top_number": "number", "top_round": "round"}),
-            ["number", "round", "place"],
-            "inner",
-        )
+        .join(tops, ["number", "round", "place"], "inner")
         .withColumns({"top_number": F.col("number"), "top_round": F.col("round"), "path": F.col("counts")})
     )
     leaves = frontier.where(F.col("below").isNull())
