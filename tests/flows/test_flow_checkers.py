@@ -44,7 +44,9 @@ def newcomers(rows: Any) -> list[int]:
     """Places of rows in which a candidate is let in, in a complete round that is no recovery."""
     entries = [(place, row.entry) for place, row in enumerate(rows)]
     complete = {
-        (each.ring, each.number, each.round) for _, each in entries if isinstance(each, trace.Aggregated) and not each.recovers
+        (each.ring, each.number, each.round)
+        for _, each in entries
+        if isinstance(each, trace.Aggregated) and not each.recovers
     }
     seen: set[tuple[str, str]] = set()
     found: list[int] = []

@@ -71,6 +71,7 @@ def test_a_broken_program_is_refused_with_the_premise_and_the_place(
     assert first.premise.value in str(refused.value) and "^" in str(refused.value)
 
 
+UNDEALT = "program x\ninput R : set\nM = self * R\nT = merge M\n"
 ERRORS = [
     ("input L : int", "a program begins with", (1, 1)),
     ("program x\ninput L : text\noutput L", "there is no type 'text'", (2, 11)),
@@ -88,7 +89,11 @@ ERRORS = [
     ("program x\ninput L : int", "a program has an output", (2, 7)),
     ("program x\ninput L : int @", "'@' means nothing here", (2, 15)),
     ("program x\ninput L : int\nN = min L where L <= L\noutput N", "compares it with what it aggregates", (3, 17)),
-    ("program x\ninput R : set\nM = self * R\nT = merge M\nF = distribute T where F|2 <= R\noutput F", "the union", (5, 31)),
+    (
+        "program x\ninput R : set\nM = self * R\nT = merge M\nF = distribute T where F|2 <= R\noutput F",
+        "the union",
+        (5, 31),
+    ),
 ]
 
 

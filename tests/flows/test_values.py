@@ -56,8 +56,18 @@ def test_plain_forms_come_back(numbers: frozenset[int], limit: int) -> None:
 
 @pytest.mark.parametrize(
     "plain",
-    ["x", None, ["s"], ["s", 3, 4, 5], ["s", -1, 5, 4], ["s", -1, 1, 2, 3, 4], ["s", -1, 1], ["s", -1, "1", 2]]
-    + [["p", ["a"]], ["p", ["b", 1, 1], ["a", 1, 1]], ["p", [1, 1, 1]], ["d", -1, [], []], ["d", 1, 2, 3], 2**70, 1.5],
+    [
+        *("x", None, ["s"], ["s", 3, 4, 5], ["s", -1, 5, 4], ["s", -1, 1, 2, 3, 4], ["s", -1, 1], ["s", -1, "1", 2]),
+        *(
+            ["p", ["a"]],
+            ["p", ["b", 1, 1], ["a", 1, 1]],
+            ["p", [1, 1, 1]],
+            ["d", -1, [], []],
+            ["d", 1, 2, 3],
+            2**70,
+            1.5,
+        ),
+    ],
 )
 def test_what_is_no_value_is_refused(plain: object) -> None:
     with pytest.raises(ValueError):

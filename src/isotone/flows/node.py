@@ -36,6 +36,7 @@ from isotone.core.contract import (
     Record as Note,
 )
 from isotone.core.errors import LocalProtocolError, RemoteProtocolError
+from isotone.flows.client import FlowOutput, InputGiven, PacketTaken, ShareOutput
 from isotone.flows.compiler import Rules, Values, contributions, initial_inputs, plain_rules
 from isotone.flows.component import Component
 from isotone.flows.messages import (
@@ -66,33 +67,6 @@ from isotone.trace import flows as trace
 ALIVE_US = 100_000
 DEPTH_MAX = 12
 """Rings above one another; a chain of authorities that is longer is a loop."""
-
-
-class InputGiven(Event, frozen=True, gc=False):
-    """The client says what its inputs hold now; those that are not named stay."""
-
-    values: Mapping[str, Value]
-
-
-class FlowOutput(Action, frozen=True, gc=False):
-    """To the client: global flows as of this decision."""
-
-    version: Version
-    values: Mapping[str, Value]
-
-
-class ShareOutput(Action, frozen=True, gc=False):
-    """To the client: its share of what this decision distributes."""
-
-    version: Version
-    values: Mapping[str, Pairs]
-
-
-class PacketTaken(Action, frozen=True, gc=False):
-    """To the client: another node forwarded this packet."""
-
-    number: int
-    payload: bytes
 
 
 def shown(values: object) -> str:

@@ -13,8 +13,9 @@ from typing import Any
 from isotone.core.contract import Address, Automaton
 from isotone.core.errors import InputError
 from isotone.flows.authority import Authority, RingSettings
+from isotone.flows.client import FlowOutput, InputGiven, PacketTaken, ShareOutput
 from isotone.flows.compiler import compile_text
-from isotone.flows.node import FlowNode, FlowOutput, InputGiven, PacketTaken, ShareOutput
+from isotone.flows.node import FlowNode
 from isotone.flows.values import Value, from_plain, to_plain
 from isotone.host.flow_invitations import Invitation
 from isotone.host.flow_process import FlowProcess

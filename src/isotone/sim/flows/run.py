@@ -51,6 +51,7 @@ class Terms(msgspec.Struct, frozen=True):
     abort: float
     last: int
     ambushes: int  # how many leaders and others are struck while they act
+    blackout: float  # the share of nodes that fail in one moment, 0 for none
 
 
 def draw_terms(seed: int) -> Terms:
@@ -64,6 +65,7 @@ def draw_terms(seed: int) -> Terms:
         abort=choice.pick((0.02, 0.1)),
         last=choice.between(5, 40),
         ambushes=choice.pick((0, 0, 1, 3)),
+        blackout=choice.pick((0.0, 0.0, 0.6, 1.0)),
     )
 
 
@@ -85,6 +87,16 @@ class FlowsRun(EvsNodes):
         for node in plan.topology.nodes:
             world.add_process(node.name, partial(self._program, node.site))
         self._set_weather(self.terms.loss)
+        if self.terms.blackout:
+            world.at(self._choice.between(plan.faults_end_us // 3, plan.faults_end_us * 9 // 10), self._black_out)
+
+    def _black_out(self) -> None:
+        """Many nodes fail at once, and come back soon: rings in which all are candidates."""
+        choice = self._choice.derive("blackout")
+        for name in self._members:
+            if self._world.is_up(name) and choice.chance(self.terms.blackout):
+                self._world.crash(name)
+                self._world.after(choice.between(1, BACK_US), partial(self.restart, name))
 
     def _set_weather(self, loss: float) -> None:
         weather = LinkSettings(latency_us=400, jitter_us=200, loss=loss, duplicate=loss, reorder=loss)

@@ -10,8 +10,9 @@ from typing import Protocol
 
 from isotone.core.choice import Choice
 from isotone.core.contract import Action, Address, Event, SendDatagrams, Started
+from isotone.flows.client import FlowOutput, InputGiven, PacketTaken, ShareOutput
 from isotone.flows.messages import CODEC, Packet
-from isotone.flows.node import FlowNode, FlowOutput, InputGiven, PacketTaken, ShareOutput
+from isotone.flows.node import FlowNode
 from isotone.flows.values import Decisions, Pairs, RangeSet, Value, interval, range_set
 
 

@@ -1,0 +1,59 @@
+"""What the rings of recorded runs produced equals what Spark computes from the nodes' values, for all programs."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+from pyspark.sql import SparkSession
+
+from isotone.pipeline.flows import differences, expected, parts_of, results_of, sources
+from isotone.sim.flows.run import draw_terms
+from isotone.sim.plan import Size
+from isotone.sim.registry import system_named
+from isotone.sim.run import play_plan
+from isotone.sim.system import Setting, draw_plan
+from isotone.trace import flows as trace
+from isotone.trace.events import Row
+
+SETTING = Setting(system="flows", stack="rings", size=Size.SMALL)
+
+
+def recorded(program: str) -> list[Row]:
+    """A run at least two rings deep; all that was recorded of flows."""
+    system = system_named("flows")
+    for seed in range(1, 100):
+        terms = draw_terms(seed)
+        plan = draw_plan(system, SETTING, seed)
+        deep = max(node.site.count(".") for node in plan.topology.nodes) >= 1
+        if terms.program == program and deep and terms.ranges_max == 100:
+            rows: list[Row] = []
+            play_plan(system, plan, rows.append)
+            return rows
+    raise AssertionError(program)
+
+
+def rules_of(rows: list[Row]) -> dict[str, object]:
+    found: dict[str, object] = json.loads(next(r.entry.rules for r in rows if isinstance(r.entry, trace.FlowStarted)))
+    return found
+
+
+@pytest.mark.parametrize("program", ["phases", "multicast", "commit"])
+def test_rings_and_spark_agree(spark: SparkSession, program: str) -> None:
+    rows = recorded(program)
+    results = results_of(spark, rows).cache()
+    wanted = expected(sources(parts_of(spark, rows), results), rules_of(rows)).cache()
+    assert results.count() >= 10 and wanted.agg({"nodes": "max"}).first()[0] >= 2  # type: ignore[index]
+    assert differences(results, wanted).collect() == []
+
+
+def test_spark_notices_a_wrong_result(spark: SparkSession) -> None:
+    rows = recorded("phases")
+    place = max(number for number, row in enumerate(rows) if isinstance(row.entry, trace.Aggregated) and row.entry.top)
+    row = rows[place]
+    entry = msgspec.structs.replace(row.entry, values="[99]")
+    rows[place] = Row(row.node, row.incarnation, row.index, row.at, entry)
+    results = results_of(spark, rows)
+    found = differences(results, expected(sources(parts_of(spark, rows), results), rules_of(rows))).collect()
+    assert [(each["amount"], each["place"]) for each in found] == [(99, 0)]
