@@ -72,8 +72,8 @@ def on_send_state(centre: Centre, message: SendState) -> list[Effect]:
     return [*effects, Answer(message.answer_to, answer)]
 
 
-def _follows(centre: Centre, epoch: int, leader: int) -> bool:
+def _follows(centre: Centre, epoch: int, leader: str) -> bool:
     """Whether it takes orders of this epoch: not of a lower one, and not from one that is lost."""
-    if epoch < centre.epoch or (epoch == centre.epoch and centre.leader == centre.number):
+    if epoch < centre.epoch or (epoch == centre.epoch and centre.leader == centre.name):
         return False
-    return not centre.is_lost(leader)
+    return not centre.is_centre_lost(leader)

@@ -104,7 +104,7 @@ class Coordinator:
         if centre.role is Role.TRANSITION:
             if peer.state is not None or peer.under_way:
                 return None
-            return SendState(centre.epoch, centre.number, centre.confirmed, self.me)
+            return SendState(centre.epoch, centre.name, centre.confirmed, self.me)
         if group.admitted_at > centre.confirmed and peer.acked < group.admitted_at:
             return None if peer.under_way else Welcome(encode_state(centre), self.me)
         behind = peer.sent < centre.log.end and peer.under_way < self.settings.stores_under_way_max
@@ -114,7 +114,7 @@ class Coordinator:
         before = centre.log.epoch_at(peer.sent)
         first = peer.sent + 1
         return Store(
-            centre.epoch, centre.number, centre.start, first, before, entries, centre.confirmed, answer_to=self.me
+            centre.epoch, centre.name, centre.start, first, before, entries, centre.confirmed, answer_to=self.me
         )
 
     # --- answers ---------------------------------------------------------------------------------------------------
@@ -137,7 +137,8 @@ class Coordinator:
         """A centre promised the epoch, and said what it has."""
         name = self.settings.centre_of(source)
         self.contacts.answered(source)
-        peer = self._peers.get(answer.number)
+        group = centre.configuration.named(name)
+        peer = self._peers.get(group.number) if group is not None else None
         if peer is None or answer.epoch != centre.epoch or centre.role is not Role.TRANSITION:
             return []
         peer.state, peer.under_way = answer, 0

@@ -40,9 +40,13 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unkno
 
 
 class Declaration(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
-    """The group with this number is lost: which centre began it, and which centres recorded it."""
+    """A centre is lost: which one began to say so, and which ones recorded it.
 
-    number: Natural
+    It is named by the entry that admitted it: its number changes with hand-overs that not all have stored.
+    """
+
+    centre: str
+    admitted_at: Natural
     begun_by: str
     recorders: tuple[str, ...]
     override: bool = False  # an operator took the risk that it is wrong
@@ -70,7 +74,7 @@ class Store(ControlMessage, frozen=True, tag=0xC1):
     """
 
     epoch: Natural
-    leader: Natural
+    leader: str
     start: Natural
     first: Natural
     before: Natural
@@ -83,7 +87,7 @@ class SendState(ControlMessage, frozen=True, tag=0xC2):
     """Promise this epoch, and answer with what is behind ``after``."""
 
     epoch: Natural
-    leader: Natural
+    leader: str
     after: Natural
     answer_to: str = ""
 

@@ -51,7 +51,7 @@ def on_confirm(centre: Centre, settings: HabSettings, confirm: Confirm) -> list[
     if centre.yielding and centre.confirmed >= centre.changed_at:
         centre.yield_role()
         centre.epoch = centre.accepted = handed_over(centre.epoch)
-        centre.leader = centre.configuration.groups[0].number
+        centre.leader = centre.configuration.groups[0].name
         effects.append(RoleChanged("the primary role is handed over"))
     effects += remove_lost(centre)
     centre.forget(settings)

@@ -17,6 +17,7 @@ from isotone.core.errors import RemoteProtocolError
 from isotone.hab import messages as m
 from isotone.hab.centre import Answer, Centre, Deliver, Effect, Installed, Recorded, Role, RoleChanged, founded, outside
 from isotone.hab.commands import apply
+from isotone.hab.configuration import Group
 from isotone.hab.coordinator import ANSWER, Contacts, Coordinator
 from isotone.hab.disasters import Watch
 from isotone.hab.events import (
@@ -169,7 +170,7 @@ class Hab:
     def _submit(self) -> list[Action]:
         """Figure 4 and 5, HA-Broadcast: in the primary a local broadcast, else a `Send` to a process there."""
         centre, settings = self.centre, self.settings
-        leader = centre.configuration.numbered(centre.leader)
+        leader = centre.configuration.named(centre.leader)
         if leader is None or centre.role in {Role.OUT, Role.TRANSITION} or centre.yielding:
             return []
         actions: list[Action] = []
@@ -269,7 +270,7 @@ class Hab:
                         self.process, centre.name, centre.number, centre.lives, position, digest, replayed
                     )
                     actions += [Record(row), InstallState(snapshot)]
-                case Recorded(declaration=declaration, centre=lost, effective=effective):
+                case Recorded(declaration=declaration, group=lost, effective=effective):
                     actions += self._declared(declaration, lost, effective=effective, replayed=replayed)
         return actions
 
@@ -321,11 +322,11 @@ class Hab:
         return [Record(row), StandingChanged(centre.role.value, centre.epoch, why)]
 
     def _declared(
-        self, declaration: m.Declaration, lost: str, *, effective: bool, replayed: bool
+        self, declaration: m.Declaration, lost: Group, *, effective: bool, replayed: bool
     ) -> list[Action]:
         centre = self.centre
         row = trace.HaDeclared(
-            self.process, centre.name, lost, declaration.number, declaration.recorders, effective, declaration.override
+            self.process, centre.name, lost.name, lost.number, declaration.recorders, effective, declaration.override
         )
         actions: list[Action] = [Record(row)]
         if self.is_coordinator and not replayed:
@@ -379,13 +380,14 @@ class Hab:
 
     def _is_news(self, declaration: m.Declaration) -> bool:
         centre = self.centre
-        if centre.role is Role.OUT or centre.configuration.numbered(declaration.number) is None:
+        group = centre.configuration.named(declaration.centre)
+        if centre.role is Role.OUT or group is None or group.admitted_at != declaration.admitted_at:
             return False
-        if declaration.number == centre.number:
+        if declaration.centre == centre.name:
             return centre.is_effective(declaration)
         if centre.is_doubtful(declaration):
             return False
-        known = centre.declarations.get(declaration.number)
+        known = centre.declarations.get(declaration.centre)
         if known is None:
             return True
         return not {*declaration.recorders} <= {*known.recorders} or declaration.override > known.override
@@ -410,7 +412,7 @@ class Hab:
             return [SetTimer(ALIVE, self.settings.alive_us), *self._keep_alive(), *self._release()]
         if key == SUBMIT:
             again = SetTimer(SUBMIT, self._patience)
-            leader = self.centre.configuration.numbered(self.centre.leader)
+            leader = self.centre.configuration.named(self.centre.leader)
             if self.pending and leader is not None and self._acked < self.pending[-1].counter:
                 if leader.number != self.centre.number:
                     self.contacts.rotate(leader.name)
@@ -448,7 +450,7 @@ class Hab:
         if centre.role is Role.OUT:
             return []
         groups = centre.configuration.groups
-        return [each.name for each in groups if each.number not in centre.declarations and each.name != centre.name]
+        return [each.name for each in groups if each.name not in centre.declarations and each.name != centre.name]
 
     def _on_operator(self, event: Event) -> list[Action]:
         centre = self.centre
@@ -458,11 +460,11 @@ class Hab:
                 if group is None or name == centre.name or centre.role is Role.OUT:
                     return []
                 declaration = m.Declaration(
-                    group.number, centre.name, (centre.name,), event.override, event.witnessed, event.operators
+                    group.name, group.admitted_at, centre.name, (centre.name,), event.override, event.witnessed, event.operators
                 )
                 return [self._broadcast(m.Declare(declaration))]
             case HandoverWanted(centre=name):
-                leader = centre.configuration.numbered(centre.leader)
+                leader = centre.configuration.named(centre.leader)
                 if leader is None:
                     return []
                 handover = m.Handover(name)
