@@ -59,8 +59,7 @@ def on_send_state(centre: Centre, message: SendState) -> list[Effect]:
         centre.epoch, centre.leader, centre.role = message.epoch, message.leader, Role.BACKUP
         effects.append(RoleChanged("it promised the epoch of the next primary"))
     after = max(message.after, centre.log.base)
-    if after > centre.log.end:
-        after = centre.log.end
+    after = min(after, centre.log.end)
     answer = OkState(
         centre.epoch,
         centre.number,

@@ -18,7 +18,6 @@ from isotone.hab.log import Log
 from isotone.hab.messages import Declaration, Entry, Kind, OkSent, OkState, OkStored
 from isotone.hab.settings import HabSettings, Mode
 
-
 TOKENS_MAX = 8
 
 

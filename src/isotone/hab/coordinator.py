@@ -157,7 +157,9 @@ class Coordinator:
     def _conclusions(self, centre: Centre) -> list[ControlMessage]:
         if centre.role is Role.OUT or not centre.has_quorum():
             return []
-        peers = [self._peers.get(group.number) for group in map(centre.configuration.numbered, centre.others()) if group]
+        peers = [
+            self._peers.get(group.number) for group in map(centre.configuration.numbered, centre.others()) if group
+        ]
         known = [peer for peer in peers if peer is not None]
         if len(known) < len(peers):
             return []

@@ -54,7 +54,7 @@ class Declaration(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid
     operators: tuple[str, ...] = ()  # whose keys signed it
 
 
-# --- requests: between centres, and inside -----------------------------------------------------------------------------
+# --- requests: between centres, and inside ---------------------------------------------------------------------------
 
 
 class Send(ControlMessage, frozen=True, tag=0xC0):
@@ -118,7 +118,7 @@ class Declare(ControlMessage, frozen=True, tag=0xC6):
     declaration: Declaration
 
 
-# --- inside a centre only ----------------------------------------------------------------------------------------------
+# --- inside a centre only --------------------------------------------------------------------------------------------
 
 
 class UpdateState(ControlMessage, frozen=True, tag=0xC8):
@@ -169,7 +169,7 @@ class Excluded(ControlMessage, frozen=True, tag=0xCE):
     epoch: Natural
 
 
-# --- answers, and keep-alives ------------------------------------------------------------------------------------------
+# --- answers, and keep-alives ----------------------------------------------------------------------------------------
 
 
 class OkSent(ControlMessage, frozen=True, tag=0xD0):

@@ -316,14 +316,10 @@ class Hab:
 
     def _role_row(self, why: str) -> list[Action]:
         centre = self.centre
-        row = trace.HaRole(
-            self.process, centre.name, centre.number, centre.epoch, centre.lives, centre.role.value, why
-        )
+        row = trace.HaRole(self.process, centre.name, centre.number, centre.epoch, centre.lives, centre.role.value, why)
         return [Record(row), StandingChanged(centre.role.value, centre.epoch, why)]
 
-    def _declared(
-        self, declaration: m.Declaration, lost: Group, *, effective: bool, replayed: bool
-    ) -> list[Action]:
+    def _declared(self, declaration: m.Declaration, lost: Group, *, effective: bool, replayed: bool) -> list[Action]:
         centre = self.centre
         row = trace.HaDeclared(
             self.process, centre.name, lost.name, lost.number, declaration.recorders, effective, declaration.override
@@ -429,16 +425,17 @@ class Hab:
         declarations = tuple(centre.declarations.values())
         leads = centre.role is Role.PRIMARY
         members = tuple((each.name, each.admitted_at) for each in centre.configuration.groups) if leads else ()
-        alive = _wide(
-            m.Alive(centre.name, centre.number, centre.epoch, centre.delivered, declarations, leads, members)
-        )
+        alive = _wide(m.Alive(centre.name, centre.number, centre.epoch, centre.delivered, declarations, leads, members))
         actions: list[Action] = []
         for name in settings.centres:
             if name != centre.name:
                 actions.append(SendPacket(self.watch.contact(name), alive))
         if settings.mode is Mode.AT_ONCE and centre.role is Role.PRIMARY:
-            heard = sum(not self.watch.is_silent(each.name, self._at, settings.lease_us // 2) for each in
-                        centre.configuration.groups if each.number != centre.number)
+            heard = sum(
+                not self.watch.is_silent(each.name, self._at, settings.lease_us // 2)
+                for each in centre.configuration.groups
+                if each.number != centre.number
+            )
             if 1 + heard >= centre.configuration.majority:
                 actions.append(self._broadcast(m.Leased(centre.epoch)))
         for name in self.watch.automatic(self._at, self._takes_part()):
@@ -460,7 +457,13 @@ class Hab:
                 if group is None or name == centre.name or centre.role is Role.OUT:
                     return []
                 declaration = m.Declaration(
-                    group.name, group.admitted_at, centre.name, (centre.name,), event.override, event.witnessed, event.operators
+                    group.name,
+                    group.admitted_at,
+                    centre.name,
+                    (centre.name,),
+                    event.override,
+                    event.witnessed,
+                    event.operators,
                 )
                 return [self._broadcast(m.Declare(declaration))]
             case HandoverWanted(centre=name):

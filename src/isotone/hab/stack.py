@@ -253,5 +253,7 @@ class HabOnCorel:
                 return partial(list, [SetTimer(LOCAL_AGAIN, LOCAL_AGAIN_US)])
             case c.StandingChanged(primary=True, servers=servers):
                 absent = tuple(each for each in self._servers if each not in servers)
-                return partial(self.hab.handle, LocalSuspected(at, absent)) if absent != self.hab.suspected else _nothing
+                return (
+                    partial(self.hab.handle, LocalSuspected(at, absent)) if absent != self.hab.suspected else _nothing
+                )
         return _nothing if isinstance(action, c.ApplicationAction) else None

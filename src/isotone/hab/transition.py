@@ -64,7 +64,11 @@ def on_join(centre: Centre, join: Join) -> list[Effect]:
 
 def take_over_if_due(centre: Centre) -> list[Effect]:
     """Figure 5 (f): the leader is lost, and this group is the next."""
-    if centre.role is not Role.BACKUP or not centre.is_centre_lost(centre.leader) or centre.successor() != centre.number:
+    if (
+        centre.role is not Role.BACKUP
+        or not centre.is_centre_lost(centre.leader)
+        or centre.successor() != centre.number
+    ):
         return []
     centre.epoch = centre.candidate_epoch()
     centre.leader = centre.name
@@ -87,7 +91,7 @@ def on_update_state(centre: Centre, message: UpdateState) -> list[Effect]:
     return [*effects, *centre.lead("it knows what the others have")]
 
 
-# --- return --------------------------------------------------------------------------------------------------------------
+# --- return ----------------------------------------------------------------------------------------------------------
 
 
 class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
