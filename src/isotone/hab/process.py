@@ -381,11 +381,9 @@ class Hab:
             return False
         if declaration.centre == centre.name:
             return centre.is_effective(declaration)
-        if centre.is_doubtful(declaration):
-            return False
         known = centre.declarations.get(declaration.centre)
         if known is None:
-            return True
+            return not centre.is_doubtful(declaration)
         return not {*declaration.recorders} <= {*known.recorders} or declaration.override > known.override
 
     # --- detectors, timers, operators ------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ Call = Callable[[], list[Action]]
 
 
 def _run(actions: Iterable[Action], inside: Callable[[Action], Call | None]) -> list[Action]:
-    """Carry out what concerns the parts themselves: each part's actions stay in their order, first come, first served."""
+    """Carry out what concerns the parts themselves, first come, first served: a part's actions keep their order."""
     out: list[Action] = []
     calls: deque[Call] = deque()
     while True:

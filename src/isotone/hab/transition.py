@@ -34,9 +34,9 @@ def on_declare(centre: Centre, told: Declaration) -> list[Effect]:
             return []
         effects: list[Effect] = [Recorded(told, group, effective=True)]
         return [*effects, *centre.become_out("it was declared lost")]
-    if centre.is_doubtful(told):
-        return []
     before = centre.declarations.get(told.centre)
+    if before is None and centre.is_doubtful(told):
+        return []
     known = before or told
     declaration = Declaration(
         told.centre,

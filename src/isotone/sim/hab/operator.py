@@ -1,4 +1,4 @@
-"""The operator of a simulated run: he sees disasters, sometimes ones that are none, declares them and brings centres back.
+"""The operator of a simulated run: declares disasters, sometimes ones that are none, and brings centres back.
 
 Implements: [HAB 1], "disaster detection involves human intervention".
 """

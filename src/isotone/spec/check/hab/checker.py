@@ -1,5 +1,5 @@
-"""Every checker of hierarchical atomic broadcast over one run. Rows are collected and judged at the end; no order across
-processes is assumed.
+"""Every checker of hierarchical atomic broadcast over one run. Rows are collected and judged at the end; no order
+across processes is assumed.
 
 Implements: [HAB 2.4], [HAB 3.1]; assumptions of [HAB 2.1] and [HAB 2.2]. Deviations: none.
 """
