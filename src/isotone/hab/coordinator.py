@@ -91,7 +91,10 @@ class Coordinator:
         return peer
 
     def _push(self, centre: Centre, group: Group, peer: Peer) -> list[Action]:
-        """What this centre must be told now."""
+        """What this centre must be told now; what is confirmed it has, though it may have told another coordinator."""
+        if group.admitted_at <= centre.confirmed:
+            peer.acked = max(peer.acked, centre.confirmed)
+            peer.sent = max(peer.sent, peer.acked)
         actions: list[Action] = []
         while (message := self._due(centre, group, peer)) is not None:
             peer.under_way += 1

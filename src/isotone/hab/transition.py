@@ -54,6 +54,19 @@ def on_declare(centre: Centre, told: Declaration) -> list[Effect]:
     return [Recorded(declaration, group, effective), *remove_lost(centre)]
 
 
+def is_news(centre: Centre, declaration: Declaration) -> bool:
+    """Whether `on_declare` would record something."""
+    group = centre.configuration.named(declaration.centre)
+    if centre.role is Role.OUT or group is None or group.admitted_at != declaration.admitted_at:
+        return False
+    if declaration.centre == centre.name:
+        return centre.is_effective(declaration)
+    known = centre.declarations.get(declaration.centre)
+    if known is None:
+        return not centre.is_doubtful(declaration)
+    return not {*declaration.recorders} <= {*known.recorders} or declaration.override > known.override
+
+
 def on_join(centre: Centre, join: Join) -> list[Effect]:
     """A centre without a state: the group that it was is lost, by its own word."""
     group = centre.configuration.named(join.centre)

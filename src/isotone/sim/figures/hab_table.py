@@ -5,8 +5,8 @@ every packet between the centres but keep-alives. CT-broadcast is the same conse
 group, once without the messages that spread the decision, as 3m has it, and once with them.
 
 Every number in ``messages`` and ``steps`` is counted or measured, never corrected towards ``formula``. They differ in
-two places. The sender is the coordinator, so its broadcast and its proposal travel in the same delay: it decides after 2
-steps, and all have delivered after 3, where the paper says 3. And an acceptance that comes after the decision is
+two places. The sender is the coordinator, so its broadcast and its proposal travel in the same delay: it decides after
+2 steps, and all have delivered after 3, where the paper says 3. And an acceptance that comes after the decision is
 answered with the decision once more, so there are more messages than the 4m of the protocol.
 """
 
