@@ -56,7 +56,9 @@ def setting_options(command: Command) -> Command:
         click.option("--size", type=click.Choice([size.value for size in Size]), help="How much happens in a run."),
         click.option("--faults", metavar="all|none|NAME,…", help="Which faults; all: every one that the stack bears."),
         click.option("--nodes", metavar="N|N..M", help="How many nodes; the usual number when left out."),
-        click.option("--stack", "--local", "stack", metavar="NAME", help=f"What it runs on, {stacks} (default: {usual.stack})."),
+        click.option(
+            "--stack", "--local", "stack", metavar="NAME", help=f"What it runs on, {stacks} (default: {usual.stack})."
+        ),
         click.option("--system", metavar="NAME", help=f"Which system: {', '.join(SYSTEMS)} (default: {usual.system})."),
     ):
         command = option(command)

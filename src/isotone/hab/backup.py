@@ -59,8 +59,7 @@ def on_send_state(centre: Centre, message: SendState) -> list[Effect]:
         centre.epoch, centre.leader, centre.role = message.epoch, message.leader, Role.BACKUP
         effects.append(RoleChanged("it promised the epoch of the next primary"))
     after = max(message.after, centre.log.base)
-    if after > centre.log.end:
-        after = centre.log.end
+    after = min(after, centre.log.end)
     answer = OkState(
         centre.epoch,
         centre.number,
@@ -72,8 +71,8 @@ def on_send_state(centre: Centre, message: SendState) -> list[Effect]:
     return [*effects, Answer(message.answer_to, answer)]
 
 
-def _follows(centre: Centre, epoch: int, leader: int) -> bool:
+def _follows(centre: Centre, epoch: int, leader: str) -> bool:
     """Whether it takes orders of this epoch: not of a lower one, and not from one that is lost."""
-    if epoch < centre.epoch or (epoch == centre.epoch and centre.leader == centre.number):
+    if epoch < centre.epoch or (epoch == centre.epoch and centre.leader == centre.name):
         return False
-    return not centre.is_lost(leader)
+    return not centre.is_centre_lost(leader)

@@ -13,11 +13,10 @@ from enum import Enum
 
 import msgspec
 
-from isotone.hab.configuration import Configuration, first_epoch, founding, handed_over, next_epoch
+from isotone.hab.configuration import Configuration, Group, first_epoch, founding, handed_over, next_epoch
 from isotone.hab.log import Log
 from isotone.hab.messages import Declaration, Entry, Kind, OkSent, OkState, OkStored
 from isotone.hab.settings import HabSettings, Mode
-
 
 TOKENS_MAX = 8
 
@@ -68,7 +67,7 @@ class Recorded(msgspec.Struct, frozen=True):
     """A declaration was recorded, or more is known of it."""
 
     declaration: Declaration
-    centre: str  # of the group that is declared lost
+    group: Group  # that is declared lost
     effective: bool
 
 
@@ -82,7 +81,7 @@ class Centre(msgspec.Struct):
     number: int = 0  # of the group that it is, 0 while it is none
     role: Role = Role.OUT
     epoch: int = 0  # the highest that it promised
-    leader: int = 0  # the group whose epoch that is
+    leader: str = ""  # the centre whose epoch that is
     accepted: int = 0  # the epoch of whose order its log is a part
     start: int = 0  # where the log ended when this centre became the primary
     matched: int = 0  # the log is as that of the leader up to here
@@ -95,7 +94,7 @@ class Centre(msgspec.Struct):
     coordinator_epoch: int = 1
     log: Log = msgspec.field(default_factory=Log)
     configuration: Configuration = Configuration((), 1)
-    declarations: dict[int, Declaration] = {}
+    declarations: dict[str, Declaration] = {}  # by the centre that is declared lost
     origins: dict[str, tuple[int, int]] = {}  # of each process: its last incarnation, and the last counter of that
     tokens: dict[str, tuple[str, ...]] = {}  # the last wishes to come back that each centre was admitted for
     snapshot: Snapshot | None = None
@@ -110,20 +109,25 @@ class Centre(msgspec.Struct):
 
     def is_lost(self, number: int) -> bool:
         """Whether a declaration against this group is effective."""
-        found = self.declarations.get(number)
+        group = self.configuration.numbered(number)
+        return group is not None and self.is_centre_lost(group.name)
+
+    def is_centre_lost(self, name: str) -> bool:
+        """Whether a declaration against this centre, as it takes part now, is effective."""
+        found = self.declarations.get(name)
         return found is not None and self.is_effective(found)
 
     def is_effective(self, declaration: Declaration) -> bool:
         """Recorded by a majority of the configuration, or by an override or the witness."""
         if declaration.override or declaration.witnessed:
             return True
-        names = {group.name for group in self.configuration.groups if group.number != declaration.number}
+        names = {group.name for group in self.configuration.groups if group.name != declaration.centre}
         return len(names.intersection(declaration.recorders)) >= self.configuration.majority
 
     def is_doubtful(self, declaration: Declaration) -> bool:
         """Whether it was begun by a centre that is itself declared lost here."""
         group = self.configuration.named(declaration.begun_by)
-        return group is not None and group.number in self.declarations
+        return group is not None and group.name in self.declarations
 
     def others(self) -> list[int]:
         """The groups beside this one that are not lost."""
@@ -136,11 +140,11 @@ class Centre(msgspec.Struct):
     def has_quorum(self) -> bool:
         """Whether those that are not lost are a majority, or an operator or the witness lets them do without."""
         missing = len(self.configuration.groups) - 1 - len(self.others())
-        waived = sum(self._is_waived(group.number) for group in self.configuration.groups if self.is_lost(group.number))
+        waived = sum(self._is_waived(group.name) for group in self.configuration.groups if self.is_lost(group.number))
         return 1 + len(self.others()) >= self.configuration.majority or missing == waived
 
-    def _is_waived(self, number: int) -> bool:
-        found = self.declarations[number]
+    def _is_waived(self, name: str) -> bool:
+        found = self.declarations[name]
         return found.override or found.witnessed
 
     def successor(self) -> int:
@@ -166,7 +170,7 @@ class Centre(msgspec.Struct):
                 self.tokens[entry.origin] = tokens[-TOKENS_MAX:]
             case Kind.REMOVE:
                 self.configuration = self.configuration.removing(entry.counter)
-                self.declarations.pop(entry.counter, None)
+                self.declarations.pop(entry.origin, None)
             case Kind.HANDOVER:
                 return self._hand_over(entry, fresh=fresh)
         self.changed_at = entry.index
@@ -184,7 +188,7 @@ class Centre(msgspec.Struct):
         if not fresh:
             return []
         self.epoch = self.accepted = handed_over(entry.epoch)
-        self.leader = entry.counter
+        self.leader = entry.origin
         self.matched = entry.index
         if entry.counter == self.number:
             return self.lead("the primary role was handed over")
@@ -194,8 +198,6 @@ class Centre(msgspec.Struct):
         self.configuration = self.configuration.led_by(first)
         mine = self.configuration.named(self.name)
         self.number = mine.number if mine is not None else 0
-        numbers = {group.number for group in self.configuration.groups}
-        self.declarations = {number: each for number, each in self.declarations.items() if number in numbers}
 
     def yield_role(self) -> None:
         """(primary) The hand-over that was ordered counts now."""
@@ -206,7 +208,7 @@ class Centre(msgspec.Struct):
         """Become the primary of the present epoch."""
         self.role, self.settled, self.yielding = Role.PRIMARY, False, False
         self.start = self.matched = self.log.end
-        self.accepted, self.leader = self.epoch, self.number
+        self.accepted, self.leader = self.epoch, self.name
         return [RoleChanged(why)]
 
     def deliver_through(self, index: int) -> list[Effect]:
@@ -245,11 +247,11 @@ def founded(name: str, settings: HabSettings) -> Centre:
     configuration = founding(tuple(settings.centres))
     mine = configuration.named(name)
     assert mine is not None, f"no data centre is called {name}"
-    first = configuration.groups[0].number
+    first = configuration.groups[0]
     centre = Centre(name, number=mine.number, configuration=configuration)
-    centre.epoch = centre.accepted = first_epoch(first)
-    centre.leader = first
-    centre.role = Role.PRIMARY if first == mine.number else Role.BACKUP
+    centre.epoch = centre.accepted = first_epoch(first.number)
+    centre.leader = first.name
+    centre.role = Role.PRIMARY if first == mine else Role.BACKUP
     centre.settled = True
     return centre
 

@@ -64,7 +64,7 @@ def _take(centre: Centre, settings: HabSettings, command: Command) -> list[Effec
         case Rejoin(token=token) if role is Role.OUT and not centre.joining:
             centre.joining = token
             return [RoleChanged("it wants to come back")]
-        case Excluded(epoch=epoch) if role in TAKES_PART and epoch >= centre.epoch and centre.leader != centre.number:
+        case Excluded(epoch=epoch) if role in TAKES_PART and epoch >= centre.epoch and centre.leader != centre.name:
             return centre.become_out("the others go on without this centre")
         case Excluded(epoch=epoch) if role in TAKES_PART and epoch > centre.epoch:
             return centre.become_out("the others go on without this centre")

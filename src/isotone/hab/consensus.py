@@ -7,8 +7,8 @@ decided stays. A process that crashes stays away.
 
 Implements: [HAB 2.3], the atomic broadcast that the paper takes from Chandra and Toueg. Deviations: Dc1 the first round
 has no estimates (none can have been adopted before); Dc2 the batch carries the records, so no relaying is needed to
-have them; Dc3 the next instance begins with the coordinator that proposed the last batch; Dc4 channels may lose: what is
-not answered is sent again by a timer.
+have them; Dc3 the next instance begins with the coordinator that proposed the last batch; Dc4 channels may lose: what
+is not answered is sent again by a timer.
 """
 
 from __future__ import annotations
@@ -278,4 +278,3 @@ def _bounded(items: tuple[Item, ...]) -> tuple[Item, ...]:
         if place and size > BATCH_BYTES_MAX:
             return items[:place]
     return items[:BATCH_MAX]
-

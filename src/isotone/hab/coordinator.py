@@ -91,7 +91,10 @@ class Coordinator:
         return peer
 
     def _push(self, centre: Centre, group: Group, peer: Peer) -> list[Action]:
-        """What this centre must be told now."""
+        """What this centre must be told now; what is confirmed it has, though it may have told another coordinator."""
+        if group.admitted_at <= centre.confirmed:
+            peer.acked = max(peer.acked, centre.confirmed)
+            peer.sent = max(peer.sent, peer.acked)
         actions: list[Action] = []
         while (message := self._due(centre, group, peer)) is not None:
             peer.under_way += 1
@@ -104,7 +107,7 @@ class Coordinator:
         if centre.role is Role.TRANSITION:
             if peer.state is not None or peer.under_way:
                 return None
-            return SendState(centre.epoch, centre.number, centre.confirmed, self.me)
+            return SendState(centre.epoch, centre.name, centre.confirmed, self.me)
         if group.admitted_at > centre.confirmed and peer.acked < group.admitted_at:
             return None if peer.under_way else Welcome(encode_state(centre), self.me)
         behind = peer.sent < centre.log.end and peer.under_way < self.settings.stores_under_way_max
@@ -114,7 +117,7 @@ class Coordinator:
         before = centre.log.epoch_at(peer.sent)
         first = peer.sent + 1
         return Store(
-            centre.epoch, centre.number, centre.start, first, before, entries, centre.confirmed, answer_to=self.me
+            centre.epoch, centre.name, centre.start, first, before, entries, centre.confirmed, answer_to=self.me
         )
 
     # --- answers ---------------------------------------------------------------------------------------------------
@@ -137,7 +140,8 @@ class Coordinator:
         """A centre promised the epoch, and said what it has."""
         name = self.settings.centre_of(source)
         self.contacts.answered(source)
-        peer = self._peers.get(answer.number)
+        group = centre.configuration.named(name)
+        peer = self._peers.get(group.number) if group is not None else None
         if peer is None or answer.epoch != centre.epoch or centre.role is not Role.TRANSITION:
             return []
         peer.state, peer.under_way = answer, 0
@@ -156,7 +160,9 @@ class Coordinator:
     def _conclusions(self, centre: Centre) -> list[ControlMessage]:
         if centre.role is Role.OUT or not centre.has_quorum():
             return []
-        peers = [self._peers.get(group.number) for group in map(centre.configuration.numbered, centre.others()) if group]
+        peers = [
+            self._peers.get(group.number) for group in map(centre.configuration.numbered, centre.others()) if group
+        ]
         known = [peer for peer in peers if peer is not None]
         if len(known) < len(peers):
             return []

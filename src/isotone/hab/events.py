@@ -10,7 +10,7 @@ from isotone.core.contract import Action, Event
 from isotone.hab.centre import Snapshot
 from isotone.hab.messages import Entry
 
-# --- the application ---------------------------------------------------------------------------------------------------
+# --- the application -------------------------------------------------------------------------------------------------
 
 
 class BroadcastWanted(Event, frozen=True, gc=False):
@@ -50,7 +50,7 @@ class SnapshotOffered(Event, frozen=True, gc=False):
     state: bytes
 
 
-# --- operators ---------------------------------------------------------------------------------------------------------
+# --- operators -------------------------------------------------------------------------------------------------------
 
 
 class DeclareWanted(Event, frozen=True, gc=False):
@@ -80,7 +80,7 @@ class StandingChanged(Action, frozen=True, gc=False):
     why: str
 
 
-# --- the local atomic broadcast and the local failure detector ---------------------------------------------------------
+# --- the local atomic broadcast and the local failure detector -------------------------------------------------------
 
 
 class LocalBroadcast(Action, frozen=True, gc=False):
@@ -120,7 +120,7 @@ class LocalSuspected(Event, frozen=True, gc=False):
     processes: tuple[str, ...]
 
 
-# --- other centres -----------------------------------------------------------------------------------------------------
+# --- other centres ---------------------------------------------------------------------------------------------------
 
 
 class SendPacket(Action, frozen=True, gc=False):

@@ -70,7 +70,9 @@ class Log(msgspec.Struct, array_like=True):
             raise Diverged(f"entry {first - 1} is of epoch {self.epoch_at(first - 1)} here and of {before} there")
         for entry in entries:
             if self.base < entry.index <= self.end and self.epoch_at(entry.index) != entry.epoch:
-                raise Diverged(f"entry {entry.index} is of epoch {self.epoch_at(entry.index)} here, {entry.epoch} there")
+                raise Diverged(
+                    f"entry {entry.index} is of epoch {self.epoch_at(entry.index)} here, {entry.epoch} there"
+                )
         new = tuple(entry for entry in entries if entry.index > self.end)
         self.entries.extend(new)
         return new

@@ -40,9 +40,13 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unkno
 
 
 class Declaration(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
-    """The group with this number is lost: which centre began it, and which centres recorded it."""
+    """A centre is lost: which one began to say so, and which ones recorded it.
 
-    number: Natural
+    It is named by the entry that admitted it: its number changes with hand-overs that not all have stored.
+    """
+
+    centre: str
+    admitted_at: Natural
     begun_by: str
     recorders: tuple[str, ...]
     override: bool = False  # an operator took the risk that it is wrong
@@ -50,7 +54,7 @@ class Declaration(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid
     operators: tuple[str, ...] = ()  # whose keys signed it
 
 
-# --- requests: between centres, and inside -----------------------------------------------------------------------------
+# --- requests: between centres, and inside ---------------------------------------------------------------------------
 
 
 class Send(ControlMessage, frozen=True, tag=0xC0):
@@ -70,7 +74,7 @@ class Store(ControlMessage, frozen=True, tag=0xC1):
     """
 
     epoch: Natural
-    leader: Natural
+    leader: str
     start: Natural
     first: Natural
     before: Natural
@@ -83,7 +87,7 @@ class SendState(ControlMessage, frozen=True, tag=0xC2):
     """Promise this epoch, and answer with what is behind ``after``."""
 
     epoch: Natural
-    leader: Natural
+    leader: str
     after: Natural
     answer_to: str = ""
 
@@ -114,7 +118,7 @@ class Declare(ControlMessage, frozen=True, tag=0xC6):
     declaration: Declaration
 
 
-# --- inside a centre only ----------------------------------------------------------------------------------------------
+# --- inside a centre only --------------------------------------------------------------------------------------------
 
 
 class UpdateState(ControlMessage, frozen=True, tag=0xC8):
@@ -165,7 +169,7 @@ class Excluded(ControlMessage, frozen=True, tag=0xCE):
     epoch: Natural
 
 
-# --- answers, and keep-alives ------------------------------------------------------------------------------------------
+# --- answers, and keep-alives ----------------------------------------------------------------------------------------
 
 
 class OkSent(ControlMessage, frozen=True, tag=0xD0):

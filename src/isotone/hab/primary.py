@@ -17,7 +17,7 @@ def on_send(centre: Centre, settings: HabSettings, send: Send) -> list[Effect]:
         return []
     for counter, record in enumerate(send.records, start=send.first):
         if _is_next(centre, send.origin, send.incarnation, counter) and centre.has_room(settings):
-            _append(centre, Kind.RECORD, send.origin, send.incarnation, counter, record)
+            _append(centre, Kind.RECORD, send.origin, incarnation=send.incarnation, counter=counter, record=record)
     incarnation, counter = centre.origins.get(send.origin, (0, 0))
     effects = centre.deliver_through(centre.ahead(settings))
     if send.answer_to and incarnation == send.incarnation:
@@ -32,7 +32,7 @@ def _is_next(centre: Centre, origin: str, incarnation: int, counter: int) -> boo
 
 
 def _append(
-    centre: Centre, kind: Kind, origin: str, incarnation: int = 0, counter: int = 0, record: bytes = b""
+    centre: Centre, kind: Kind, origin: str, *, incarnation: int = 0, counter: int = 0, record: bytes = b""
 ) -> list[Effect]:
     entry = centre.log.append(
         epoch=centre.epoch, kind=kind, origin=origin, incarnation=incarnation, counter=counter, record=record
@@ -51,7 +51,7 @@ def on_confirm(centre: Centre, settings: HabSettings, confirm: Confirm) -> list[
     if centre.yielding and centre.confirmed >= centre.changed_at:
         centre.yield_role()
         centre.epoch = centre.accepted = handed_over(centre.epoch)
-        centre.leader = centre.configuration.groups[0].number
+        centre.leader = centre.configuration.groups[0].name
         effects.append(RoleChanged("the primary role is handed over"))
     effects += remove_lost(centre)
     centre.forget(settings)

@@ -6,8 +6,6 @@ Implements: [HAB 3]. Deviations: Dh1 to Dh10; see docs/protocols/hab.md.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
-from hashlib import blake2b
 
 import msgspec
 
@@ -15,8 +13,10 @@ from isotone.core.codec import ControlMessage
 from isotone.core.contract import Action, Event, Record, SetTimer, Started, Stopping, TimerFired
 from isotone.core.errors import RemoteProtocolError
 from isotone.hab import messages as m
+from isotone.hab import rows
 from isotone.hab.centre import Answer, Centre, Deliver, Effect, Installed, Recorded, Role, RoleChanged, founded, outside
 from isotone.hab.commands import apply
+from isotone.hab.configuration import Group
 from isotone.hab.coordinator import ANSWER, Contacts, Coordinator
 from isotone.hab.disasters import Watch
 from isotone.hab.events import (
@@ -37,7 +37,9 @@ from isotone.hab.events import (
     SnapshotOffered,
     StandingChanged,
 )
+from isotone.hab.pending import Pending, next_batch
 from isotone.hab.settings import HabSettings, Mode
+from isotone.hab.transition import is_news
 from isotone.trace import hab as trace
 
 SUBMIT, ALIVE = "submit", "alive"
@@ -52,15 +54,6 @@ class Local(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unkno
     process: str
     incarnation: int
     body: bytes
-
-
-@dataclass
-class Pending:
-    """A broadcast that is not delivered here yet."""
-
-    request: int
-    counter: int
-    record: bytes
 
 
 class Hab:
@@ -162,19 +155,19 @@ class Hab:
             return [BroadcastRefused(request, f"a record has at most {self.settings.record_bytes_max} bytes")]
         self._counter += 1
         self.pending.append(Pending(request, self._counter, record))
-        name = message_name(self.process, self.incarnation, self._counter)
-        row = trace.HaBroadcast(self.process, self.centre.name, name, digest_of(record))
+        name = rows.message_name(self.process, self.incarnation, self._counter)
+        row = trace.HaBroadcast(self.process, self.centre.name, name, rows.digest_of(record))
         return [Record(row), *self._submit()]
 
     def _submit(self) -> list[Action]:
         """Figure 4 and 5, HA-Broadcast: in the primary a local broadcast, else a `Send` to a process there."""
         centre, settings = self.centre, self.settings
-        leader = centre.configuration.numbered(centre.leader)
+        leader = centre.configuration.named(centre.leader)
         if leader is None or centre.role in {Role.OUT, Role.TRANSITION} or centre.yielding:
             return []
         actions: list[Action] = []
         while self._sends < settings.stores_under_way_max:
-            batch = self._batch()
+            batch = next_batch(self.pending, self._submitted, settings)
             if not batch:
                 break
             self._sends += 1
@@ -186,19 +179,6 @@ class Hab:
             )
             actions.append(self._broadcast(send) if here else SendPacket(self.contacts.of(leader.name), _wide(send)))
         return actions
-
-    def _batch(self) -> list[Pending]:
-        """The next broadcasts that are not on their way, as many as travel together."""
-        found: list[Pending] = []
-        size = 0
-        skip = self._submitted + 1 - (self.pending[0].counter if self.pending else 0)
-        for place in range(max(0, skip), len(self.pending)):
-            each = self.pending[place]
-            size += len(each.record)
-            if found and (len(found) >= self.settings.batch_max or size > self.settings.batch_bytes_max):
-                break
-            found.append(each)
-        return found
 
     def _note_ordered(self, counter: int) -> None:
         """The primary has ordered own broadcasts up to here."""
@@ -262,14 +242,9 @@ class Hab:
                         actions += self._give_up()
                 case Installed(snapshot=snapshot):
                     actions += self._give_up()
-                    position = snapshot.position if snapshot is not None else 0
-                    digest = digest_of(snapshot.state) if snapshot is not None else 0
-                    centre = self.centre
-                    row = trace.HaInstalled(
-                        self.process, centre.name, centre.number, centre.lives, position, digest, replayed
-                    )
-                    actions += [Record(row), InstallState(snapshot)]
-                case Recorded(declaration=declaration, centre=lost, effective=effective):
+                    row = rows.installed(self.process, self.centre, snapshot, replayed=replayed)
+                    actions += [row, InstallState(snapshot)]
+                case Recorded(declaration=declaration, group=lost, effective=effective):
                     actions += self._declared(declaration, lost, effective=effective, replayed=replayed)
         return actions
 
@@ -299,35 +274,17 @@ class Hab:
                     own.append((self.pending.popleft().request, entry.position))
         actions: list[Action] = [HaDeliver(tuple(entries), tuple(own))]
         if records:
-            row = trace.HaDelivered(
-                self.process,
-                centre.name,
-                centre.number,
-                centre.epoch,
-                centre.lives,
-                "ahead" if centre.role is Role.PRIMARY and entries[-1].index > centre.confirmed else centre.role.value,
-                records[0].position,
-                tuple(message_name(entry.origin, entry.incarnation, entry.counter) for entry in records),
-                tuple(digest_of(entry.record) for entry in records),
-            )
-            actions.insert(0, Record(row))
+            actions.insert(0, rows.delivered(self.process, centre, records, entries[-1].index))
         return actions
 
     def _role_row(self, why: str) -> list[Action]:
         centre = self.centre
-        row = trace.HaRole(
-            self.process, centre.name, centre.number, centre.epoch, centre.lives, centre.role.value, why
-        )
-        return [Record(row), StandingChanged(centre.role.value, centre.epoch, why)]
+        row = rows.role(self.process, centre, why)
+        return [row, StandingChanged(centre.role.value, centre.epoch, why)]
 
-    def _declared(
-        self, declaration: m.Declaration, lost: str, *, effective: bool, replayed: bool
-    ) -> list[Action]:
+    def _declared(self, declaration: m.Declaration, lost: Group, *, effective: bool, replayed: bool) -> list[Action]:
         centre = self.centre
-        row = trace.HaDeclared(
-            self.process, centre.name, lost, declaration.number, declaration.recorders, effective, declaration.override
-        )
-        actions: list[Action] = [Record(row)]
+        actions: list[Action] = [rows.declared(self.process, centre, lost, declaration, effective=effective)]
         if self.is_coordinator and not replayed:
             told = _wide(m.Declare(declaration))
             actions += [
@@ -374,21 +331,8 @@ class Hab:
         if alive.leads and mine is not None and self.centre.role is not Role.OUT and alive.epoch >= self.centre.epoch:
             if (self.centre.name, mine.admitted_at) not in alive.members:
                 return [self._broadcast(m.Excluded(alive.epoch))]
-        news = [each for each in alive.declarations if self._is_news(each)]
+        news = [each for each in alive.declarations if is_news(self.centre, each)]
         return [self._broadcast(m.Declare(each)) for each in news if self._local < self.settings.local_max]
-
-    def _is_news(self, declaration: m.Declaration) -> bool:
-        centre = self.centre
-        if centre.role is Role.OUT or centre.configuration.numbered(declaration.number) is None:
-            return False
-        if declaration.number == centre.number:
-            return centre.is_effective(declaration)
-        if centre.is_doubtful(declaration):
-            return False
-        known = centre.declarations.get(declaration.number)
-        if known is None:
-            return True
-        return not {*declaration.recorders} <= {*known.recorders} or declaration.override > known.override
 
     # --- detectors, timers, operators ------------------------------------------------------------------------------
 
@@ -410,7 +354,7 @@ class Hab:
             return [SetTimer(ALIVE, self.settings.alive_us), *self._keep_alive(), *self._release()]
         if key == SUBMIT:
             again = SetTimer(SUBMIT, self._patience)
-            leader = self.centre.configuration.numbered(self.centre.leader)
+            leader = self.centre.configuration.named(self.centre.leader)
             if self.pending and leader is not None and self._acked < self.pending[-1].counter:
                 if leader.number != self.centre.number:
                     self.contacts.rotate(leader.name)
@@ -427,16 +371,17 @@ class Hab:
         declarations = tuple(centre.declarations.values())
         leads = centre.role is Role.PRIMARY
         members = tuple((each.name, each.admitted_at) for each in centre.configuration.groups) if leads else ()
-        alive = _wide(
-            m.Alive(centre.name, centre.number, centre.epoch, centre.delivered, declarations, leads, members)
-        )
+        alive = _wide(m.Alive(centre.name, centre.number, centre.epoch, centre.delivered, declarations, leads, members))
         actions: list[Action] = []
         for name in settings.centres:
             if name != centre.name:
                 actions.append(SendPacket(self.watch.contact(name), alive))
         if settings.mode is Mode.AT_ONCE and centre.role is Role.PRIMARY:
-            heard = sum(not self.watch.is_silent(each.name, self._at, settings.lease_us // 2) for each in
-                        centre.configuration.groups if each.number != centre.number)
+            heard = sum(
+                not self.watch.is_silent(each.name, self._at, settings.lease_us // 2)
+                for each in centre.configuration.groups
+                if each.number != centre.number
+            )
             if 1 + heard >= centre.configuration.majority:
                 actions.append(self._broadcast(m.Leased(centre.epoch)))
         for name in self.watch.automatic(self._at, self._takes_part()):
@@ -448,7 +393,7 @@ class Hab:
         if centre.role is Role.OUT:
             return []
         groups = centre.configuration.groups
-        return [each.name for each in groups if each.number not in centre.declarations and each.name != centre.name]
+        return [each.name for each in groups if each.name not in centre.declarations and each.name != centre.name]
 
     def _on_operator(self, event: Event) -> list[Action]:
         centre = self.centre
@@ -458,11 +403,17 @@ class Hab:
                 if group is None or name == centre.name or centre.role is Role.OUT:
                     return []
                 declaration = m.Declaration(
-                    group.number, centre.name, (centre.name,), event.override, event.witnessed, event.operators
+                    group.name,
+                    group.admitted_at,
+                    centre.name,
+                    (centre.name,),
+                    event.override,
+                    event.witnessed,
+                    event.operators,
                 )
                 return [self._broadcast(m.Declare(declaration))]
             case HandoverWanted(centre=name):
-                leader = centre.configuration.numbered(centre.leader)
+                leader = centre.configuration.named(centre.leader)
                 if leader is None:
                     return []
                 handover = m.Handover(name)
@@ -490,13 +441,3 @@ class Hab:
 
 def _wide(message: ControlMessage) -> bytes:
     return m.WIDE.encode(message)
-
-
-def message_name(process: str, incarnation: int, counter: int) -> str:
-    """How the trace names a broadcast."""
-    return f"{process}.{incarnation}:{counter}"
-
-
-def digest_of(record: bytes) -> int:
-    """64 bits over a record."""
-    return int.from_bytes(blake2b(record, digest_size=8).digest(), "little") >> 1

@@ -45,7 +45,7 @@ class HabSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Without snapshots: so many confirmed entries are kept. With them: as many wait for the next one, then broadcasts
     are refused."""
     local_max: int = 256
-    """Commands of this process that the local broadcast has not delivered; with more, requests of others are dropped."""
+    """Commands of this process not yet delivered by the local broadcast; with more, requests of others are dropped."""
     answer_us: int = 250_000
     """So long an answer from another centre may take before the next process there is asked."""
     alive_us: int = 200_000

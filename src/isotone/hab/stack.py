@@ -47,7 +47,7 @@ Call = Callable[[], list[Action]]
 
 
 def _run(actions: Iterable[Action], inside: Callable[[Action], Call | None]) -> list[Action]:
-    """Carry out what concerns the parts themselves: each part's actions stay in their order, first come, first served."""
+    """Carry out what concerns the parts themselves, first come, first served: a part's actions keep their order."""
     out: list[Action] = []
     calls: deque[Call] = deque()
     while True:
@@ -253,5 +253,7 @@ class HabOnCorel:
                 return partial(list, [SetTimer(LOCAL_AGAIN, LOCAL_AGAIN_US)])
             case c.StandingChanged(primary=True, servers=servers):
                 absent = tuple(each for each in self._servers if each not in servers)
-                return partial(self.hab.handle, LocalSuspected(at, absent)) if absent != self.hab.suspected else _nothing
+                return (
+                    partial(self.hab.handle, LocalSuspected(at, absent)) if absent != self.hab.suspected else _nothing
+                )
         return _nothing if isinstance(action, c.ApplicationAction) else None

@@ -26,20 +26,21 @@ from isotone.hab.primary import remove_lost
 
 def on_declare(centre: Centre, told: Declaration) -> list[Effect]:
     """Record that a group is lost, unless a lost one says so"""
-    group = centre.configuration.numbered(told.number)
-    if group is None or centre.role is Role.OUT:
+    group = centre.configuration.named(told.centre)
+    if group is None or group.admitted_at != told.admitted_at or centre.role is Role.OUT:
         return []
-    if told.number == centre.number:
+    if told.centre == centre.name:
         if not centre.is_effective(told):
             return []
-        effects: list[Effect] = [Recorded(told, group.name, effective=True)]
+        effects: list[Effect] = [Recorded(told, group, effective=True)]
         return [*effects, *centre.become_out("it was declared lost")]
-    if centre.is_doubtful(told):
+    before = centre.declarations.get(told.centre)
+    if before is None and centre.is_doubtful(told):
         return []
-    before = centre.declarations.get(told.number)
     known = before or told
     declaration = Declaration(
-        told.number,
+        told.centre,
+        told.admitted_at,
         known.begun_by,
         tuple(sorted({*known.recorders, *told.recorders, centre.name})),
         known.override or told.override,
@@ -48,9 +49,22 @@ def on_declare(centre: Centre, told: Declaration) -> list[Effect]:
     )
     if declaration == before:
         return []
-    centre.declarations[told.number] = declaration
+    centre.declarations[told.centre] = declaration
     effective = centre.is_effective(declaration)
-    return [Recorded(declaration, group.name, effective), *remove_lost(centre)]
+    return [Recorded(declaration, group, effective), *remove_lost(centre)]
+
+
+def is_news(centre: Centre, declaration: Declaration) -> bool:
+    """Whether `on_declare` would record something."""
+    group = centre.configuration.named(declaration.centre)
+    if centre.role is Role.OUT or group is None or group.admitted_at != declaration.admitted_at:
+        return False
+    if declaration.centre == centre.name:
+        return centre.is_effective(declaration)
+    known = centre.declarations.get(declaration.centre)
+    if known is None:
+        return not centre.is_doubtful(declaration)
+    return not {*declaration.recorders} <= {*known.recorders} or declaration.override > known.override
 
 
 def on_join(centre: Centre, join: Join) -> list[Effect]:
@@ -58,15 +72,19 @@ def on_join(centre: Centre, join: Join) -> list[Effect]:
     group = centre.configuration.named(join.centre)
     if group is None or join.centre == centre.name or join.token in centre.tokens.get(join.centre, ()):
         return []
-    return on_declare(centre, Declaration(group.number, centre.name, (centre.name,), witnessed=True))
+    return on_declare(centre, Declaration(group.name, group.admitted_at, centre.name, (centre.name,), witnessed=True))
 
 
 def take_over_if_due(centre: Centre) -> list[Effect]:
     """Figure 5 (f): the leader is lost, and this group is the next."""
-    if centre.role is not Role.BACKUP or not centre.is_lost(centre.leader) or centre.successor() != centre.number:
+    if (
+        centre.role is not Role.BACKUP
+        or not centre.is_centre_lost(centre.leader)
+        or centre.successor() != centre.number
+    ):
         return []
     centre.epoch = centre.candidate_epoch()
-    centre.leader = centre.number
+    centre.leader = centre.name
     centre.role = Role.TRANSITION
     return [RoleChanged("the primary is lost, and this centre is the next")]
 
@@ -86,14 +104,14 @@ def on_update_state(centre: Centre, message: UpdateState) -> list[Effect]:
     return [*effects, *centre.lead("it knows what the others have")]
 
 
-# --- return --------------------------------------------------------------------------------------------------------------
+# --- return ----------------------------------------------------------------------------------------------------------
 
 
 class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a centre that comes back needs."""
 
     epoch: int
-    leader: int
+    leader: str
     log: Log
     confirmed: int
     configuration: Configuration

@@ -52,8 +52,8 @@ HAB_PROPERTIES: tuple[Property, ...] = (
     _p(
         "WAITING",
         "Nothing that a backup lacks",
-        "In waiting mode, what a primary HA-delivers was HA-delivered before at every centre that was not lost then: no "
-        "process that goes on has another message at its position, also when the primary is lost.",
+        "What a primary HA-delivers in waiting mode stays when it is lost: those who go on have it, at its position, "
+        "in the end.",
         "3.1, footnote 3",
     ),
     _p("PRIMARY", "One primary", "All processes that are primary in one epoch are of one centre.", "3.1"),

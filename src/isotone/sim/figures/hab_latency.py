@@ -59,6 +59,4 @@ def _take_over() -> list[dict[str, Any]]:
                 found.setdefault("primary", row.at)
             case HaDelivered(centre="b"):
                 found.setdefault("first delivery in the new primary", row.at)
-    return [
-        {"step": step, "source": "c", "centre": "b", "delays": _delays(at - began)} for step, at in found.items()
-    ]
+    return [{"step": step, "source": "c", "centre": "b", "delays": _delays(at - began)} for step, at in found.items()]

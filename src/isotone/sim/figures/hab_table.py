@@ -1,12 +1,12 @@
 """[HAB Table 1]: messages and steps between two data centres for one broadcast, counted, beside the paper's formulas.
 
-The hierarchical protocol runs on two centres of m processes, each with a local broadcast by consensus; what is counted is
+The hierarchical protocol runs on two centres of m processes, each with a local broadcast by consensus; counted is
 every packet between the centres but keep-alives. CT-broadcast is the same consensus over all 2m processes as one flat
 group, once without the messages that spread the decision, as 3m has it, and once with them.
 
-Every number in ``messages`` and ``steps`` is counted or measured, never corrected towards ``formula``. They differ in two
-places. The sender is the coordinator, so its broadcast and its proposal travel in the same delay: it decides after 2
-steps, and all have delivered after 3, where the paper says 3. And an acceptance that comes after the decision is
+Every number in ``messages`` and ``steps`` is counted or measured, never corrected towards ``formula``. They differ in
+two places. The sender is the coordinator, so its broadcast and its proposal travel in the same delay: it decides after
+2 steps, and all have delivered after 3, where the paper says 3. And an acceptance that comes after the decision is
 answered with the decision once more, so there are more messages than the 4m of the protocol.
 """
 
@@ -55,16 +55,14 @@ def hab_table_1(most: int = 7) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     return {"most": most, "delay_us": DELAY_US, "load": LOAD}, rows
 
 
-def _row(
-    m: int, protocol: str, messages: float | None, steps: int | None, formula: int, formula_steps: int
-) -> dict[str, Any]:
+def _row(m: int, protocol: str, messages: float | None, steps: int | None, *formulas: int) -> dict[str, Any]:
     return {
         "m": m,
         "protocol": protocol,
         "messages": messages,
         "steps": steps,
-        "formula": formula,
-        "formula_steps": formula_steps,
+        "formula": formulas[0],
+        "formula_steps": formulas[1],
     }
 
 

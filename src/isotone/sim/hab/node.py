@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from isotone.core.contract import Action, Address, DatagramsReceived, Event, Record, SendDatagrams
-from isotone.core.contract import DatagramsRefused
+from isotone.core.contract import Action, Address, DatagramsReceived, DatagramsRefused, Event, Record, SendDatagrams
 from isotone.hab import messages as m
 from isotone.hab.events import (
     BroadcastRefused,

@@ -1,4 +1,4 @@
-"""The operator of a simulated run: he sees disasters, sometimes ones that are none, declares them and brings centres back.
+"""The operator of a simulated run: declares disasters, sometimes ones that are none, and brings centres back.
 
 Implements: [HAB 1], "disaster detection involves human intervention".
 """
@@ -174,7 +174,7 @@ class Operator:
             return
         able = [each.name for each in state.configuration.groups if self._takes_part(each.name)]
         override = len(able) < state.configuration.majority
-        known = state.declarations.get(group.number)
+        known = state.declarations.get(lost)
         if only_known and not (override and state.is_lost(group.number)):
             return
         if known is None or (override and not known.override):

@@ -1,4 +1,4 @@
-"""The processes of a run in a world: faults within what a centre bears, the operator's acts, and what is owed at the end.
+"""The processes of a run in a world: faults that a centre bears, the operator's acts, and what is owed at the end.
 
 Implements: [DESIGN 4], the system side of a simulated run.
 """

@@ -1,5 +1,5 @@
-"""Every checker of hierarchical atomic broadcast over one run. Rows are collected and judged at the end; no order across
-processes is assumed.
+"""Every checker of hierarchical atomic broadcast over one run. Rows are collected and judged at the end; no order
+across processes is assumed.
 
 Implements: [HAB 2.4], [HAB 3.1]; assumptions of [HAB 2.1] and [HAB 2.2]. Deviations: none.
 """
@@ -48,7 +48,7 @@ class HabChecker:
         lives = lives_of(self._rows)
         alive = {name for component in components for name in component}
         order = DeliveredOrder(lives, self._rows, account)
-        order.judge()
+        order.judge(owes=liveness is None and bool(alive))
         _judge_epochs(lives, account)
         _judge_fences(lives, account)
         _judge_numbers(lives, account)
@@ -69,7 +69,9 @@ def _judge_epochs(lives: list[Life], account: Account) -> None:
             event = event_of(row)
             account.exercised.add("EPOCHS")
             if last is not None and entry.epoch < last[0]:
-                account.accuse("EPOCHS", (last[1], event), f"{life.process} went from epoch {last[0]} to {entry.epoch}.")
+                account.accuse(
+                    "EPOCHS", (last[1], event), f"{life.process} went from epoch {last[0]} to {entry.epoch}."
+                )
             last = (entry.epoch, event)
             if entry.role == "primary":
                 account.exercised.add("PRIMARY")

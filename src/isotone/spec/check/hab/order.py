@@ -46,15 +46,19 @@ class DeliveredOrder:
         numbers = {row.entry.number for row in life.rows if isinstance(row.entry, trace.HaRole | trace.HaDelivered)}
         return any((life.centre, number) in self._declared for number in numbers)
 
-    def judge(self) -> None:
-        """All of it."""
+    def judge(self, *, owes: bool) -> None:
+        """All of it; ``owes``: the run came to rest, so whatever is to stay is there."""
         for life in self._lives:
             self._judge_integrity(life)
             if not self.is_lost(life):
                 self._judge_order(life)
         for life in self._lives:
             if self.is_lost(life):
-                self._judge_lost(life)
+                self._judge_lost(life, self._reached() if owes else None)
+
+    def _reached(self) -> int:
+        """The last position of those who are not lost."""
+        return max((life.end for life in self._lives if not self.is_lost(life)), default=0)
 
     def _judge_integrity(self, life: Life) -> None:
         last, seen = life.base, dict[str, EventId]()
@@ -67,7 +71,8 @@ class DeliveredOrder:
             if sent is None:
                 self._account.accuse("INTEGRITY", (event,), f"{message} is delivered and was never broadcast.")
             elif sent[1] != digest:
-                self._account.accuse("INTEGRITY", (sent[0], event), f"{message} has other contents than were broadcast.")
+                text = f"{message} has other contents than were broadcast."
+                self._account.accuse("INTEGRITY", (sent[0], event), text)
             if position != last + 1:
                 text = f"{life.process} delivers position {position} behind {last}."
                 self._account.accuse("ORDER", (event,), text)
@@ -87,13 +92,16 @@ class DeliveredOrder:
                 text = f"{message} has the positions {place} and {position}."
                 self._account.accuse("ORDER", (other, event), text)
 
-    def _judge_lost(self, life: Life) -> None:
+    def _judge_lost(self, life: Life, reached: int | None) -> None:
         """What the primary of a lost centre delivered in waiting mode stays: those who go on have it there."""
         for position, message, _, event, role, _ in life.delivered:
             if role != "primary":
                 continue
             known = self.agreed.get(position)
             if known is None:
+                if reached and position > reached:
+                    text = f"{life.process} delivered {message} as primary at {position}; the others end at {reached}."
+                    self._account.accuse("WAITING", (event,), text)
                 continue
             self._account.exercised.add("WAITING")
             if known != message:

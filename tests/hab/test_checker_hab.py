@@ -1,0 +1,128 @@
+"""The checkers of hierarchical atomic broadcast: each promise and assumption has rows that break it, and it alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from isotone.spec.check.hab import HabChecker
+from isotone.spec.hab_properties import HAB_PROPERTIES
+from isotone.spec.verdicts import State
+from isotone.trace.events import Entry, Row
+from isotone.trace.hab import HaBroadcast, HaDeclared, HaDelivered, HaDisaster, HaInstalled, HaRole, HaSuspected
+
+Script = Sequence[tuple[str, Entry]]
+
+
+def role(
+    process: str, role: str, *, epoch: int = 1, number: int = 0, life: int = 0, why: str = ""
+) -> tuple[str, Entry]:
+    centre = process[0]
+    return process, HaRole(process, centre, number or "abc".index(centre) + 1, epoch, life, role, why)
+
+
+def sent(process: str, counter: int, digest: int = 7) -> tuple[str, Entry]:
+    return process, HaBroadcast(process, process[0], f"{process}.1:{counter}", digest)
+
+
+def got(
+    process: str, position: int, *messages: str, role: str = "backup", digest: int = 7, life: int = 0
+) -> tuple[str, Entry]:
+    number = "abc".index(process[0]) + 1
+    digests = (digest,) * len(messages)
+    return process, HaDelivered(process, process[0], number, 1, life, role, position, messages, digests)
+
+
+def declared(process: str, lost: str, *, effective: bool = True) -> tuple[str, Entry]:
+    number = "abc".index(lost) + 1
+    return process, HaDeclared(process, process[0], lost, number, ("b", "c"), effective, False)
+
+
+STARTED = (role("a1", "primary"), role("b1", "backup"), role("c1", "backup"))
+SENT = (sent("a1", 1), sent("a1", 2))
+GOOD = (
+    *STARTED,
+    *SENT,
+    got("b1", 1, "a1.1:1", "a1.1:2"),
+    got("c1", 1, "a1.1:1", "a1.1:2"),
+    got("a1", 1, "a1.1:1", "a1.1:2", role="primary"),
+)
+LOST = ("", HaDisaster("a"))
+
+
+def judged(script: Script, alive: tuple[str, ...] = ("a1", "b1", "c1")) -> set[str]:
+    """The properties that the checker finds violated."""
+    checker = HabChecker()
+    indexes: dict[str, int] = {}
+    for at, (node, entry) in enumerate(script):
+        indexes[node] = indexes.get(node, -1) + 1
+        checker.feed(Row(node, 1 if node else 0, indexes[node], at, entry))
+    verdicts = checker.finish(lossy=False, liveness=None, components=(alive,))
+    return {id for id, verdict in verdicts.items() if verdict.state is State.VIOLATED}
+
+
+BROKEN: dict[str, tuple[Script, tuple[str, ...]]] = {
+    "HAB-VALIDITY": ((*GOOD, sent("b1", 1)), ("a1", "b1", "c1")),
+    "HAB-AGREEMENT": ((*GOOD[:-2], got("c1", 1, "a1.1:1"), GOOD[-1]), ("a1", "b1", "c1")),
+    "HAB-INTEGRITY": ((*STARTED[:2], sent("a1", 1), got("b1", 1, "a1.1:1", digest=8)), ("b1",)),
+    "HAB-ORDER": ((*STARTED, *SENT, got("b1", 1, "a1.1:1", "a1.1:2"), got("c1", 1, "a1.1:2", "a1.1:1")), ("b1", "c1")),
+    "HAB-WAITING": (
+        (*STARTED, *SENT, got("a1", 1, "a1.1:1", role="primary"), LOST, declared("b1", "a"), got("b1", 1, "a1.1:2")),
+        ("b1",),
+    ),
+    "HAB-PRIMARY": ((*GOOD, role("b1", "primary")), ("a1", "b1", "c1")),
+    "HAB-EPOCHS": ((*GOOD, role("b1", "backup", epoch=5), role("b1", "backup", epoch=4)), ("a1", "b1", "c1")),
+    "HAB-FENCED": (
+        (*STARTED[1:], sent("b1", 1), role("c1", "out"), got("c1", 1, "b1.1:1"), got("b1", 1, "b1.1:1")),
+        ("b1",),
+    ),
+    "HAB-NUMBERS": (
+        (*STARTED[1:], role("c1", "out"), ("c1", HaInstalled("c1", "c", 3, 1, 0, 0))),
+        ("b1",),
+    ),
+    "HAB-ASSUME-ACCURACY": ((*GOOD, declared("b1", "a"), LOST), ("b1", "c1")),
+    "HAB-ASSUME-COMPLETE": ((*GOOD, LOST), ("b1", "c1")),
+    "HAB-ASSUME-DETECTOR": (
+        (
+            *GOOD,
+            role("b2", "backup"),
+            got("b2", 1, "a1.1:1", "a1.1:2"),
+            ("b1", HaSuspected("b1", "b", ("b2",))),
+            ("b2", HaSuspected("b2", "b", ("b1",))),
+        ),
+        ("a1", "b1", "b2", "c1"),
+    ),
+}
+
+
+def test_a_good_run_breaks_nothing() -> None:
+    assert judged(GOOD) == set()
+
+
+def test_there_is_a_broken_run_for_every_property() -> None:
+    assert set(BROKEN) == {each.id for each in HAB_PROPERTIES}
+
+
+@pytest.mark.parametrize("id", BROKEN)
+def test_what_is_broken_is_found_and_nothing_else(id: str) -> None:
+    assert judged(*BROKEN[id]) == {id}
+
+
+def test_a_message_delivered_twice_is_found() -> None:
+    assert "HAB-INTEGRITY" in judged((*GOOD, got("b1", 3, "a1.1:1")))
+
+
+def test_a_message_that_nobody_broadcast_is_found() -> None:
+    assert "HAB-INTEGRITY" in judged((*GOOD[:3], got("b1", 1, "a1.1:9")), ("b1",))
+
+
+def test_a_hole_is_found() -> None:
+    assert "HAB-ORDER" in judged((*STARTED, *SENT, got("b1", 2, "a1.1:2")), ("b1",))
+
+
+def test_lost_rows_leave_nothing_judged() -> None:
+    checker = HabChecker()
+    checker.feed(Row("b1", 1, 0, 0, role("b1", "backup")[1]))
+    verdicts = checker.finish(lossy=True, liveness=None, components=(("b1",),))
+    assert {verdict.state for verdict in verdicts.values()} == {State.NOT_JUDGED}
