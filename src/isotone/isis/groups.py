@@ -18,8 +18,8 @@ from isotone.isis.abcast import Abcasts
 from isotone.isis.cbcast import Cbcasts
 from isotone.isis.delivery import install
 from isotone.isis.gbcast import Gbcasts
-from isotone.isis.names import site_of, sites_of
 from isotone.isis.incarnation import Site
+from isotone.isis.names import site_of, sites_of
 from isotone.isis.wire import (
     CensusAsked,
     CensusTold,
