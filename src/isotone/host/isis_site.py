@@ -241,7 +241,8 @@ class Site:
         """Begin a broadcast of a member; its id."""
         await self.host.room()
         self._token += 1
-        begun = self._begun[self._token] = asyncio.get_running_loop().create_future()
+        begun: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._begun[self._token] = begun
         wanted = e.BroadcastWanted(
             self.now(), group.process, group.name, primitive, data, label, number, uniform, self._token
         )
@@ -318,7 +319,7 @@ class Site:
             group.end(error)
         for call in self._calls.values():
             call.fail(error)
-        futures = [*self._begun.values(), *self._flushes.values()]
+        futures: list[asyncio.Future[str] | asyncio.Future[None]] = [*self._begun.values(), *self._flushes.values()]
         self._begun, self._flushes = {}, {}
         for each in futures:
             if not each.done():

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from isotone.isis.delivery import deliver
-from isotone.isis.names import origin_of, sites_of
 from isotone.isis.incarnation import Priority, Site, Stored
+from isotone.isis.names import origin_of, sites_of
 from isotone.isis.wire import AbcastCommit, AbcastFixed, AbcastPriority, AbcastStart, Orphan
 
 

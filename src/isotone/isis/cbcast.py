@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 import msgspec
 
 from isotone.isis.delivery import deliver
+from isotone.isis.incarnation import Site, Stored
 from isotone.isis.names import origin_of
 from isotone.isis.settings import PACKET_BYTES_MAX
-from isotone.isis.incarnation import Site, Stored
 from isotone.isis.wire import Causal, Label, Packet
 
 

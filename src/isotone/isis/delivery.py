@@ -12,8 +12,8 @@ from __future__ import annotations
 from hashlib import blake2b
 
 from isotone.isis.events import Deliver, DeliverView, Left, Primitive
-from isotone.isis.names import origin_of, site_of
 from isotone.isis.incarnation import Site
+from isotone.isis.names import origin_of, site_of
 from isotone.isis.wire import AbcastStart, Answer, Causal, GroupView, Verdict
 from isotone.trace.isis import BroadcastDelivered, BroadcastRejected, GroupLeft, GroupViewInstalled
 
@@ -52,7 +52,7 @@ def deliver(site: Site, message: AbcastStart | Causal) -> None:
 def install(site: Site, view: GroupView, id: str, failed: tuple[str, ...] = ()) -> None:
     """A new view of a group, for the members here; a local process that is not in it any more has left."""
     before = site.groups.get(view.name)
-    gone = [each for each in site.local(before.members)] if before is not None else []
+    gone = site.local(before.members) if before is not None else ()
     local = site.local(view.members)
     if local:
         site.groups[view.name] = view

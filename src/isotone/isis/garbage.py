@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from isotone.isis.cbcast import Cbcasts
-from isotone.isis.settings import GARBAGE_MAX
 from isotone.isis.incarnation import Site, Stored
+from isotone.isis.settings import GARBAGE_MAX
 from isotone.isis.wire import Garbage
 
 

@@ -7,7 +7,8 @@ Implements: [ISIS 4.3.3] steps (1.1) to (4.4), take-over, locking of group views
 Deviations: D-site; D-one (see `isotone.isis.abcast`); D-flush (part 1 per site and from the view management, which the
 paper gives as an optimisation); D-head (step (3.1) has no message of its own: reaching the head of all queues begins
 part 3); D-closure (what precedes a message of the IDlist is sent and listed in step (3.3), and not added in step (4.1):
-another member may not have it when it comes to the commit, and two labels may compare where nothing was caused); D-base (the answers of part 3 carry the view of the group, the commit the view that results: so the
+another member may not have it when it comes to the commit, and two labels may compare where nothing was caused);
+D-base (the answers of part 3 carry the view of the group, the commit the view that results: so the
 coordinator need not be a member, and one that misses a member tries again).
 """
 
@@ -20,8 +21,8 @@ from isotone.isis.abcast import Abcasts
 from isotone.isis.cbcast import Cbcasts
 from isotone.isis.delivery import digest_of, install
 from isotone.isis.events import Deliver, Primitive
-from isotone.isis.names import sites_of
 from isotone.isis.incarnation import Priority, Site, Stored
+from isotone.isis.names import sites_of
 from isotone.isis.wire import (
     Causal,
     GbcastCommit,

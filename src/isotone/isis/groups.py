@@ -18,8 +18,8 @@ from isotone.isis.abcast import Abcasts
 from isotone.isis.cbcast import Cbcasts
 from isotone.isis.delivery import install
 from isotone.isis.gbcast import Gbcasts
-from isotone.isis.names import site_of, sites_of
 from isotone.isis.incarnation import Site
+from isotone.isis.names import site_of, sites_of
 from isotone.isis.wire import (
     CensusAsked,
     CensusTold,
@@ -45,6 +45,7 @@ class Groups:
     gbcasts: Gbcasts
     joins: dict[tuple[str, str], None] = field(default_factory=dict)  # (group, process) that wait here
     departures: dict[tuple[str, str], Kind] = field(default_factory=dict)  # (group, process) of this site
+    returns: dict[tuple[str, str], None] = field(default_factory=dict)  # (group, process) that joins again once it left
     flushed: dict[str, int] = field(default_factory=dict)  # by site: up to which site view
     flush_told: int = 0
     register: dict[str, GroupView] | None = None  # None: this site is not the oldest, or asks all
@@ -60,14 +61,17 @@ class Groups:
 
     def join(self, process: str, group: str) -> None:
         """A process of this site wants to be a member."""
-        view = self.site.groups.get(group)
-        if (group, process) in self.joins or (view is not None and process in view.members):
+        if (group, process) in self.departures:
+            self.returns[group, process] = None
+            return
+        if (group, process) in self.joins or process in self._members(group):
             return
         self.joins[group, process] = None
         self.site.send(self._oldest, JoinAsked(group, process))
 
     def leave(self, process: str, group: str, kind: Kind) -> None:
         """A member of this site leaves, or ended; one that only waits to join waits no more once it has joined."""
+        self.returns.pop((group, process), None)
         if (group, process) in self.joins or process in self._members(group):
             self.departures.setdefault((group, process), kind)
 
@@ -232,7 +236,11 @@ class Groups:
             return
         view = self.site.groups.get(group)
         if view is None or process not in view.members:
-            del self.departures[group, process]
+            kind = self.departures.pop((group, process))
+            if (group, process) in self.returns:
+                del self.returns[group, process]
+                if kind is Kind.LEAVE:
+                    self.join(process, group)
             return
         busy = any(
             each.start.group == group and process in each.start.processes for each in self.gbcasts.active.values()

@@ -26,10 +26,10 @@ from isotone.isis.events import (
 from isotone.isis.garbage import Collector
 from isotone.isis.gbcast import Gbcasts
 from isotone.isis.groups import Groups
+from isotone.isis.incarnation import Site
 from isotone.isis.names import check_process_name, origin_of, process_id
 from isotone.isis.sending import Sending
 from isotone.isis.settings import IsisSettings
-from isotone.isis.incarnation import Site
 from isotone.trace.isis import SiteViewInstalled, StoreCounted
 
 Asked = JoinWanted | LeaveWanted | ProcessEnded | BroadcastWanted | FlushWanted | AnswerGiven

@@ -16,9 +16,9 @@ from isotone.isis.cbcast import Cbcasts
 from isotone.isis.delivery import digest_of
 from isotone.isis.events import AnswerHeard, BroadcastDone, BroadcastWanted, CallOpened, FlushDone, Primitive
 from isotone.isis.gbcast import Gbcasts
+from isotone.isis.incarnation import Site
 from isotone.isis.names import site_of, sites_of
 from isotone.isis.settings import BACKLOG_MAX, POOL_MAX, WAITING_MAX
-from isotone.isis.incarnation import Site
 from isotone.isis.wire import (
     AbcastStart,
     Answer,

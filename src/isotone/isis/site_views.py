@@ -238,9 +238,7 @@ class SiteViews:
             view = SiteView(self.last.number + 1, members, tuple(sorted(lives.items())))
             self.extension = (*self.extension, view)
             self.dirty = True
-        if not self.extension:
-            return
-        assert self._ballot is not None
+        assert self._ballot is not None  # also without an extension: others may have saved one that nobody goes on with
         self._acknowledged[self.me] = self.last.number
         for site in self.last.members:
             if self._acknowledged.get(site, -1) < self.last.number:

@@ -237,7 +237,7 @@ class GbcastPriority(ControlMessage, frozen=True, tag=0xB1):
 
 
 class GbcastReady(ControlMessage, frozen=True, tag=0xB2):
-    """GBCAST step (3.3): the IDlist with all that precedes it; and the view of the group that the GBCAST meets there."""
+    """GBCAST step (3.3): the IDlist with all that precedes it; and the view of the group that it meets there."""
 
     id: str
     delivered: tuple[str, ...]

@@ -126,7 +126,7 @@ class IsisNode:
         return self.cast
 
     def _kill(self, at: int) -> list[Action]:
-        client = self.kernel._client  # noqa: SLF001
+        client = self.kernel._client
         if client is None:
             return []
         lost = b4.Indicated(at, (client,), b4.Disconnected("killed"))

@@ -22,72 +22,56 @@ def _deliveries(history: History, process: str, primitive: str) -> list[Handed]:
 
 
 def judge_abcasts(history: History, account: Account) -> None:
-    """Pairs of neighbours of one label at one process, against all others that have both."""
-    processes = sorted(history.told)
-    limits = {process: _limit(history, process) for process in processes}
-    places: dict[str, dict[str, tuple[int, Handed]]] = {}
-    for process in processes:
-        handed = _deliveries(history, process, "abcast")
-        places[process] = {entry.message: (place, (row, entry)) for place, (row, entry) in enumerate(handed)}
-    by_label: dict[str, dict[str, list[str]]] = {}
-    for process in processes:
-        for message in places[process]:
-            if (found := history.begun.get(message)) is not None:
-                by_label.setdefault(found[1].chain, {}).setdefault(process, []).append(message)
-    for label in sorted(by_label):
-        rows = by_label[label]
-        for process in sorted(rows):
-            for other in sorted(rows):
-                if other > process:
-                    _compare(history, account, limits, places, process, other, rows)
+    """The order of each label at every pair of processes."""
+    judge = AbcastJudge(history, account)
+    labels: dict[str, list[str]] = {}
+    for process, places in judge.places.items():
+        for label in sorted({history.begun[message][1].chain for message in places if message in history.begun}):
+            labels.setdefault(label, []).append(process)
+    for label, processes in sorted(labels.items()):
+        for place, process in enumerate(processes):
+            for other in processes[place + 1 :]:
+                judge.compare(process, other, label)
 
 
-def _limit(history: History, process: str) -> int | None:
-    """From this site view on the others know that it failed; None if it never did."""
-    return None if history.survives(process) else history.failed_at(process.partition("/")[0])
+class AbcastJudge:
+    """Compares two processes by one label."""
 
+    def __init__(self, history: History, account: Account) -> None:
+        self._history, self._account = history, account
+        self.places: dict[str, dict[str, tuple[int, Handed]]] = {}
+        for process in sorted(history.told):
+            handed = _deliveries(history, process, "abcast")
+            self.places[process] = {entry.message: (place, (row, entry)) for place, (row, entry) in enumerate(handed)}
 
-def _compare(
-    history: History,
-    account: Account,
-    limits: dict[str, int | None],
-    places: dict[str, dict[str, tuple[int, Handed]]],
-    process: str,
-    other: str,
-    rows: dict[str, list[str]],
-) -> None:
-    common = [message for message in rows[process] if message in places[other]]
-    latest: tuple[int, str] | None = None
-    for message in common:
-        binding = _binds(history, limits, places, message, process, other)
-        if not binding:
-            continue
-        place, (row, _) = places[other][message]
-        if latest is not None:
-            account.exercised.add("ABCAST")
-            if place < latest[0]:
-                text = f"{latest[1]} stands before {message} at {process}, and behind it at {other}."
-                account.accuse("ABCAST", (event_of(row), event_of(places[process][message][1][0])), text)
-        if latest is None or place > latest[0]:
-            latest = (place, message)
+    def compare(self, process: str, other: str, label: str) -> None:
+        """What both have of the label stands in the same order, as far as it binds them."""
+        mine, theirs = self.places[process], self.places[other]
+        latest: tuple[int, str] | None = None
+        for message in mine:
+            begun = self._history.begun.get(message)
+            if message not in theirs or begun is None or begun[1].chain != label:
+                continue
+            if not self._binds(message, process, other):
+                continue
+            place, (row, _) = theirs[message]
+            if latest is not None:
+                self._account.exercised.add("ABCAST")
+                if place < latest[0]:
+                    text = f"{latest[1]} stands before {message} at {process}, and behind it at {other}."
+                    self._account.accuse("ABCAST", (event_of(row), event_of(mine[message][1][0])), text)
+            if latest is None or place > latest[0]:
+                latest = (place, message)
 
-
-def _binds(
-    history: History,
-    limits: dict[str, int | None],
-    places: dict[str, dict[str, tuple[int, Handed]]],
-    message: str,
-    process: str,
-    other: str,
-) -> bool:
-    """Whether neither came to it knowing that the other had failed, or it has the extra phase."""
-    if history.begun[message][1].uniform:
-        return True
-    for one, two in ((process, other), (other, process)):
-        limit = limits[one]
-        if limit is not None and places[two][message][1][1].number >= limit:
-            return False
-    return True
+    def _binds(self, message: str, process: str, other: str) -> bool:
+        """Whether neither came to it knowing that the other had failed, or it has the extra phase."""
+        if self._history.begun[message][1].uniform:
+            return True
+        return not any(
+            not self._history.survives(one)
+            and self.places[two][message][1][1].number >= self._history.failed_at(one.partition("/")[0])
+            for one, two in ((process, other), (other, process))
+        )
 
 
 def judge_causal(history: History, account: Account) -> None:
@@ -169,7 +153,7 @@ def judge_group_order(history: History, account: Account) -> None:
 def _is_free(history: History, message: str, one: str, two: str, at: dict[str, tuple[str, Row, int]]) -> bool:
     """At a process that failed and one that knew that before it came to the message; with the extra phase never."""
     begun = history.begun.get(message)
-    if begun is None or begun[1].uniform and begun[1].primitive == "abcast":
+    if begun is None or (begun[1].uniform and begun[1].primitive == "abcast"):
         return False
     return any(
         not history.survives(each) and at[other][2] >= history.failed_at(each.partition("/")[0])
