@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from collections.abc import Sequence
 from functools import cache
 from typing import get_args
 
 import pytest
 
-from isotone.core.contract import Action
+from isotone.core.contract import Action, Write
 from isotone.core.errors import LocalProtocolError
 from isotone.corel.learning import PARCELS_ASKED, Learner
 from isotone.corel.ledger import Ledger
+from isotone.corel.promises import is_contradicted
 from isotone.corel.quorum import Rule, is_dynamic
 from isotone.corel.recover import forced_record
 from isotone.corel.snapshot import PIECE_BYTES_MAX
+from isotone.corel.wire import State
 from isotone.sim import corel_raid
 from isotone.sim.corel_alone import BOUND
 from isotone.sim.corel_node import RuleStep
+from isotone.sim.corel_servers import Servers
 from isotone.sim.corel_terms import Terms, draw_terms
 from isotone.sim.plan import Size, encode_plan
 from isotone.sim.registry import plan_from, system_named
@@ -206,6 +210,34 @@ def test_disks_are_lost_before_a_raid_and_behind_it() -> None:
         behind |= {f"{seed}/{node}" for node, at in lost.items() if at > struck}
         rules.add(is_dynamic(drawn.quorum))
     assert len(before) >= 3 and len(behind) >= 3 and rules == {True, False}
+
+
+def test_disks_are_set_back_and_whoever_knows_better_notices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nobody is accused whose disk was not: in all these runs only those that were set back, or never."""
+    system = system_named("corel")
+    accused: set[str] = set()
+    copied: set[str] = set()
+
+    def told(state: State, witness: State) -> bool:
+        found = is_contradicted(state, witness)
+        accused.update({state.server} if found else set())
+        return found
+
+    def lose(servers: Servers, name: str, back_us: int, copy: Sequence[Write] = ()) -> None:
+        copied.update({name} if copy else set())
+        lose_disk(servers, name, back_us, copy)
+
+    lose_disk = Servers._lose_disk
+    monkeypatch.setattr("isotone.corel.rounds.is_contradicted", told)
+    monkeypatch.setattr(Servers, "_lose_disk", lose)
+    noticed = 0
+    for seed in range(1, 161):
+        accused.clear()
+        copied.clear()
+        assert run_plan(system, draw_plan(system, SMALL, seed)).violations == ()
+        assert accused <= copied
+        noticed += len(accused)
+    assert noticed >= 3
 
 
 def test_a_quorum_alone_orders_within_the_bound() -> None:

@@ -56,7 +56,7 @@ def test_the_settings() -> None:
         f'[cluster]\nname = "c"\n[[daemon]]\nname = "alpha"\naddress = "127.0.0.1"\n[security]\nmode = "open"\n{text}'
     )
     settings = read(whole).settings
-    assert (settings.spread.enabled, settings.spread.unix_socket) == (True, "/tmp/4803")
+    assert (settings.spread.enabled, settings.spread.unix_socket) == (True, "/tmp/{port}")
     gateway = gateway_settings(settings)
     assert (gateway.oversize, gateway.policy) == (Oversize.SKIP, SlowPolicy.DISCONNECT)
 
