@@ -52,7 +52,7 @@ class Programs:
     ) -> None:
         self._objects, self._mark, self._record, self._wall, self._rate = objects, mark, record, wall, rate
         self._count = 0
-        self._server = mark.partition(".")[0]
+        self._server = mark.partition("#")[0]
         self.held: dict[str, tuple[int, int]] = {}  # by operation: fence, session
         self.ended: list[ObjectLost] = []  # a crash may lose these rows: they stand behind writes
         self.running: set[asyncio.Task[None]] = set()
