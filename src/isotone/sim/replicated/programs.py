@@ -52,8 +52,9 @@ class Programs:
     ) -> None:
         self._objects, self._mark, self._record, self._wall, self._rate = objects, mark, record, wall, rate
         self._count = 0
-        self._server = mark.partition(".")[0]
+        self._server = mark.partition("#")[0]
         self.held: dict[str, tuple[int, int]] = {}  # by operation: fence, session
+        self.ended: list[ObjectLost] = []  # a crash may lose these rows: they stand behind writes
         self.running: set[asyncio.Task[None]] = set()
 
     def begin(self, step: ObjectStep) -> None:
@@ -201,7 +202,8 @@ class Programs:
 
     def _lost(self, operation: str, how: str) -> None:
         fence, session = self.held.pop(operation)
-        self._record(ObjectLost(self._server, operation, fence, how, self.trusted_until(session)))
+        self.ended.append(ObjectLost(self._server, operation, fence, how, self.trusted_until(session)))
+        self._record(self.ended[-1])
 
     def trusted_until(self, session: int, wall: int | None = None) -> int:
         """On the common clock: now, or earlier if it stood still meanwhile and its lease was over before.

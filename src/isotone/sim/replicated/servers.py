@@ -61,6 +61,8 @@ class ObjectServers(Observer):
     def on_crash(self, daemon: DaemonId) -> None:
         """A process is gone, with what its programs held; if nobody meant it, it comes back."""
         node = self._current[daemon.name]
+        for lost in node.programs.ended:
+            self._world.record(daemon.name, lost)
         for operation, (fence, session) in sorted(node.programs.held.items()):
             until = node.programs.trusted_until(session, node.seen_wall)
             self._world.record(daemon.name, ObjectLost(daemon.name, operation, fence, "crashed", until))
