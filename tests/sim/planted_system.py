@@ -113,6 +113,7 @@ class LyingRun(PlantedRun):
         )
         for entry in (Recovered("d1#1"), Connected("#c1#d1#1#1"), heard):
             self.world.record("d1", entry)
+        self.world.record("d2", Recovered("d2#1"))
         return super().stabilise()
 
 
