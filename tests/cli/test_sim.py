@@ -18,7 +18,7 @@ from isotone.sim.system import Setting
 from tests.sim.planted_system import LyingSystem, PlantedSystem
 
 SMALL = ["--size", "small"]
-KEYS = ["runs", "violations", "properties", "failures", "bounds", "distribution", "choices"]
+KEYS = ["runs", "violations", "properties", "failures", "bounds", "distribution", "choices", "unjudged", "missing"]
 STATES = ["holds", "violated", "not_exercised", "not_judged"]
 
 

@@ -108,11 +108,21 @@ class LyingRun(PlantedRun):
         self.world = world
 
     def stabilise(self) -> tuple[tuple[str, ...], ...]:
+        number = self.world.nodes["d2"].incarnation if "d2" in self.world.nodes else 0
         heard = Delivered(
-            ("#c1#d1#1#1",), "#c1#d2#1#1", 1, Service.AGREED, ("#c1#d1",), (3,), (42,), lamport=7, stamper="d2#1"
+            ("#c1#d1#1#1",),
+            f"#c1#d2#{number}#1",
+            1,
+            Service.AGREED,
+            ("#c1#d1",),
+            (3,),
+            (42,),
+            lamport=7,
+            stamper="d2#1",
         )
         for entry in (Recovered("d1#1"), Connected("#c1#d1#1#1"), heard):
             self.world.record("d1", entry)
+        self.world.record("d2", Recovered(f"d2#{number}"))
         return super().stabilise()
 
 

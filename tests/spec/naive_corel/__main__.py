@@ -1,4 +1,4 @@
-"""Spoil runs of COReL's servers at random, and compare both checkers on each: ``python -m tests.spec.naive_corel 5000``.
+"""Spoil runs of COReL's servers at random and compare both checkers: ``python -m tests.spec.naive_corel 5000``.
 
 The second argument, if there is one, is the number from which on to count. What is printed names the seed, the kind and
 the number of every run on which they disagree; the exit code is 1 then.

@@ -33,14 +33,17 @@ def judge_due(trails: list[Trail], account: Account) -> None:
     for trail in trails:
         primary: tuple[int, tuple[str, ...]] | None = None
         times = Counter[tuple[str, ...]]()
+        told = set[str]()  # as green
         for row in trail.walk():
             match row.entry:
                 case trace.PrimaryEstablished():
                     primary = (row.entry.primary, row.entry.servers)
                 case trace.QueueArranged() | trace.ReplicaStarted() | trace.PrimaryAttempted():
                     primary = None
+                case trace.Greened(messages=messages):
+                    told.update(messages)
                 case trace.OrderDue(servers=servers):
-                    lacking = trail.queue[0] if trail.queue else ""
+                    lacking = next((name for name in trail.queue if name not in told), "")
                     standing = _Standing(trail.server, event_of(row), trail.green, lacking, primary)
                     found.setdefault((servers, times[servers]), []).append(standing)
                     times[servers] += 1
