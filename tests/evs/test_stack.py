@@ -177,10 +177,10 @@ def test_what_finds_no_room_waits_in_the_session_until_there_is() -> None:
         shell.send(1500)
         shell.carry()
     handed = shell.stack.groups.waiting_bytes
-    assert 4096 <= handed < 2 * 4096 and shell.stack.room == 0
+    assert 4096 <= handed < 2 * 4096 and shell.stack.room < 0
     shell.stack.groups.waiting_bytes = 0  # as if it had been sent
     shell.to_stack(TimerFired(1, DUE))
-    assert len(shell.carry()) == 3
+    assert sum(len(shell.carry()) for _ in range(3)) == 3, "one out of the reserve, then the room is known"
 
 
 def test_the_room_is_not_told_while_requests_are_under_way() -> None:
@@ -193,7 +193,7 @@ def test_the_room_is_not_told_while_requests_are_under_way() -> None:
     shell.to_stack(b4.Requested(1, ClientId(ME, "embedded", 1), b4.Connect()))
     assert len(shell.asked) == first  # what is under way is not in the groups' count yet
     shell.carry()
-    assert not shell.asked and shell.stack.room == 0
+    assert not shell.asked and shell.stack.room < 0
 
 
 def test_requests_that_came_together_are_submitted_together() -> None:

@@ -136,7 +136,7 @@ def test_what_is_submitted_before_the_first_view_waits_and_no_draft_of_it_may_be
     solo.give(Submitted(0, drafts(3, 4)))
     assert solo.membership.room == 3
     solo.give(Submitted(0, drafts(4)))
-    assert solo.membership.room == 0
+    assert solo.membership.room == -1
     solo.give(Submitted(0, drafts(UNIT_BYTES_MAX)))
     for sizes in ((1, UNIT_BYTES_MAX + 1), (UNIT_BYTES_MAX + 1, 1)):
         with pytest.raises(LocalProtocolError):

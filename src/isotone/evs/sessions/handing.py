@@ -110,15 +110,16 @@ class Handing:
             self._held.setdefault(session)
         return went
 
-    def pump_all(self, at: int, out: list[Action]) -> list[ServerSession]:
-        """Hand on what may go, one request of each session in turn; the sessions of which something went."""
-        if self.room is not None and self.room <= 0:  # it is said whenever something was stamped: look at a few only
-            return list(in_turn(self._held, self._passes, lambda session: self._hand_on(session, out), RESERVED_TURNS))
+    def pump_all(self, at: int, out: list[Action], turns_max: int | None = None) -> list[ServerSession]:
+        """Hand on what may go, one request of each session in turn; the sessions of which something went.
+
+        With ``turns_max`` only so many are looked at in vain, and what is out of time waits for its timer.
+        """
         moved: dict[ServerSession, None] = {}
-        for session in self._held:
+        for session in self._held if turns_max is None else ():
             if self._expire(session, at):
                 moved[session] = None
-        moved |= in_turn(self._held, self._passes, lambda session: self._hand_on(session, out))
+        moved |= in_turn(self._held, self._passes, lambda session: self._hand_on(session, out), turns_max)
         return list(moved)
 
     def _expire(self, session: ServerSession, at: int) -> bool:

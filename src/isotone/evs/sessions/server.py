@@ -35,7 +35,7 @@ from isotone.evs.sessions.admission import Admission, Admit, admit_all
 from isotone.evs.sessions.backlog import Parcel
 from isotone.evs.sessions.entry import Newcomer, Newcomers
 from isotone.evs.sessions.frames import control_frame
-from isotone.evs.sessions.handing import Permit, permit_all
+from isotone.evs.sessions.handing import RESERVED_TURNS, Permit, permit_all
 from isotone.evs.sessions.indications import encode_indication
 from isotone.evs.sessions.messages import EndCode, Farewell, Hello, Resume, server_codec, shortened
 from isotone.evs.sessions.notices import GroupsHeld, RoomChanged, SessionCounters
@@ -141,8 +141,8 @@ class ServerSessions:
             case StreamClosed(stream=stream, reason=reason):
                 self._on_closed(stream, reason, event.at, out)
             case RoomChanged(room=room):
-                self._table.handing.note_room(room)
-                self._table.pump_all(event.at, out)
+                self._table.handing.note_room(room)  # said whenever something was stamped: without room look at a few
+                self._table.pump_all(event.at, out, RESERVED_TURNS if room <= 0 else None)
             case GroupsHeld(groups=groups):
                 self._table.handing.held = frozenset(groups)
                 self._table.pump_all(event.at, out)

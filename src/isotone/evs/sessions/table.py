@@ -139,9 +139,9 @@ class SessionTable:
         self.handing.pump(session, at, out)
         self._after_handing(session, at, out)
 
-    def pump_all(self, at: int, out: list[Action]) -> None:
-        """Hand on what may go of all."""
-        for session in self.handing.pump_all(at, out):
+    def pump_all(self, at: int, out: list[Action], turns_max: int | None = None) -> None:
+        """Hand on what may go of all, or of so many that can go in turn."""
+        for session in self.handing.pump_all(at, out, turns_max):
             self._after_handing(session, at, out)
             self.flush(session, out)
 
