@@ -66,6 +66,7 @@ FIGURES: Mapping[str, Recipe] = {
     "flows-13": Recipe(flows.unlimited_tokens, "commit_percent", "token_bytes", ()),
     "flows-14": Recipe(flows.phase_by_token_rate, "tokens_per_s", "phase_s", ()),
     "flows-15": Recipe(flows.phase_by_ring_size, "ring_size", "phase_s", ()),
+    "flows-token-cost": Recipe(flows.token_cost, "ranges", "us_per_token", ()),
     "many-groups": Recipe(many_groups, "step", "cpu_seconds", ("groups",)),
 }
 
