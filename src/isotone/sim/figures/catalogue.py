@@ -70,6 +70,7 @@ FIGURES: Mapping[str, Recipe] = {
     "flows-15": Recipe(flows.phase_by_ring_size, "ring_size", "phase_s", ()),
     "hab-table-1": Recipe(hab_table_1, "m", "messages", ("protocol",)),
     "hab-latency": Recipe(hab_latency, "centre", "delays", ("step", "source")),
+    "flows-token-cost": Recipe(flows.token_cost, "ranges", "us_per_token", ()),
     "many-groups": Recipe(many_groups, "step", "cpu_seconds", ("groups",)),
 }
 

@@ -12,6 +12,8 @@ from typing import Any
 from isotone.core.choice import Choice
 from isotone.flows.compiler import Rules, Values, compile_text, contributions
 from isotone.flows.library import PROGRAMS
+from isotone.flows.messages import CODEC, RingToken, token_from_wire, token_to_wire
+from isotone.flows.ring import Member, Ring, Token
 from isotone.flows.values import Decisions, RangeSet, Value, interval, prefix_end, range_set
 from isotone.sim.flows.lean import LeanRun, LeanSettings
 
@@ -221,3 +223,32 @@ def phase_by_ring_size(daemons: int = 4_096, seed: int = 1, probes: int = 12) ->
         found = phase_seconds(_lean(daemons, seed, ring_size=size), probes * 4.0)
         rows.append({"ring_size": size, "nodes": daemons, **found})
     return {"daemons": daemons, "seed": seed, "probes": probes}, rows
+
+
+def token_cost(probes: int = 200) -> tuple[dict[str, Any], Rows]:
+    """CPU microseconds that one member spends on one token, by the ranges in its sets; [Flows 4.2] has about 200."""
+    rules = compile_text(PROGRAMS["commit"])
+    rows: Rows = []
+    for ranges in (10, 100, 1_000):
+        edges = [(10 * each, 10 * each + 7) for each in range(ranges)]
+        sets = [RangeSet(tuple(edge for pair in edges for edge in (pair[0], pair[1] + odd))) for odd in (0, 1)]
+        ring = Ring("b", rules, UNLIMITED)
+        ring.take_view(1, [Member("a", "", 1), Member("b", "", 1)])
+        ring.values, ring.regular = (sets[0], RangeSet()), True
+        whole = cheap = 0.0
+        for number in range(1, probes + 1):
+            token = Token("r", 1, number, [sets[1], RangeSet()], 1)
+            token.result_round, token.results = number - 1, (sets[1], RangeSet())
+            wire = CODEC.encode(token_to_wire("r", token, 1))
+            began = time.process_time()
+            message = CODEC.decode(wire)
+            assert isinstance(message, RingToken)
+            taken = token_from_wire(message, rules)
+            inside = time.process_time()
+            ring.add_to(taken)
+            cheap += time.process_time() - inside
+            CODEC.encode(token_to_wire("r", taken, 0))
+            whole += time.process_time() - began
+        told = {"us_per_token": round(whole / probes * 1e6), "us_without_codec": round(cheap / probes * 1e6)}
+        rows.append({"ranges": ranges, **told, "token_bytes": len(wire)})
+    return {"probes": probes}, rows
