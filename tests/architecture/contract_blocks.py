@@ -19,7 +19,7 @@ import msgspec
 from isotone.core import boundary, bundles, codec, contract, errors, ids, names, ordered_log, services, versions, views
 from isotone.core.codec import bundle as wire_bundle
 from isotone.core.codec import control, fragment, frame
-from isotone.trace import columns, corel, events, vocabulary
+from isotone.trace import columns, corel, events, hab, vocabulary
 
 BLOCK = re.compile(r"(<!-- pinned: ([\w.-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
@@ -161,6 +161,7 @@ MAKERS: dict[str, Callable[[], typing.Iterable[str]]] = {
     "core.codec.tags": _tags,
     "trace.kinds": _kinds,
     "trace.corel": lambda: _kinds_of(corel),
+    "trace.hab": lambda: _kinds_of(hab),
     "trace.columns": lambda: (f"{name}: {form}" for name, form in columns.COLUMNS.items()),
     "json": _json_keys,
 }
