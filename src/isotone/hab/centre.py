@@ -118,8 +118,8 @@ class Centre(msgspec.Struct):
         return found is not None and self.is_effective(found)
 
     def is_effective(self, declaration: Declaration) -> bool:
-        """Recorded by a majority of the configuration, or by an override or the witness."""
-        if declaration.override or declaration.witnessed:
+        """Recorded by a majority of the configuration, or by an override, or its own word."""
+        if declaration.override or declaration.confessed:
             return True
         names = {group.name for group in self.configuration.groups if group.name != declaration.centre}
         return len(names.intersection(declaration.recorders)) >= self.configuration.majority
@@ -138,14 +138,14 @@ class Centre(msgspec.Struct):
         ]
 
     def has_quorum(self) -> bool:
-        """Whether those that are not lost are a majority, or an operator or the witness lets them do without."""
+        """Whether those that are not lost are a majority, or the missing ones are waived."""
         missing = len(self.configuration.groups) - 1 - len(self.others())
         waived = sum(self._is_waived(group.name) for group in self.configuration.groups if self.is_lost(group.number))
         return 1 + len(self.others()) >= self.configuration.majority or missing == waived
 
     def _is_waived(self, name: str) -> bool:
         found = self.declarations[name]
-        return found.override or found.witnessed
+        return found.override or found.confessed
 
     def successor(self) -> int:
         """The group that is, or shall be, the primary: the lowest number that is not lost."""

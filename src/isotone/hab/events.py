@@ -58,8 +58,6 @@ class DeclareWanted(Event, frozen=True, gc=False):
 
     centre: str
     override: bool = False
-    operators: tuple[str, ...] = ()
-    witnessed: bool = False
 
 
 class HandoverWanted(Event, frozen=True, gc=False):

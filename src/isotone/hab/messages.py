@@ -50,8 +50,7 @@ class Declaration(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid
     begun_by: str
     recorders: tuple[str, ...]
     override: bool = False  # an operator took the risk that it is wrong
-    witnessed: bool = False  # the witness recorded it, and nothing that contradicts it
-    operators: tuple[str, ...] = ()  # whose keys signed it
+    confessed: bool = False  # the centre itself came back without its state, and says so
 
 
 # --- requests: between centres, and inside ---------------------------------------------------------------------------

@@ -408,8 +408,6 @@ class Hab:
                     centre.name,
                     (centre.name,),
                     event.override,
-                    event.witnessed,
-                    event.operators,
                 )
                 return [self._broadcast(m.Declare(declaration))]
             case HandoverWanted(centre=name):

@@ -44,8 +44,7 @@ def on_declare(centre: Centre, told: Declaration) -> list[Effect]:
         known.begun_by,
         tuple(sorted({*known.recorders, *told.recorders, centre.name})),
         known.override or told.override,
-        known.witnessed or told.witnessed,
-        tuple(sorted({*known.operators, *told.operators})),
+        known.confessed or told.confessed,
     )
     if declaration == before:
         return []
@@ -72,7 +71,7 @@ def on_join(centre: Centre, join: Join) -> list[Effect]:
     group = centre.configuration.named(join.centre)
     if group is None or join.centre == centre.name or join.token in centre.tokens.get(join.centre, ()):
         return []
-    return on_declare(centre, Declaration(group.name, group.admitted_at, centre.name, (centre.name,), witnessed=True))
+    return on_declare(centre, Declaration(group.name, group.admitted_at, centre.name, (centre.name,), confessed=True))
 
 
 def take_over_if_due(centre: Centre) -> list[Effect]:

@@ -1,0 +1,209 @@
+"""[HAB] by its figures: one test for each when-clause of Figures 4 to 6, commands in, effects compared."""
+
+from __future__ import annotations
+
+import msgspec
+
+from isotone.hab.centre import Answer, Centre, Deliver, Role, founded
+from isotone.hab.commands import apply
+from isotone.hab.events import LocalBroadcast, LocalDelivered, LocalSuspected, PacketReceived
+from isotone.hab.messages import (
+    COMMANDS,
+    WIDE,
+    ChangeEpoch,
+    Confirm,
+    Declaration,
+    Declare,
+    OkSent,
+    OkState,
+    OkStored,
+    Send,
+    SendState,
+    Store,
+    UpdateState,
+)
+from isotone.hab.process import Hab, Local
+from isotone.hab.settings import HabSettings
+
+SETTINGS = HabSettings(centres={"a": ("a1", "a2"), "b": ("b1", "b2"), "c": ("c1",)})
+LOST = Declare(Declaration("a", 0, "b", ("b", "c")))
+
+
+def centre(name: str) -> Centre:
+    return founded(name, SETTINGS)
+
+
+def send(counter: int = 1, *, origin: str = "b1", answer_to: str = "") -> Send:
+    return Send(origin, 1, counter, (b"m%d" % counter,), answer_to)
+
+
+def stored(primary: Centre, first: int = 1, confirmed: int = 0) -> Store:
+    """What the coordinator of the primary sends."""
+    entries = primary.log.behind(first - 1)
+    before = primary.log.epoch_at(first - 1)
+    return Store(primary.epoch, primary.name, primary.start, first, before, entries, confirmed, "a1")
+
+
+def delivered(effects: list[object]) -> list[bytes]:
+    return [entry.record for each in effects if isinstance(each, Deliver) for entry in each.entries]
+
+
+def commands(hab: Hab, actions: list[object]) -> list[object]:
+    return [
+        COMMANDS.decode(msgspec.msgpack.decode(each.record, type=Local).body)
+        for each in actions
+        if isinstance(each, LocalBroadcast)
+    ]
+
+
+# --- Figure 4: the primary -------------------------------------------------------------------------------------------
+
+
+def test_figure_4_a_a_request_is_broadcast_inside() -> None:
+    hab = Hab(SETTINGS, "a2", 1)
+    request = send(answer_to="b1")
+    assert commands(hab, hab.handle(PacketReceived(1, "b1", WIDE.encode(request)))) == [request]
+
+
+def test_figure_4_b_a_new_message_gets_the_next_index_and_its_sender_an_answer() -> None:
+    primary = centre("a")
+    effects = apply(primary, SETTINGS, send(answer_to="b1"))
+    assert effects == [Answer("b1", OkSent(primary.epoch, 1, 1))]
+    assert [entry.index for entry in primary.log.entries] == [1]
+
+
+def test_figure_4_b_a_known_message_gets_no_second_index() -> None:
+    """Deviation Dh1: ``msg-set`` means ``local``."""
+    primary = centre("a")
+    for _ in range(3):
+        apply(primary, SETTINGS, send())
+    assert primary.log.end == 1
+
+
+def test_figure_4_c_what_is_confirmed_is_delivered() -> None:
+    primary = centre("a")
+    apply(primary, SETTINGS, send())
+    assert delivered(apply(primary, SETTINGS, Confirm(primary.epoch, 1))) == [b"m1"]
+    assert delivered(apply(primary, SETTINGS, Confirm(primary.epoch, 1))) == []
+
+
+def test_figure_4_d_5_g_and_6_b_a_suspected_coordinator_is_complained_of_once() -> None:
+    for process, coordinator in (("a2", "a1"), ("b2", "b1")):
+        hab = Hab(SETTINGS, process, 1)
+        assert ChangeEpoch(1) in commands(hab, hab.handle(LocalSuspected(1, (coordinator,))))
+        assert commands(hab, hab.handle(LocalSuspected(2, (coordinator,)))) == []
+
+
+def test_figure_4_e_5_h_and_6_c_the_next_process_is_the_coordinator() -> None:
+    for role in (Role.PRIMARY, Role.BACKUP, Role.TRANSITION):
+        state = centre("b")
+        state.role = role
+        assert state.coordinator(SETTINGS) == "b1"
+        apply(state, SETTINGS, ChangeEpoch(1))
+        apply(state, SETTINGS, ChangeEpoch(1))  # of an epoch that is over: nothing
+        assert state.coordinator(SETTINGS) == "b2"
+
+
+# --- Figure 5: a backup ----------------------------------------------------------------------------------------------
+
+
+def test_figure_5_a_a_request_is_broadcast_inside() -> None:
+    primary = centre("a")
+    apply(primary, SETTINGS, send())
+    hab = Hab(SETTINGS, "b2", 1)
+    request = stored(primary)
+    assert commands(hab, hab.handle(PacketReceived(1, "a1", WIDE.encode(request)))) == [request]
+
+
+def test_figure_5_b_what_is_stored_is_delivered_and_answered() -> None:
+    primary, backup = centre("a"), centre("b")
+    apply(primary, SETTINGS, send())
+    effects = apply(backup, SETTINGS, stored(primary))
+    assert delivered(effects) == [b"m1"]
+    assert effects[-1] == Answer("a1", OkStored(primary.epoch, 2, 1))
+    assert delivered(apply(backup, SETTINGS, stored(primary))) == []
+
+
+def test_figure_5_b_a_store_of_an_earlier_epoch_is_refused() -> None:
+    primary, backup = centre("a"), centre("c")
+    apply(primary, SETTINGS, send())
+    apply(backup, SETTINGS, SendState(primary.epoch + (1 << 40), "b", 0, "b1"))
+    assert apply(backup, SETTINGS, stored(primary)) == []
+    assert backup.log.end == 0
+
+
+def test_figure_5_c_a_state_request_is_a_promise_and_a_range() -> None:
+    primary, backup = centre("a"), centre("c")
+    apply(primary, SETTINGS, send())
+    apply(backup, SETTINGS, stored(primary))
+    epoch = primary.epoch + (1 << 40)
+    answer = apply(backup, SETTINGS, SendState(epoch, "b", 0, "b1"))[-1]
+    assert answer == Answer("b1", OkState(epoch, 3, primary.epoch, 1, 0, primary.log.behind(0)))
+
+
+def test_figure_5_d_only_the_coordinator_answers() -> None:
+    """Deviation Dh6."""
+    primary = centre("a")
+    apply(primary, SETTINGS, send())
+    answers = {}
+    for process in ("b1", "b2"):
+        hab = Hab(SETTINGS, process, 1)
+        local = msgspec.msgpack.encode(Local("b2", 1, COMMANDS.encode(stored(primary))))
+        actions = hab.handle(LocalDelivered(1, (local,)))
+        answers[process] = [each for each in actions if type(each).__name__ == "SendPacket"]
+    assert len(answers["b1"]) == 1 and answers["b2"] == []
+
+
+def test_figure_5_e_and_f_the_next_group_is_in_transition_and_no_other() -> None:
+    """Deviation Dh10: the recorded declaration is ``Change-group``."""
+    next_one, other = centre("b"), centre("c")
+    for state in (next_one, other):
+        apply(state, SETTINGS, LOST)
+    assert (next_one.role, other.role) == (Role.TRANSITION, Role.BACKUP)
+
+
+# --- Figure 6: transition --------------------------------------------------------------------------------------------
+
+
+def test_figure_6_a_the_transition_ends_with_the_best_log_and_the_index_goes_on() -> None:
+    """Deviation Dh2; and the duplicate of a broadcast that the lost primary ordered is seen."""
+    primary, state = centre("a"), centre("b")
+    apply(primary, SETTINGS, send(1))
+    apply(primary, SETTINGS, send(2))
+    apply(state, SETTINGS, LOST)
+    apply(state, SETTINGS, UpdateState(state.epoch, 1, 0, primary.log.behind(0)))
+    assert state.role is Role.PRIMARY and state.start == 2
+    apply(state, SETTINGS, send(2))
+    apply(state, SETTINGS, send(3))
+    assert [entry.record for entry in state.log.entries] == [b"m1", b"m2", b"m3"]
+
+
+def test_figure_6_a_an_update_of_another_epoch_counts_for_nothing() -> None:
+    state = centre("b")
+    apply(state, SETTINGS, LOST)
+    assert apply(state, SETTINGS, UpdateState(state.epoch + 1, 1, 0, ())) == []
+    assert state.role is Role.TRANSITION
+
+
+# --- what people may do wrong ----------------------------------------------------------------------------------------
+
+
+def test_a_declaration_of_one_centre_alone_has_no_effect() -> None:
+    state = centre("b")
+    apply(state, SETTINGS, Declare(Declaration("a", 0, "b", ("b",))))
+    assert state.role is Role.BACKUP and not state.is_centre_lost("a")
+
+
+def test_of_opposite_declarations_the_first_counts() -> None:
+    state = centre("c")
+    apply(state, SETTINGS, Declare(Declaration("a", 0, "b", ("b",))))
+    apply(state, SETTINGS, Declare(Declaration("b", 0, "a", ("a",))))
+    assert state.is_centre_lost("a") and not state.is_centre_lost("b")
+
+
+def test_a_primary_that_is_declared_lost_delivers_nothing_more() -> None:
+    primary = centre("a")
+    apply(primary, SETTINGS, send())
+    apply(primary, SETTINGS, LOST)
+    assert primary.role is Role.OUT
+    assert apply(primary, SETTINGS, Confirm(primary.epoch, 1)) == []
