@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from isotone.core.contract import Action
-from isotone.core.errors import RemoteProtocolError
+from isotone.core.errors import LocalProtocolError, RemoteProtocolError
 from isotone.isis import wire as w
 from isotone.isis.abcast import Abcasts
 from isotone.isis.cbcast import Cbcasts
@@ -79,6 +79,8 @@ class Life:
             case ProcessEnded(process=process):
                 self._end_process(process_id(site.me, process))
             case BroadcastWanted(process=process):
+                if self.groups.departures.get((event.group, process_id(site.me, process))) is w.Kind.FAIL:
+                    raise LocalProtocolError(f"process {process} has ended: it sends nothing any more")
                 self.sending.want(msgspec.structs.replace(event, process=process_id(site.me, process)))
             case FlushWanted(token=token):
                 self.sending.flush(token)

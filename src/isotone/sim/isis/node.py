@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from isotone.core import boundary as b4
+from isotone.core.choice import Choice
 from isotone.core.contract import Action, Event, Started
 from isotone.core.services import Service
 from isotone.isis import events as e
@@ -17,6 +18,7 @@ from isotone.isis.names import process_id
 from isotone.sim.evs_clients import ClientKilled, StepDue
 from isotone.sim.plan import Step
 
+REPLIES = 0.15
 APPLICATION = (
     e.Deliver,
     e.DeliverView,
@@ -66,6 +68,8 @@ class IsisNode:
     wanted: dict[str, set[str]] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)  # the present name of each process
     cast: int = 0
+    choice: Choice = field(default_factory=lambda: Choice("replies"))
+    replies: int = 60  # that are left
     asked_otherwise: list[str] = field(default_factory=list)  # anything but FIFO to private groups, at B4
 
     def handle(self, event: Event) -> list[Action]:
@@ -146,7 +150,24 @@ class IsisNode:
                 if bundle.service is not Service.FIFO or not all(each.startswith("#") for each in bundle.groups):
                     self.asked_otherwise.append(f"{bundle.service.name} to {', '.join(bundle.groups)}")
             out.append(action)
-        return out + self._join_all(event.at) if died else out
+        if died:
+            return out + self._join_all(event.at)
+        for action in actions:
+            if isinstance(action, e.Deliver):
+                out += self._reply(event.at, action)
+        return out
+
+    def _reply(self, at: int, heard: e.Deliver) -> list[Action]:
+        """Now and then a process says something at once about what it heard: that is what order is for."""
+        process = heard.processes[0].partition("/")[2]
+        has_ended = process not in self.names.values()
+        if self.replies <= 0 or has_ended or not self.choice.chance(REPLIES):
+            return []
+        self.replies -= 1
+        self.cast += 1
+        primitive = self.choice.pick((e.Primitive.CBCAST, e.Primitive.CBCAST, e.Primitive.ABCAST))
+        body = f"{self.kernel.me}.{self.cast}".encode()
+        return self._tell(e.BroadcastWanted(at, process, heard.group, primitive, body, self.choice.pick(("", "x"))))
 
     def missing(self) -> list[str]:
         """What this site lacks in a calm system."""

@@ -60,7 +60,7 @@ class SitedNodes(EvsNodes):
             count = choice.between(1, len(self._plan.topology.groups))
             groups[process] = tuple(choice.sample(self._plan.topology.groups, count))
         kernel = Kernel(boot.daemon, msgspec.structs.replace(self._site_settings, site=name))
-        return IsisNode(kernel, groups, self._heard)
+        return IsisNode(kernel, groups, self._heard, choice=boot.choice.derive("replies"))
 
     def _heard(self, name: str, action: Action) -> None:
         """Now and then a site crashes right where something has happened: sender, coordinator or view manager."""
