@@ -2,8 +2,8 @@
 
 Each site is one daemon, with the classes that the daemon runs: `Delivery` with its lines, the source's `Pruner`, and at
 the end `Recovery`. Frames with units and content are under way in no order; what sites tell of their lines is told to
-all at any moment, or never. In every state the view may end: all that is under way is lost, the source is gone, with it the
-other site that has the content, and the two others recover.
+all at any moment, or never. In every state the view may end: all that is under way is lost, the source is gone, with it
+the other site that has the content, and the two others recover.
 
 Reference: [Spread 3.4.2, 6.1.10]; D-clear, D-stable.
 """

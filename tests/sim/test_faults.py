@@ -81,6 +81,7 @@ def test_a_family_alone_draws_only_its_own_faults(name: str) -> None:
         "move": {Crash, Restart},
         "disk": {SlowDisk, MendDisk},
         "cascade": {Partition, Heal, Crash, Restart, Cut},
+        "blink": {Cut, Heal, Crash, Restart},
     }
     assert {type(fault) for fault in drawn(3, [name])} <= kinds[name]
     assert injected(drawn(3, [name])) > 0

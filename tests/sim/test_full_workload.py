@@ -44,7 +44,10 @@ def test_other_stacks_share_the_workload_but_not_this() -> None:
         assert oracle.faults == full.faults and oracle.topology == full.topology
         left = list(full.steps)
         for step in oracle.steps:
-            left.remove(step)  # it would raise if it were not there
+            if step in left:
+                left.remove(step)
+            else:
+                assert isinstance(step, JoinStep | LeaveStep), "only members of a site without them are left out"
         more += bool(left)
         assert all(isinstance(step, SendStep | JoinStep | LeaveStep) for step in left)
     assert more >= len(SEEDS) // 2

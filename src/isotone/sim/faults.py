@@ -19,6 +19,7 @@ import msgspec
 from isotone.core.choice import Choice
 
 MILLISECOND = 1_000
+SETTLED_US = 1_000 * MILLISECOND
 
 
 class Fault(msgspec.Struct, frozen=True, tag_field="kind"):
@@ -258,8 +259,11 @@ def _draw_cascade(schedule: Schedule, at: int) -> bool:
 
 
 def _draw_blink(schedule: Schedule, at: int) -> bool:
-    """One way is lost for tenths of a second, and whoever cannot be heard crashes before anybody minds."""
-    up = schedule.up_at(at)
+    """One way is lost for tenths of a second, and whoever cannot be heard crashes before anybody minds.
+
+    Not soon after others were down: views shall have formed, and groups be known, when it happens.
+    """
+    up = schedule.up_at(at - SETTLED_US)
     if len(up) < 3:
         return False
     source, target = schedule.choice.sample(up, 2)

@@ -1,6 +1,6 @@
 """What only our own stack is told to do: large messages, joins and leaves while views change, and senders outside.
 
-Each is drawn from streams of their own, on some seeds, and added to the workload that all stacks share. Large messages
+Each is drawn from a stream of its own, on some seeds, and added to the workload that all stacks share. Large messages
 travel as fragments; they are sent when somebody has fallen silent and that is not noticed yet, so that daemon views end
 while half of one is stamped. Views change some time after a fault; that is when members come and go here.
 
@@ -9,7 +9,7 @@ Implements: [DESIGN 4], the simulator's workload for boundary B4.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from dataclasses import replace
 
 import msgspec
@@ -70,7 +70,8 @@ def draw_outsiders(drawing: Drawing) -> None:
     sites = sorted({node.site for node in nodes})
     if len(sites) < 2 or not choice.chance(OUTSIDERS_SHARE):
         return
-    site, groups = choice.pick(sites), choice.sample(drawing.topology.groups, 1)
+    known = drawing.topology.groups
+    site, groups = choice.pick(sites), choice.sample(known, choice.between((len(known) + 1) // 2, len(known)))
     outside = {node.name for node in nodes if node.site == site}
     drawing.steps[:] = [
         step
@@ -82,13 +83,14 @@ def draw_outsiders(drawing: Drawing) -> None:
             session.groups = tuple(group for group in session.groups if group not in groups)
     for fault in drawing.faults:
         if isinstance(fault, Cut) and fault.one_way:
-            _send_across(drawing, fault, outside, groups[0])
+            _send_across(drawing, fault, outside, groups)
 
 
-def _send_across(drawing: Drawing, cut: Cut, outside: Set[str], group: str) -> None:
+def _send_across(drawing: Drawing, cut: Cut, outside: Set[str], groups: Sequence[str]) -> None:
     """Whoever is cut off sends, and soon somebody outside."""
     choice = drawing.choice
-    for _ in range(choice.between(1, 3)):
+    for _ in range(choice.between(3, 8)):
+        group = choice.pick(groups)
         at = cut.at + choice.between(0, 60 * MILLISECOND)
         for nodes, later in (({cut.source}, 0), (outside, choice.between(10, 150) * MILLISECOND)):
             here = [each for each in drawing.sessions if each.node in nodes and each.ready <= at + later < each.end]

@@ -1,8 +1,8 @@
-"""Bounds drawn small, so that every rule for "full" runs: which bounds the daemon's automata have, and which were reached.
+"""Bounds drawn small, so that rules for "full" run: which bounds the daemon's automata have, which were reached.
 
-A bound is a constant of a module, or a field of settings, whose name ends in ``_MAX`` or ``_max``: `bounds` finds them in
-the code. Those in `DRAWN` and `SETTINGS` are drawn on a share of the seeds; for every other one `UNDRAWN` says why not. A
-bound that is drawn notes when something that is compared with it has come up to it.
+A bound is a constant of a module, or a field of settings, whose name ends in ``_MAX`` or ``_max``: `bounds` finds them
+in the code. Those in `DRAWN` and `SETTINGS` are drawn on a share of the seeds; for every other one `UNDRAWN` says why
+not. A bound that is drawn notes when something that is compared with it has come up to it.
 
 Constants are changed in place while one run lasts: simulated runs of one process follow each other.
 
@@ -12,6 +12,7 @@ Implements: [DESIGN 1], bounds; [DESIGN 4], the simulator.
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
 import sys
 from collections import Counter
@@ -199,8 +200,7 @@ def _short(module: ModuleType) -> str:
 
 def _is_own(module: ModuleType, name: str) -> bool:
     """Whether the module itself says it, and does not import it."""
-    source = module.__loader__.get_source(module.__name__)  # type: ignore[union-attr]
-    return any(line.startswith(f"{name} =") for line in source.splitlines())
+    return any(line.startswith(f"{name} =") for line in inspect.getsource(module).splitlines())
 
 
 def _fields(kind: Any) -> list[tuple[str, int]]:
@@ -276,6 +276,5 @@ def _imports(module: ModuleType, home: str, constant: str) -> bool:
     """Two modules may have bounds of the same name and value."""
     if module.__name__ == home:
         return True
-    loader = getattr(module, "__loader__", None)
-    source = loader.get_source(module.__name__) if loader is not None and hasattr(loader, "get_source") else None
-    return source is not None and constant in source and home in source
+    source = inspect.getsource(module)
+    return constant in source and home in source

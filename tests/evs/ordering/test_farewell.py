@@ -51,7 +51,9 @@ def test_the_signal_stands_before_the_first_that_is_not_stable_and_whose_content
 
         border = lost if lost > 2 else 7
         found = parted(units, **lines, has_content=has_content)
-        assert found == (list(range(1, border)), list(range(border, 7))), "what is agreed somewhere may be SAFE elsewhere"
+        assert found == (list(range(1, border)), list(range(border, 7))), (
+            "what is agreed somewhere may be SAFE elsewhere"
+        )
 
 
 def test_a_weak_unit_whose_content_nobody_has_is_no_border() -> None:

@@ -167,9 +167,7 @@ def _cost(share: Share, named: Set[object]) -> int:
     """The most bytes that a share adds to a piece that names these already."""
     new_clients = [client for client in share.members if client not in named]
     new_texts = {
-        each
-        for each in (share.id.daemon_view, share.id.next_daemon_view, share.id.stamp.daemon)
-        if each not in named
+        each for each in (share.id.daemon_view, share.id.next_daemon_view, share.id.stamp.daemon) if each not in named
     }
     tables = sum(len(client.name) + TEXT_HEAD + NUMBER + 1 for client in new_clients)
     tables += sum(len(str(each)) + TEXT_HEAD for each in new_texts)
@@ -178,7 +176,9 @@ def _cost(share: Share, named: Set[object]) -> int:
 
 def _within_one_piece(share: Share) -> Iterator[Share]:
     """A share with very many members is told in parts; the reader joins them."""
-    step = max(1, min(PIECE_MEMBERS_MAX // 2, PIECE_BYTES_MAX // (CLIENT_NAME_MAX + TEXT_HEAD + NUMBER + 1 + PLACE) // 2))
+    step = max(
+        1, min(PIECE_MEMBERS_MAX // 2, PIECE_BYTES_MAX // (CLIENT_NAME_MAX + TEXT_HEAD + NUMBER + 1 + PLACE) // 2)
+    )
     if len(share.members) <= step:
         yield share
         return

@@ -5,8 +5,8 @@ Deviations: D-merge instead of one sorted list, each site has its own queue in s
 time, and the walk merges their heads: no sorting, no search, constant work per unit; D-previous and D-causal as in
 `units`.
 
-Metadata of an AGREED or SAFE unit is passed when it is stable, as if it were SAFE: then everybody who is owed its content
-has it. Otherwise the content could be lost with its source, and who passed it would have delivered ahead of a hole.
+Metadata of an AGREED or SAFE unit is passed when it is stable, as if it were SAFE: then everybody who is owed its
+content has it. Otherwise the content could be lost with its source, and who passed it would be ahead of a hole.
 
 Memory: a unit is kept until it is walked and stable. The bytes kept are bounded by the flow windows of all sites.
 """
@@ -267,7 +267,7 @@ class Delivery:
     # --- the walk in total order -----------------------------------------------------------------------------------
 
     def _walk(self, out: list[Unit]) -> None:
-        """Rules one and two: everything below the agreed line in order; SAFE and metadata wait until they are stable."""
+        """Rules one and two: all below the agreed line in order; SAFE and metadata wait until they are stable."""
         agreed, stable = self.lines.agreed, self.lines.stable
         moved = False
         lone = self._streams[0] if len(self._streams) == 1 else None

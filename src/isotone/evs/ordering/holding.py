@@ -5,8 +5,9 @@ that nothing is owed to it there, with or without content; which sequences it ha
 highest sequence that it knows to exist. Metadata above the line counts as known, not as content.
 
 Bounds: runs are no more than the flow windows of all sites allow, and a holding travels in as many pieces as it needs.
-Of each kind it has at most `RUNS_MAX`, more than windows of the usual size hold. When there would be more, the runs that
-were settled are left out first, then the highest: the daemon forgets what it does not claim, as if it had never come.
+Of each kind it has at most `RUNS_MAX`, more than windows of the usual size hold. When there would be more, the runs
+that were settled are left out first, then the highest: the daemon forgets what it does not claim, as if it had never
+come.
 
 Implements: [Spread 6.1.9], the fields of STATETRANS that concern messages. Deviations: D-holding runs of sequences
 instead of the highest sequence with a list of missing messages, because content may be missing where metadata came.

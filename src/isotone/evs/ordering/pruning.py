@@ -6,8 +6,8 @@ Where only metadata of an AGREED or SAFE unit came, the line of its site stands 
 it: the source has heard everything up to that time, so every join that could have an earlier place, and it names what
 it sent in addition. RELIABLE, FIFO and CAUSAL units are not owed to members that the sender did not know of.
 
-Bounds: what is kept is not stable, so the site's flow window bounds it. A clearance names at most `OWED_MAX` units; what
-is behind more of them is cleared when the first of them are stable.
+Bounds: what is kept is not stable, so the site's flow window bounds it. A clearance names at most `OWED_MAX` units;
+what is behind more of them is cleared when the first of them are stable.
 
 Implements: [Spread 3.4.2]. Deviations: D-clear as above, because the thesis' rule, to add a site as soon as its join is
 seen, lets a receiver pass content that it is owed while the sender has not seen the join: docs/protocols/pruning.md.

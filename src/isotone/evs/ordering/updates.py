@@ -81,7 +81,7 @@ class Publisher:
     _sent_at: int | None = None
 
     def saw(self, unit: Unit, *, pruned: bool = False) -> None:
-        """A reliable unit is known; ``pruned``: there are sites that have its metadata only, though this one has more."""
+        """A reliable unit is known; ``pruned``: some sites have its metadata only, though this one has more."""
         self.top = max(self.top, unit.lamport)
         if unit.service.is_agreed and unit.kind is not UnitKind.FRAGMENT:
             self.agreed_top = max(self.agreed_top, unit.lamport)

@@ -321,7 +321,9 @@ class Transport:
         units = [arrival.unit for arrival in incoming.units]
         new = [unit for unit in units if not unit.sequence or not received(unit)]
         if len(new) < len(units):  # metadata behind its content; or a peer that sends twice, which links do not
-            self.malformed += sum(unit.kind is not UnitKind.PRUNED and received(unit) for unit in units if unit.sequence)
+            self.malformed += sum(
+                unit.kind is not UnitKind.PRUNED and received(unit) for unit in units if unit.sequence
+            )
         self._note(new, at)
         self._delivered += self.delivery.take(new)
         for content in incoming.contents:
