@@ -7,10 +7,12 @@ import asyncio
 import isotone
 import isotone.testing
 from isotone.evs.ordering.pruning import OWED_MAX
+from isotone.evs.stack import StackSettings
 from isotone.sim.links import LinkSettings
 from isotone.sim.network import NetworkSettings
 
 Told = list[bytes | str]
+PRUNING = StackSettings(pruning=True)
 
 
 async def passing(seconds: float) -> None:
@@ -34,7 +36,7 @@ def test_who_lacks_content_does_not_deliver_what_is_behind_it_before_the_signal(
     async def main() -> None:
         places = {"s": "S", "x": "X", "y": "Y"}
         async with (
-            isotone.testing.cluster(daemons=places, seed=1, network=network) as cluster,
+            isotone.testing.cluster(daemons=places, seed=1, network=network, settings=PRUNING) as cluster,
             isotone.connect(cluster.address("x"), name="cx") as x,
             isotone.connect(cluster.address("y"), name="cy") as y,
         ):
@@ -69,7 +71,9 @@ def test_a_join_behind_more_than_a_clearance_can_name() -> None:
             await passing(0.005)
 
     async def main() -> None:
-        async with isotone.testing.cluster(daemons={"d1": "east", "d2": "west"}, seed=1, network=network) as cluster:
+        async with isotone.testing.cluster(
+            daemons={"d1": "east", "d2": "west"}, seed=1, network=network, settings=PRUNING
+        ) as cluster:
             await cluster.settled()
             near, far = cluster.address("d1"), cluster.address("d2")
             async with isotone.connect(near, name="m") as member, isotone.connect(far, name="j") as joiner:
