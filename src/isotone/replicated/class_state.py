@@ -2,7 +2,7 @@
 
 A class is a `msgspec.Struct` or a dataclass with defaults for all fields, so that its state can be kept as bytes.
 
-Implements: [COReL 8.1], stored procedures; [COReL 2.4], commutative updates. docs/guide/replicated.md "Your own class".
+Implements: [COReL 8.1], stored procedures; docs/guide/replicated.md "Your own class".
 """
 
 from __future__ import annotations
@@ -19,27 +19,15 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 NAME_BYTES_MAX = 128
 
 
-def command(function: Function | None = None, *, commutes: bool = False) -> Any:
-    """Mark a method: it runs at every replica. ``commutes``: in whatever order it runs with others that commute, the
-    state is the same; so it may be shown before its place in the order is known.
-    """
-
-    def mark(marked: Function) -> Function:
-        marked.__isotone_command__ = True  # type: ignore[attr-defined]
-        marked.__isotone_commutes__ = commutes  # type: ignore[attr-defined]
-        return marked
-
-    return mark if function is None else mark(function)
+def command(function: Function) -> Function:
+    """Mark a method: it runs at every replica, in the one order."""
+    function.__isotone_command__ = True  # type: ignore[attr-defined]
+    return function
 
 
-def commands_of(cls: type[Any]) -> dict[str, bool]:
-    """The commands of a class, each with whether it commutes."""
-    found = {}
-    for name in sorted(dir(cls)):
-        method = getattr(cls, name, None)
-        if getattr(method, "__isotone_command__", False):
-            found[name] = bool(getattr(method, "__isotone_commutes__", False))
-    return found
+def commands_of(cls: type[Any]) -> tuple[str, ...]:
+    """The names of the commands of a class, sorted."""
+    return tuple(name for name in sorted(dir(cls)) if getattr(getattr(cls, name, None), "__isotone_command__", False))
 
 
 class Classes:

@@ -85,7 +85,7 @@ class Pulse:
         for kind, cls in state.machine.classes.kinds.items():
             if kind not in self._announced and not state.why_no_order():
                 self._announced.add(kind)
-                record = Announced(state.server, state.servers(), kind, tuple(commands_of(cls)))
+                record = Announced(state.server, state.servers(), kind, commands_of(cls))
                 state.spawn(self._send_announcement(kind, encode(record)), "announce")
 
     async def _send_announcement(self, kind: str, record: bytes) -> None:

@@ -105,17 +105,7 @@ class Transport:
             settings=settings.ring,
         )
         self.injection = Injection(self.ring)
-        leads, routes = me == site.gateway and self._sites > 1, Routes(view.topology)  # of a lone site nothing leaves
-        self.gateway = Gateway(me, view, routes, settings, first_stream) if leads else None
-        self._interest = self.gateway.interest if self.gateway is not None else Interest.unknown(routes)
-        if self._sites > 1:
-            self.stamper.crossed = Crossing(site.name, self._interest, settings.peek).crossed
-        self._first_stream = first_stream
-        self._trunks = {trunk.site: trunk for trunk in self.gateway.trunks} if self.gateway else {}
-        self._near = {view.addresses[daemon] for daemon in site.daemons}
-        self._far = {view.addresses[view.topology.sites[trunk.site].gateway]: trunk for trunk in self._trunks.values()}
-        self._timers = {trunk.link.timer: trunk for trunk in self._trunks.values()}
-        self._streams = Streams(list(self._trunks.values()), first_stream)
+        self._connect_sites(me, view, first_stream)
         self._record = NetworkRecord(
             view,
             me,
@@ -128,6 +118,21 @@ class Transport:
         self._top = 0  # the highest time of any reliable unit known here
         self._update_at: int | None = None  # when the update timer is due
         self._delivered, self._out = list[Unit](), list[Action]()
+
+    def _connect_sites(self, me: str, view: TransportView, first_stream: int) -> None:
+        """The way to other sites, if this daemon is its site's gateway, and which content takes it."""
+        site, settings = view.site_of(me), self.settings
+        leads, routes = me == site.gateway and self._sites > 1, Routes(view.topology)  # of a lone site nothing leaves
+        self.gateway = Gateway(me, view, routes, settings, first_stream) if leads else None
+        self._interest = self.gateway.interest if self.gateway is not None else Interest.unknown(routes)
+        if self._sites > 1:
+            self.stamper.crossed = Crossing(site.name, self._interest, settings.peek).crossed
+        self._first_stream = first_stream
+        self._trunks = {trunk.site: trunk for trunk in self.gateway.trunks} if self.gateway else {}
+        self._near = {view.addresses[daemon] for daemon in site.daemons}
+        self._far = {view.addresses[view.topology.sites[trunk.site].gateway]: trunk for trunk in self._trunks.values()}
+        self._timers = {trunk.link.timer: trunk for trunk in self._trunks.values()}
+        self._streams = Streams(list(self._trunks.values()), first_stream)
 
     @property
     def room(self) -> int:
