@@ -312,6 +312,7 @@ def test_what_groups_say_about_a_daemon_view_that_is_over_is_not_told_to_the_nex
 ) -> None:
     over, now = DaemonViewId(1, ME), DaemonViewId(2, ME)
     stack, membership = stack_of(), Told(now)
+    stack.pruning = True
     said: list[Action] = []
     for view in (over, now):
         said += [StateInterest(view, "s", ("g",)), ChangeInterest(view, "s", "h", True)]

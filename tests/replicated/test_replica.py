@@ -126,7 +126,7 @@ def test_a_class_of_ones_own(tmp_path: Path) -> None:
         ({"name": "a b"}, "client name"),
         ({"peers": {"a": "127.0.0.1:1"}}, "this server itself"),
         ({"minority": "perhaps"}, "minority is one of"),
-        ({"peers": {"b": "nowhere"}}, "not an address"),
+        ({"peers": {"b": "nowhere"}}, "is no address"),
         ({"joins": True}, "needs peers"),
     ],
 )

@@ -103,7 +103,7 @@ async def replica(
         objects.node_address, objects.replica_log, objects.clients_address = daemon.address, server, ""
         if clients is not None:
             port = LogPort(server)
-            host, number = split_address(clients)
+            host, number = split_address(clients, port_min=0)
             await port.start(host, number)
             stack.push_async_callback(port.stop)
             objects.clients_address = port.address
