@@ -93,7 +93,7 @@ class Running:
         self.description = description
         self.daemons = {each["name"]: each for each in description["daemons"]}
         self.clients = self.daemons["d1"]["address"]
-        self.started_in = Path(description["directory"]).parent
+        self.started_in = Path(description.get("directory", "")).parent
 
     def admin(self, name: str) -> str:
         return str(self.daemons[name]["admin"])

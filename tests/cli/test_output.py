@@ -50,5 +50,5 @@ def test_listening_to_a_group_ends_with_its_reader(monkeypatch: pytest.MonkeyPat
 def test_watching_ends_with_its_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdout", pipe := Pipe(3))
     monkeypatch.setattr(AdminClient, "get", lambda self, path: {"ready": True})
-    assert status._watch([AdminClient("127.0.0.1:1")], 0.0, True) == 0
+    assert status._watch([AdminClient("127.0.0.1:1")], 0.0, links=False, as_json=True) == 0
     assert pipe.getvalue().count("ready") == 3

@@ -69,7 +69,8 @@ def test_it_works_in_a_clean_environment(wheel: Path, tmp_path: Path) -> None:
     assert unit == (ROOT / "ops" / "isotone@.service").read_text(encoding="utf-8")
     assert "uvloop" not in (installed := run(*pip, "list", "--format=freeze")) and "pyarrow" not in installed
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    program = re.findall(r"^```python\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)[0]
+    programs = re.findall(r"^```python\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+    (program,) = (each for each in programs if "everybody has this" in each)
     assert "alice: everybody has this" in run(python, "-c", program, cwd=tmp_path)
     found = json.loads(run(home / "bin" / "isotone", "demo", "--directory", tmp_path / "demo", "--json", cwd=tmp_path))
     assert (found["runs"], found["violations"]) == (1, 0)

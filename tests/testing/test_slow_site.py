@@ -9,6 +9,7 @@ from statistics import median
 import pytest
 
 import isotone
+from isotone.evs.stack import StackSettings
 from isotone.sim.links import LinkSettings
 from isotone.sim.network import NetworkSettings
 from isotone.testing import Cluster, cluster, run
@@ -17,6 +18,7 @@ from tests.testing.virtual import pause
 WAN = LinkSettings(latency_us=30_000, jitter_us=0, bandwidth_bytes_per_second=187_500)
 NETWORK = NetworkSettings(lan=LinkSettings(latency_us=200, jitter_us=0), wan=WAN)
 PROBES = 7
+PRUNING = StackSettings(pruning=True)  # without it all content crosses every link
 
 
 async def latencies(within: Cluster, sender: isotone.Session, group: isotone.Group, service: isotone.Service) -> float:
@@ -47,7 +49,10 @@ async def drained(group: isotone.Group) -> None:
 def test_local_traffic_does_not_wait_for_a_slow_site(home: str, size: int, count: int) -> None:
     async def program() -> None:
         daemons = {"a1": "A", "a2": "A", "d": "D"}
-        async with cluster(daemons=daemons, seed=1, network=NETWORK, check=False) as within, AsyncExitStack() as stack:
+        async with (
+            cluster(daemons=daemons, seed=1, network=NETWORK, check=False, settings=PRUNING) as within,
+            AsyncExitStack() as stack,
+        ):
 
             async def enter(daemon: str, name: str) -> isotone.Session:
                 return await stack.enter_async_context(isotone.connect(within.address(daemon), name=name))

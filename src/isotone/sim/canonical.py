@@ -30,7 +30,7 @@ _PLAIN = frozenset({tuple, list, dict, set, frozenset, deque, bytearray})  # not
 def branch(value: Any, seen: dict[int, Any] | None = None) -> Any:
     """A copy that shares nothing changeable with the original; what was one object twice stays one."""
     kind: Any = type(value)
-    if kind in _ATOMS or isinstance(value, Enum) or _is_frozen(kind):
+    if kind in _ATOMS or isinstance(value, Enum | type) or _is_frozen(kind):
         return value
     seen = {} if seen is None else seen
     if id(value) in seen:
