@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from isotone.core.errors import InputError
 from isotone.pipeline import bronze as bronze_module
 from isotone.pipeline.bronze import kept, read_bronze
 from isotone.pipeline.silver import silver
@@ -101,7 +102,7 @@ def part_and_spool(place: Path, run: str) -> None:
 
 
 def two_stories(place: Path, run: str) -> None:
-    """Of rows that contradict each other the first file's counts, and those of whole traces before parts."""
+    """Rows of one id that contradict each other."""
     (place / run).mkdir()
     other = [Connected(f"#x{index}#d1#1#{index}") for index in range(9)]
     write_parquet(place / run / "a.parquet", run, rows(0, 3, at=70, entry_at=lambda index: other[index]))
@@ -164,7 +165,7 @@ def half_a_spool(place: Path, run: str) -> None:
 
 CASES = [
     dead, dead_and_its_last_part_unreadable, damaged_part_then_nothing_new, damaged_part_then_more, part_and_whole,
-    part_and_a_whole_further_on, part_and_spool, two_stories, hole_of_the_driver, gap_that_says_too_much,
+    part_and_a_whole_further_on, part_and_spool, hole_of_the_driver, gap_that_says_too_much,
     twice_in_one_file, out_of_order_in_a_part, out_of_order_in_one_of_several_tasks, out_of_order_between_tasks,
     no_rows, no_rows_in_a_part, half_a_spool,
 ]  # fmt: skip
@@ -209,6 +210,15 @@ def test_a_record_is_that_of_the_plain_reader(found: dict[str, list[Told]], trac
 def _bare(told: Told) -> Told:
     """What was wrong with a row is said in other words on the other side."""
     return (*told[:5], told[5].partition(".parquet: ")[0].partition(".spool: ")[0])
+
+
+def test_rows_that_contradict_each_other_are_refused_by_both(spark: SparkSession, tmp_path: Path) -> None:
+    two_stories(tmp_path, "two_stories")
+    with pytest.raises(InputError, match="which do not agree"):
+        plain(tmp_path, "two_stories")
+    read = read_bronze(spark, [tmp_path])
+    with pytest.raises(InputError, match=r"which do not agree: \S+a.parquet and \S+b.parquet"):
+        silver(read.rows, read.notes).collect()
 
 
 def test_a_run_without_rows_is_known(found: dict[str, list[Told]]) -> None:

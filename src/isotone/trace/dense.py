@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
 from isotone.core.errors import InputError
-from isotone.trace.events import Gap, Row, Truncated
+from isotone.trace.events import Crashed, Gap, Row, Truncated
 
 _SHOWN_MAX = 300
 
@@ -35,8 +35,8 @@ def dense(rows: Iterable[Row]) -> Iterator[Row]:
 
 
 def check_same(one: Row, other: Row) -> None:
-    """Refuse two rows of one id that do not say the same."""
-    is_end = isinstance(one.entry, Gap | Truncated) or isinstance(other.entry, Gap | Truncated)
+    """Refuse two rows of one id that do not say the same; how a file ends the reader says, and another may go on."""
+    is_end = isinstance(one.entry, Crashed | Gap | Truncated) or isinstance(other.entry, Crashed | Gap | Truncated)
     if one.index == other.index and one != other and not is_end:
         place = f"{one.node}#{one.incarnation} row {one.index}"
         raise InputError(f"two records of {place}, which do not agree: {_told(one)} and {_told(other)}")
