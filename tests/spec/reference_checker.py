@@ -575,7 +575,9 @@ class Reference:
             for n, e in q.by.items()
             if n in self.sent and self.service[n] >= Service.RELIABLE and n[0] == m[0] and e > first.e
         ]
-        return self.service[m] >= Service.FIFO and any(n[1] < m[1] for n in heard)
+        view = self.sent_in.get(m, {}).get(first.g)
+        is_sent_behind = view is not None and view >= first.id
+        return self.service[m] >= Service.FIFO and is_sent_behind and any(n[1] < m[1] for n in heard)
 
     def _stay_together(self, one: Stay, other: Stay) -> int | None:
         """Where the other comes to a later daemon view together with the one; at a settled end, never."""

@@ -25,12 +25,13 @@ Cases = Iterator[bool]
 def virtual_synchrony(history: History) -> Cases:
     """2.7: processes that are together in a view delivered the same messages in it."""
     pasts = [] if history.is_daemons else [_past_messages(history)]
+    sends = {send.label.message: send for send in history.sends}
     for one, other in together(history):
         for delivery in one.deliveries:
             there = other.process.delivered.get(delivery.message)
             if delivery.service.is_agreed or (history.is_daemons and delivery.service.is_reliable):
                 yield there is not None and there.stays.get(one.group) is other
-            elif delivery.service.is_reliable and (is_old(other) or is_behind_join(delivery, other, pasts[0])):
+            elif delivery.service.is_reliable and (is_old(other) or is_behind_join(delivery, other, pasts[0], sends)):
                 last = owed_weakly(history, one, other)
                 if last is None:
                     continue
@@ -58,11 +59,14 @@ def is_old(stay: Stay) -> bool:
     return daemon_view(stay.first) < daemon_view(stay)
 
 
-def is_behind_join(delivery: Delivery, stay: Stay, pasts: dict[Message, set[Message]]) -> bool:
+def is_behind_join(
+    delivery: Delivery, stay: Stay, pasts: dict[Message, set[Message]], sends: dict[Message, Send]
+) -> bool:
     """Whether the message cannot have overtaken the join with which this membership began.
 
-    Its sender knew of something that the process sent as a member, or it is that itself; or it is FIFO and the process
-    had as a member an earlier message of the same sender.
+    Its sender knew of something that the process sent as a member, or it is that itself; or it is FIFO, the
+    process had as a member an earlier message of the same sender, and the sender was in the first view of this
+    membership or a later one: a sender outside may not know of the join, and its site prune the message.
     """
     process, message = stay.process, delivery.message
     if message not in pasts:
@@ -75,9 +79,11 @@ def is_behind_join(delivery: Delivery, stay: Stay, pasts: dict[Message, set[Mess
         for each in process.deliveries
         if each.place > stay.first.place and each.service.is_reliable and each.message in pasts
     }
-    return delivery.service >= Service.FIFO and any(
-        sender == message[0] and number < message[1] for sender, number in heard
-    )
+    send = sends[message]
+    sent_in = send.stays.get(stay.group) if stay.group not in send.leaving else None
+    if delivery.service < Service.FIFO or sent_in is None or sent_in.view < stay.first.view:  # type: ignore[operator]
+        return False
+    return any(sender == message[0] and number < message[1] for sender, number in heard)
 
 
 def _past_messages(history: History) -> dict[Message, set[Message]]:

@@ -1,8 +1,10 @@
 """Which weak messages cannot have overtaken a join.
 
 A RELIABLE, FIFO or CAUSAL message is delivered as soon as its own order allows, so it may come to a daemon before the
-join of one of its clients takes effect there. It cannot if its sender knew of something that the joiner sent as a
-member; nor, being FIFO, if the joiner as a member delivered an earlier message of the same sender.
+join of one of its clients takes effect there; and its content does not come there at all if the sender's site, which
+had not heard of the join, pruned it. Neither can be if its sender knew of something that the joiner sent as a member.
+Nor, of a FIFO message, if the joiner as a member delivered an earlier one of the same sender, and the sender was in a
+view that has the joiner: the first rules out that it came too early, the second that it was pruned.
 
 Implements: [Spread 2.7] for the services below AGREED. Deviations: D-weak.
 """
@@ -20,7 +22,13 @@ def is_behind_join(piece: Piece, stay: Stay) -> bool:
         return False
     if _known_of(bundle, process.sender) > stay.membership.sent_before:
         return True
-    return bundle.service >= Service.FIFO and _heard_before(piece, stay)
+    return bundle.service >= Service.FIFO and _sent_behind(bundle, stay) and _heard_before(piece, stay)
+
+
+def _sent_behind(bundle: Bundle, stay: Stay) -> bool:
+    """Whether its sender was in the view of the join, or in a later one, when it sent."""
+    sent_in = bundle.sent_in.get(stay.view.group)
+    return sent_in is not None and sent_in >= stay.membership.first_view
 
 
 def _known_of(bundle: Bundle, sender: Sender) -> int:
