@@ -3,13 +3,16 @@
 Every replica joins one group. In each view the members tell each other what they have counted, and go on with the
 newest state among them; only views with a majority of all replicas count, so there is never more than one that does.
 Increments are SAFE messages. One is confirmed when its own replica hears it in such a view *before a transitional
-signal*: then every member of the view has it or hears it before its next view, and every later majority contains one
-of them. After the signal that is promised only of those who stay together, perhaps nobody else; so what comes then is
-counted, but confirmed only when the next majority turns out to have it. If that majority does not have it, it is sent
-again.
+signal*: then every member of the view has it or hears it before the next daemon view, and every later majority contains
+one of them. After the signal that is promised only of those who stay together, perhaps nobody else; so what comes then
+is counted, but confirmed only when the next majority turns out to have it. If that majority does not have it, it is
+sent again.
 
-State is in memory: a replica whose daemon crashed begins anew, and the counter survives that as long as a majority of
-replicas does not lose its memory at the same time.
+A member may hear it after one view more: when the network falls apart, a message of a sender that is cut off comes in a
+view of the transition, with the members as before. That view is the end of the one before it, and is counted as such.
+
+State is in memory, and a replica whose daemon crashed begins anew. If only two counted an increment, one of them
+forgets it and then counts with the third, it is lost. Who needs more keeps the state on disk.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import msgspec
 
 import isotone
 from isotone.core.ids import NO_DAEMON_VIEW, ClientId, GroupViewId
+from isotone.core.views import Cause
 
 NEVER = GroupViewId(NO_DAEMON_VIEW)
 
@@ -97,6 +101,8 @@ class Counter:
         self.operations, self._up_to = set(), NEVER
 
     async def _on_view(self, view: isotone.View) -> None:
+        if view.cause is Cause.NETWORK and view.id.next_daemon_view != NO_DAEMON_VIEW:
+            return  # a view of the transition: what others confirmed in the one before it may still come, then the next
         self._view, self._members = view.id, view.members
         self._told, self._certain = {}, True
         if len(view.members) >= self._majority:
