@@ -31,7 +31,7 @@ def causes_of(told: Told) -> list[Cause]:
     statuses = [status for _, status, _ in told if status is not None]
     found = [_unanswered(address, why) for address, status, why in told if status is None]
     found += [_fault(status, rule) for status in statuses for rule in status["faults"] or ()]
-    cut = {(cause.daemon, rule["daemon"]) for cause, rule in _cuts(statuses)}
+    cut = {(status["name"], rule["daemon"]) for status in statuses for rule in status["faults"] or () if rule["cut"]}
     found += [_suspicion(status, peer) for status, peer in _suspicions(statuses, cut)]
     found += _parts(statuses)
     found += [_reader(status, client) for status in statuses for client in status["clients"] if client["blocks"]]
@@ -49,10 +49,6 @@ def _fault(status: dict[str, Any], rule: dict[str, Any]) -> Cause:
     what = " and ".join(parts) or "nothing is lost"
     text = f"injected fault at {status['name']}: between it and {rule['daemon']} {what}; `isotone faults heal` ends it"
     return Cause("injected fault", status["name"], text)
-
-
-def _cuts(statuses: Sequence[dict[str, Any]]) -> list[tuple[Cause, dict[str, Any]]]:
-    return [(_fault(status, rule), rule) for status in statuses for rule in status["faults"] or () if rule["cut"]]
 
 
 def _suspicions(

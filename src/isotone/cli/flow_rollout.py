@@ -33,7 +33,7 @@ class LocalNodes:
         self._authority: FlowProcess | None = None
 
     async def start(self, program: str, nodes: int, fan_out: int, token_ms: int, state: Path) -> None:
-        """All of them."""
+        """Start the authority and every node."""
         names = grown(nodes, fan_out)
         self._authority = await start_authority(
             lambda address: ring_settings(names, program, address, token_us=token_ms * 1_000, ranges_max=100),
@@ -49,7 +49,7 @@ class LocalNodes:
             self.nodes.append(node)
 
     def close(self) -> None:
-        """End them."""
+        """Stop what `start` began."""
         for node in self.nodes:
             node.close()
         if self._authority is not None:

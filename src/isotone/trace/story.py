@@ -85,7 +85,7 @@ class Story:
         for number, view in enumerate(self.views):
             stays = [stay for stay in self.stays if stay.view == number]
             if stays:
-                reached = sorted({stay.node for stay in stays}, key=_natural)
+                reached = sorted({stay.node for stay in stays}, key=natural_order)
                 cause = f" ({view.cause})" if view.cause else ""
                 yield min(stay.begin for stay in stays), f"{', '.join(reached)}: view of {_listed(view.members)}{cause}"
 
@@ -112,7 +112,7 @@ def story_of(rows: Iterable[Row], group: str | None = None) -> Story:
     story = Story(subject, length_us=max(at.values(), default=0))
     shown = {row.node for row in views} or {row.node for row in kept}
     kept = [row for row in kept if row.node in shown]
-    story.nodes = sorted(shown, key=_natural)
+    story.nodes = sorted(shown, key=natural_order)
     _fill(story, kept, {id(row) for row in views}, at)
     return story
 
@@ -211,6 +211,7 @@ def _listed(names: tuple[str, ...], most: int = 8) -> str:
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
-def _natural(name: str) -> tuple[str, int, str]:
+def natural_order(name: str) -> tuple[str, int, str]:
+    """Sorts d2 before d10."""
     head = name.rstrip("0123456789")
     return head, int(name[len(head) :] or 0), name

@@ -32,7 +32,7 @@ EARLIEST, LATEST = "earliest", "latest"
 
 
 class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """All of them, typed."""
+    """The options of one source or sink, with their types."""
 
     archive: str = ""
     archive_credential_file: str = ""

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from isotone.pipeline.report.drawing import INK, colour, drawn
+from isotone.trace.story import natural_order
 
 Rows = Sequence[dict[str, Any]]
 OF_GROUPS = ("view", "selfleave")
@@ -57,7 +58,7 @@ def lanes(rows: Rows) -> Lanes:
     last = max((row["at"] for row in known), default=0)
     kind, group = _subject(known)
     at = {id(row): (row["at"] - begin) / 1e6 for row in known}
-    names = sorted({row["node"] for row in known}, key=_natural)
+    names = sorted({row["node"] for row in known}, key=natural_order)
     chosen = set(names[:LANES_MAX])
     shown = [row for row in known if row["node"] in chosen]
     bars = _bars([row for row in shown if _matters(row, kind, group)], at, (last - begin) / 1e6)
@@ -92,11 +93,6 @@ def _left(nodes: int, bars: int, marks: list[int]) -> str:
     late = sum(max(0, count - BARS_MAX) for count in marks)
     told += [f"{late} of the marks, the last"] if late > 0 else []
     return "; ".join(told)
-
-
-def _natural(name: str) -> tuple[str, int, str]:
-    head = name.rstrip("0123456789")
-    return head, int(name[len(head) :] or 0), name
 
 
 def _subject(rows: Rows) -> tuple[str, str | None]:

@@ -16,7 +16,6 @@ import msgspec
 from isotone.core.errors import InputError, MachineError
 from isotone.core.ordered_log import LogEntry
 from isotone.replicated.archive.segments import (
-    SUFFIX,
     Segment,
     decode_segment,
     encode_segment,
@@ -208,6 +207,3 @@ def _credentials(path: str) -> dict[str, Any]:
         raise InputError(f"cannot read the credentials in {path}: {error.strerror}") from error
     except msgspec.MsgspecError:
         raise InputError(f"{path}: credentials are one JSON object with the arguments of the file system") from None
-
-
-__all__ = ["SUFFIX", "Archive", "Listing", "arranged"]

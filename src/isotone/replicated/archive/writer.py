@@ -58,15 +58,12 @@ class ArchiveWriter:
     async def step(self) -> int:
         """Look how far the archive is, and write all whole segments behind that; how many were written."""
         listing = await asyncio.to_thread(self._archive.listing)
-        self._reached(listing.end)
-        written = 0
-        while self._may_write():
-            entries = await self._next_segment(listing.end if not written else self.end)
-            if not entries:
-                break
+        end, written = listing.end, 0
+        self._reached(end)
+        while self._may_write() and (entries := await self._next_segment(end)):
             await asyncio.to_thread(self._archive.write, entries)
-            self._reached(entries[-1].position)
-            written += 1
+            end, written = entries[-1].position, written + 1
+            self._reached(end)
         return written
 
     async def _next_segment(self, end: int) -> list[LogEntry]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from isotone.spec.properties import Form, Property
 from isotone.spec.verdicts import EventId, State, Verdict, Violation
+from isotone.trace.events import Row
 
 
 class Account:
@@ -43,3 +44,17 @@ class Account:
         if lossy or overruled is State.NOT_JUDGED:
             return Verdict(State.NOT_JUDGED)
         return Verdict(State.HOLDS if id in self.exercised else State.NOT_EXERCISED)
+
+
+class CollectedRows:
+    """The rows of one layer of one run, kept until the end: for checkers that judge a run as a whole."""
+
+    def __init__(self) -> None:
+        self._rows: list[Row] = []
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def feed(self, row: Row) -> None:
+        """Take one row of the layer's entries."""
+        self._rows.append(row)

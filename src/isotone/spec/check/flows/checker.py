@@ -5,14 +5,13 @@ Implements: [DESIGN 4], [Flows 2], [Flows 3.2]. Deviations: none.
 
 from __future__ import annotations
 
-from isotone.spec.check.account import Account
+from isotone.spec.check.account import Account, CollectedRows
 from isotone.spec.check.flows.decisions import DecisionJudge
 from isotone.spec.check.flows.history import History
 from isotone.spec.check.flows.rings import RingJudge
 from isotone.spec.flows_properties import FLOW_PROPERTIES
 from isotone.spec.verdicts import State, Verdict
 from isotone.trace import flows as trace
-from isotone.trace.events import Row
 
 ENTRIES = (
     trace.FlowStarted,
@@ -26,18 +25,8 @@ ENTRIES = (
 )
 
 
-class FlowChecker:
-    """Takes rows of `ENTRIES`; all others are none of its business."""
-
-    def __init__(self) -> None:
-        self._rows: list[Row] = []
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def feed(self, row: Row) -> None:
-        """Take one row."""
-        self._rows.append(row)
+class FlowChecker(CollectedRows):
+    """Takes rows of `ENTRIES`, and judges them at the end."""
 
     def finish(
         self, *, lossy: bool, liveness: State | None, components: tuple[tuple[str, ...], ...]

@@ -6,7 +6,7 @@ Implements: [HAB 2.4], [HAB 3.1]; assumptions of [HAB 2.1] and [HAB 2.2]. Deviat
 
 from __future__ import annotations
 
-from isotone.spec.check.account import Account
+from isotone.spec.check.account import Account, CollectedRows
 from isotone.spec.check.hab.assumptions import judge_assumptions
 from isotone.spec.check.hab.lives import Life, event_of, lives_of
 from isotone.spec.check.hab.order import DeliveredOrder
@@ -27,18 +27,8 @@ ENTRIES = (
 )
 
 
-class HabChecker:
-    """Takes rows of `ENTRIES`; all others are none of its business."""
-
-    def __init__(self) -> None:
-        self._rows: list[Row] = []
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def feed(self, row: Row) -> None:
-        """Take one row."""
-        self._rows.append(row)
+class HabChecker(CollectedRows):
+    """Takes rows of `ENTRIES`, and judges them at the end."""
 
     def finish(
         self, *, lossy: bool, liveness: State | None, components: tuple[tuple[str, ...], ...]

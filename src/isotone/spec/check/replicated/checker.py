@@ -5,7 +5,7 @@ Implements: [DESIGN 4], [COReL 8]. Deviations: none.
 
 from __future__ import annotations
 
-from isotone.spec.check.account import Account
+from isotone.spec.check.account import Account, CollectedRows
 from isotone.spec.check.replicated.holding import Holding, judge_holdings
 from isotone.spec.check.replicated.linear import (
     MODELS,
@@ -31,18 +31,8 @@ ENTRIES = (
 )
 
 
-class ReplicatedChecker:
-    """Takes rows of `ENTRIES`."""
-
-    def __init__(self) -> None:
-        self._rows: list[Row] = []
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def feed(self, row: Row) -> None:
-        """Take one row."""
-        self._rows.append(row)
+class ReplicatedChecker(CollectedRows):
+    """Takes rows of `ENTRIES`, and judges them at the end."""
 
     def finish(
         self, *, lossy: bool, liveness: State | None, components: tuple[tuple[str, ...], ...]
