@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,7 +22,7 @@ import isotone as isotone_library
 from isotone.cli import group as commands_of_group
 from isotone.cli.admin_client import AdminClient
 from isotone.cli.group_work import described
-from isotone.cli.local_cluster import places_of
+from isotone.cli.local_cluster import LocalCluster, places_of
 from isotone.daemon.admin.metric_table import METRICS
 from tests.cli.running import WITHIN_S, Running, answers, first_object, isotone, process, told, wait_until
 from tests.ports import free_ports
@@ -362,6 +363,32 @@ def test_daemons_of_up_end_with_it(tmp_path: Path) -> None:
         running.kill()
         running.wait(30)
         wait_until(lambda: not answers(daemon["admin"]), "the daemon ended")
+
+
+def test_two_clusters_of_up_are_two_runs(tmp_path: Path) -> None:
+    """One after the other, with daemons of the same names that begin to count from 1; their records lie together."""
+    traces = tmp_path / "traces"
+    for number in range(2):
+        home = tmp_path / f"up{number}"
+        with process("up", "1", "--port", "0", "--directory", str(home), "--json", log=tmp_path / "log") as running:
+            first_object(running, tmp_path / "log")
+            running.terminate()
+            running.wait(30)
+        shutil.copytree(home / "trace", traces, dirs_exist_ok=True)
+    checked = isotone("check", str(traces), "--json")
+    assert checked.exit_code == 0, checked.stderr
+    assert json.loads(checked.stdout)["runs"] == 2
+
+
+def test_the_run_of_a_cluster_lasts_as_long_as_its_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = LocalCluster(places_of(1, 1, None), tmp_path)
+    cluster.daemons = []
+    monkeypatch.setattr(cluster, "is_together", lambda: True)
+    cluster.start()
+    assert LocalCluster(places_of(1, 1, None), tmp_path).run == cluster.run
+    assert cluster.run.partition("@")[2] in cluster.settings.read_text()
+    shutil.rmtree(tmp_path / "state")
+    assert LocalCluster(places_of(1, 1, None), tmp_path).run != cluster.run
 
 
 def test_daemons_that_cannot_start_say_why(tmp_path: Path) -> None:

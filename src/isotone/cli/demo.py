@@ -137,7 +137,7 @@ def tell(directory: Path, screen: Screen) -> Verdicts:
             daemon.send_signal(signal.SIGKILL)
     if any(codes.values()):
         raise MachineError(f"daemons ended with {codes}; their logs are in {directory}")
-    say_that_all_is_over(directory, cluster.names)
+    say_that_all_is_over(directory, cluster.run, cluster.names)
     return judge(directory)
 
 

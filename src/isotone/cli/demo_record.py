@@ -21,7 +21,6 @@ from isotone.trace.reader import read
 from isotone.trace.recorder import Recorder
 from isotone.trace.writer import Level, TraceWriter
 
-RUN = "up"  # as the settings of a local cluster name it
 SETTLED = "settled"
 LOOK_EVERY_S, LOOKS_MAX = 0.1, 100
 
@@ -50,9 +49,9 @@ def _living_rows(directory: Path) -> list[Row]:
     return [row for row in read([directory / "trace"]) if not isinstance(row.entry, Truncated)]
 
 
-def say_that_all_is_over(directory: Path, daemons: Sequence[str]) -> None:
+def say_that_all_is_over(directory: Path, run: str, daemons: Sequence[str]) -> None:
     """In the trace itself."""
-    writer = TraceWriter(directory / "trace", RUN, "", 0, level=Level.FULL, rotate_bytes=None)
+    writer = TraceWriter(directory / "trace", run, "", 0, level=Level.FULL, rotate_bytes=None)
     recorder = Recorder(writer.append)
     for entry in ending(daemons):
         recorder.record("", 0, time.monotonic_ns() // 1000, entry)

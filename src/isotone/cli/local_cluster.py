@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -19,12 +20,15 @@ from isotone.cli.admin_client import AdminClient
 from isotone.core.addresses import PORT_MAX
 from isotone.core.errors import InputError, MachineError
 from isotone.daemon.ports import LOOPBACK, free_ports
+from isotone.trace.layout import run_name
 
 PORT, ADMIN_PORT, STRIDE = 4803, 4810, 10
 DAEMONS_MAX = 64
 LOOK_EVERY_S = 0.05
 LOG_TAIL_LINES = 8
 STOP_WITHIN_S = 15.0
+NAME = "up"
+IDENTITY_FILE = "run"
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +73,9 @@ def _ports_from(first: int, pairs: int) -> list[tuple[int, int]]:
     return [(port, port + ADMIN_PORT - PORT) for port in range(first, first + STRIDE * pairs, STRIDE)]
 
 
-def settings_text(places: Sequence[Place], directory: Path, *, trace: str = "buffered", thorough: bool = False) -> str:
+def settings_text(
+    places: Sequence[Place], directory: Path, *, trace: str = "buffered", thorough: bool = False, identity: str = ""
+) -> str:
     """The settings file of the cluster.
 
     ``thorough``: what daemons say to each other is recorded too. For that they prune nothing: of what is left out on
@@ -79,7 +85,7 @@ def settings_text(places: Sequence[Place], directory: Path, *, trace: str = "buf
     lines = [
         "# A cluster for development, to be run with --dev: loopback only, open to every program of this machine.",
         "[cluster]",
-        'name = "up"',
+        f'name = "{NAME}"',
         f"state_directory = {quoted(directory / 'state')}",
         *(["pruning = false"] if thorough else []),
         "",
@@ -93,10 +99,22 @@ def settings_text(places: Sequence[Place], directory: Path, *, trace: str = "buf
         for other in sites[position + 1 :]:
             lines += ["[[link]]", f'between = ["{site}", "{other}"]', ""]
     lines += ["[trace]", f'level = "{trace}"', f"directory = {quoted(directory / 'trace')}"]
+    lines += [f'identity = "{identity}"'] if identity else []
     lines += ["network = true", ""] if thorough else [""]
     lines += ["[spread]", "enabled = true", "share_port = true", 'unix_socket = "/tmp/{port}"', ""]
     lines += ["[faults]", "enabled = true", ""]
     return "\n".join(lines)
+
+
+def _identity_path(directory: Path) -> Path:
+    return directory / "state" / IDENTITY_FILE
+
+
+def _identity_of(directory: Path) -> str:
+    """That of the state which is there, or a new one: without their state, daemons begin to count from 1 again."""
+    with suppress(OSError):
+        return _identity_path(directory).read_text(encoding="utf-8")
+    return secrets.token_hex(4)
 
 
 def quoted(path: Path) -> str:
@@ -180,7 +198,13 @@ class LocalCluster:
         self.directory = directory
         self.settings = directory / "isotone.toml"
         self.daemons = [LocalDaemon(place, self.settings, directory / f"{place.name}.log") for place in places]
-        self._text = settings_text(places, directory, trace=trace, thorough=thorough)
+        self._identity = _identity_of(directory)
+        self._text = settings_text(places, directory, trace=trace, thorough=thorough, identity=self._identity)
+
+    @property
+    def run(self) -> str:
+        """What the records of its daemons call it."""
+        return run_name(NAME, self._identity)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -200,6 +224,8 @@ class LocalCluster:
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             self.settings.write_text(self._text, encoding="utf-8")
+            _identity_path(self.directory).parent.mkdir(exist_ok=True)
+            _identity_path(self.directory).write_text(self._identity, encoding="utf-8")
         except OSError as error:
             raise MachineError(f"cannot write {self.settings}: {error.strerror}") from error
         for daemon in self.daemons:

@@ -39,6 +39,7 @@ from isotone.testing.replicas import Replicas
 from isotone.testing.storm import STORM, Storm
 from isotone.trace.events import Row
 from isotone.trace.jsonl import jsonl_line, write_jsonl
+from isotone.trace.layout import run_name
 
 SETTLE_S = 60.0
 LOOK_S = 0.005
@@ -236,7 +237,7 @@ class Cluster:
 
     def write_trace(self, path: str | Path) -> None:
         """Write the trace as JSON lines, for ``isotone check``."""
-        write_jsonl(Path(path), f"testing-{self.seed}", self.rows)
+        write_jsonl(Path(path), run_name(f"testing-{self.seed}", self.digest()[:8]), self.rows)
 
 
 def drawn_network(seed: int | str) -> NetworkSettings:

@@ -59,6 +59,11 @@ def check_place(path: Path, header: PartHeader, row: Row, last: int) -> None:
         raise InputError(f"{path}: row {row.index} stands behind row {last}")
 
 
+def run_name(name: str, identity: str = "") -> str:
+    """What a run is called in its records; with an identity two clusters of one name are two runs."""
+    return f"{name}@{identity}" if identity else name
+
+
 def part_path(directory: Path, header: PartHeader, suffix: str) -> Path:
     """The file of a part."""
     name = f"{_escape(header.node)}-{header.incarnation}-{header.part:06d}{suffix}"

@@ -24,6 +24,7 @@ from isotone.daemon.settings.tables import Access, Daemon, DaemonSettings
 from isotone.daemon.settings.whereabouts import files_of, listeners_of
 from isotone.daemon.spread.settings import GatewaySettings, Oversize
 from isotone.evs.sessions.settings import SlowPolicy
+from isotone.trace.layout import run_name
 from isotone.trace.writer import Level
 
 UNLIMITED = 2**62
@@ -70,7 +71,7 @@ def _trace(settings: DaemonSettings, directory: Path) -> TraceSettings:
     return TraceSettings(
         level=Level(trace.level),
         directory=directory,
-        run=settings.cluster.name,
+        run=run_name(settings.cluster.name, trace.identity),
         bytes_max=trace.retain_bytes or UNLIMITED,
         age_max_s=trace.retain_hours * 3_600 or UNLIMITED,
         rotate_bytes=trace.rotate_bytes,

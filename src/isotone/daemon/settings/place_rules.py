@@ -36,6 +36,8 @@ def findings(settings: DaemonSettings) -> Iterator[Finding]:
 def _cluster(settings: DaemonSettings) -> Iterator[Finding]:
     cluster = settings.cluster
     yield from _name(cluster.name, ("cluster", "name"))
+    if settings.trace.identity:
+        yield from _name(settings.trace.identity, ("trace", "identity"))
     if not cluster.state_directory:
         yield Finding(("cluster", "state_directory"), "it is empty", "name a directory that the daemon may write to")
     if not settings.daemon:

@@ -163,6 +163,7 @@ class Trace(Table, frozen=True, kw_only=True):
 
     level: Literal["off", "buffered", "full"] = "buffered"
     directory: str = "/var/lib/isotone/trace"
+    identity: str = ""
     rotate_bytes: int = 64 * MIB
     retain_bytes: int = 4 * GIB
     retain_hours: int = 7 * 24
