@@ -168,11 +168,16 @@ def _only_installer(original: History, corrupted: Corrupted) -> Reason | None:
 
 
 def _other_id(original: History, corrupted: Corrupted) -> Reason | None:
-    """Who came from nowhere with nobody, and goes nowhere with anybody, may call its view as it likes."""
+    """Who came from nowhere with nobody, and goes nowhere with anybody, may call its view as it likes.
+
+    So may who ends in it: that others came along is said only of those who are in one view (2.4.3).
+    """
     if reason := _only_installer(original, corrupted):
         return reason
     stays = _stays_in(original, corrupted)
     mine = [each for each in stays if each.process.id in corrupted.processes]
+    if all(each.next is None and _went(each) for each in mine):
+        return _went(mine[0])
     others = [each for each in stays if each.process.id not in corrupted.processes]
     is_known = any(
         came_together(one, other) or other in together_with(original, one) for one in mine for other in others
