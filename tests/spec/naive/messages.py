@@ -99,15 +99,16 @@ def delivery_integrity(history: History) -> Cases:
         for delivery in process.deliveries + process.repeated:
             yield delivery.message in history.sent and history.sent[delivery.message][1] == delivery.label
     if history.deliveries:
-        yield _can_be_ordered(history)
+        yield can_be_ordered(history)
 
 
-def _can_be_ordered(history: History) -> bool:
+def can_be_ordered(*histories: History) -> bool:
     """Take the rows node by node, a delivery only when its send is taken; whether that takes them all."""
     needs: dict[Where, set[Where]] = defaultdict(set)
-    for process in history.processes.values():
-        for event in process.events:
-            needs[event.row] |= {history.sent[event.message][0]} if _has_send(event, history) else set()
+    for history in histories:
+        for process in history.processes.values():
+            for event in process.events:
+                needs[event.row] |= {history.sent[event.message][0]} if _has_send(event, history) else set()
     queues: dict[str, list[Where]] = defaultdict(list)
     for row in sorted(needs):
         queues[row[0]].append(row)
@@ -177,17 +178,25 @@ def came_back(history: History) -> Iterator[tuple[Process, Stay]]:
 def self_delivery(history: History) -> Cases:
     """2.15: a process delivers what it sends to a group that it is in, unless it leaves or ends."""
     for send, group in _sent_inside(history):
-        process = send.process
-        leaves = [place for each, place in process.asked_to_leave + process.left if each == group]
-        if not process.has_ended and not any(place > send.place for place in leaves):
-            yield send.label.message in process.delivered
+        if not send.process.has_ended and not _leaves(send, group):
+            yield send.label.message in send.process.delivered
+
+
+def _leaves(send: Send, group: str) -> bool:
+    """Whether the sender left the group behind this send; asking to leave is leaving."""
+    gone = send.process.asked_to_leave + send.process.left
+    return any(each == group and place > send.place for each, place in gone)
 
 
 def termination_of_delivery(history: History) -> Cases:
-    """2.17: a message sent in a view reaches every member of it, unless the sender installs a later one."""
+    """2.17: a message sent in a view reaches every member of it, unless the sender installs a later one.
+
+    Nor if it asked to leave and sent nothing more.
+    """
     for send, group in _sent_inside(history):
         stay = send.stays[group]
-        if stay.next is None and not stay.has_left and not send.process.has_ended:
+        last = [each for each, there in _sent_inside(history) if there == group and each.stays[group] is stay][-1]
+        if stay.next is None and not _leaves(last, group) and not send.process.has_ended:
             for member in sorted(stay.members):
                 yield member in history.processes and send.label.message in history.processes[member].delivered
 

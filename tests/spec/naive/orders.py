@@ -183,7 +183,7 @@ def agreed_order(history: History) -> Cases:
         common = [each for each in one.deliveries if each.service.is_agreed and each.message in other.delivered]
         for first, second in pairwise(common):
             there = other.delivered[first.message], other.delivered[second.message]
-            if first.row != second.row or there[0].row != there[1].row:  # the messages of one row stand in order
+            if first.bundle != second.bundle:  # the order within a bundle is a matter of 2.11.2
                 yield there[0].place < there[1].place
 
 
@@ -255,11 +255,13 @@ def _reaches_there(history: History, delivery: Delivery, stay: Stay, owed: froze
     """
     for member in sorted(owed - {stay.process.id}):
         there = [each for each in _stays_of(history, member, stay.group) if each.view == stay.view]
-        if _is_disputed(history, member, stay) or _ends_before_a_later_view(history, member, stay):
-            continue
         has_it = any(each.has(delivery.message) for each in there)
-        if has_it or history.is_stable or _has_passed(history, member, stay):
-            yield has_it
+        if has_it:
+            yield True
+        elif _is_disputed(history, member, stay) or _ends_before_a_later_view(history, member, stay):
+            continue
+        elif history.is_stable or _has_passed(history, member, stay):
+            yield False
 
 
 def _reaches_anywhere(history: History, delivery: Delivery, stay: Stay, owed: frozenset[str]) -> Cases:
