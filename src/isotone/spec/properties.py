@@ -316,7 +316,8 @@ PROPERTIES: tuple[Property, ...] = (
         "A message sent in a view reaches every member of that view, unless the sender installs a later one.",
         form=Form.LIVENESS,
         services=RELIABLE,
-        reading="D-termination; judged on runs with a stable, quiet end, unless the sender left, ended, or asked to leave and sent nothing more.",
+        reading="D-termination; judged on runs with a stable, quiet end, unless the sender left, ended, or asked to "
+        "leave and sent nothing more.",
     ),
     _p(
         "2.18",
