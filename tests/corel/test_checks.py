@@ -111,6 +111,7 @@ def broken(node: str, place: int, *entries: Entry) -> list[Row]:
 
 BROKEN = {
     "COR-FIFO": broken("b", 4, c.Yellowed("b", ("a.1:2", "a.1:1"))),
+    "COR-SENT": broken("a", 6, sent("a", "a.1:1")),
     "COR-CAUSAL": broken("a", 8, c.Yellowed("a", ("b.1:1", "a.1:2"))),
     "COR-GREEN": broken("a", 7, green("a", 2, "a.1:1")),
     "COR-AGREED": broken("b", 8, green("b", 2, "b.1:1", "a.1:2")),
@@ -353,7 +354,7 @@ ALSO_BROKEN = {
     "a log that forgot who it is": ("COR-DURABLE", rows(a=[started("a", log="a1"), started("a", life=2)])),
     "green that did not stand there": (
         "COR-GREEN",
-        rows(a=[started("a"), *primary("a", servers=("a",))[:2], green("a", 1, "a.1:1")]),
+        rows(a=[started("a", servers=("a",)), c.Voted("a", 1, True), c.Greened("a", 0, 1, ("a.1:1",), (7,), 1)]),
     ),
     "a fence that falls": ("COR-EPOCHS", fallen()),
     "synced by all, but by one in the next recovery only": (

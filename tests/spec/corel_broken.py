@@ -382,4 +382,64 @@ def _others() -> dict[str, Broken]:
     }
 
 
-CASES: dict[str, Broken] = {**_fifo_and_causal(), **_green(), **_yellow_and_disk(), **_primaries(), **_others()}
+def _lines_and_names() -> dict[str, Broken]:
+    return {
+        "a message that was sent twice": ("COR-SENT", added("a", 7, sent("a", "a.1:1"))),
+        "a message that its sender never told of": ("COR-SENT", broken("a", 6)),
+        "a message of a later number than its sender told of": (
+            "COR-SENT",
+            rows(**three(b=[trace.Reddened("b", ("a.1:2",))])),
+        ),
+        "yellow beyond the end of the queue": ("COR-YELLOW", rows(**three(b=[arranged("b", (), green=1, yellow=2)]))),
+        "yellow below the green line": ("COR-YELLOW", rows(**three(b=again("b", yellow=0)))),
+        "green that a recovery brings from nowhere": (
+            "COR-GREEN",
+            rows(**three(b=[arranged("b", (), green=9, yellow=9)])),
+        ),
+        "green found on disk that nobody ordered": ("COR-GREEN", rows(**three(b=again("b", green=9, yellow=9)))),
+        "yellow that a restart takes back": (
+            "COR-DURABLE",
+            rows(
+                **three(
+                    b=[trace.Yellowed("b", ("a.1:2",)), *again("b", yellow=1, queue=("a.1:2",))], a=[sent("a", "a.1:2")]
+                )
+            ),
+        ),
+        "a life that is begun twice": ("COR-DURABLE", rows(**three(b=again("b", life=1)))),
+        "green in a primary that the server did not establish": (
+            "COR-PHASES",
+            rows(**{**three(), "b": [each for each in three()["b"] if not isinstance(each, trace.PrimaryEstablished)]}),
+        ),
+        "a state whose position does not count its records": (
+            "COR-STATE",
+            rows(**three(b=[trace.SnapshotKept("b", 1, 2, 5)])),
+        ),
+        "two numbers for one configuration": (
+            "COR-CONFIGURATION",
+            broken("b", 9, trace.Reconfigured("b", 3, 7, ABX)),
+        ),
+        "a configuration that one goes on without": (
+            "COR-CONFIGURATION",
+            rows(**{**good(), "b": [each for each in good()["b"] if not isinstance(each, trace.Reconfigured)]}),
+        ),
+        "a configuration with two rules": (
+            "COR-CONFIGURATION",
+            rows(
+                **three(
+                    a=[trace.Reconfigured("a", 1, 1, AB, '{"type":"Monarch","server":"a"}')],
+                    b=[trace.Reconfigured("b", 1, 1, AB, '{"type":"Monarch","server":"b"}')],
+                )
+            ),
+        ),
+        "other servers found on disk": ("COR-CONFIGURATION", rows(**three(b=again("b", servers=AB)))),
+    }
+
+
+CASES: dict[str, Broken] = {
+    **_fifo_and_causal(),
+    **_green(),
+    **_yellow_and_disk(),
+    **_primaries(),
+    **_others(),
+    **_lines_and_names(),
+}

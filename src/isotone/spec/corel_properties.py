@@ -26,11 +26,12 @@ COREL_PROPERTIES: tuple[Property, ...] = (
         "Whoever has a message has every message that its sender had when it sent it, and before it.",
         "5.4 Causal",
     ),
+    _p("SENT", "Sent", "What a server has was sent, once.", "3.2"),
     _p(
         "GREEN",
         "No changes in green",
         "Green messages are only ever added at the end of the green ones, at every server and through its restarts; a "
-        "recovery takes none back.",
+        "recovery takes none back, and adds none that nobody ordered.",
         "5.4 No Changes in Green",
     ),
     _p(
@@ -42,7 +43,8 @@ COREL_PROPERTIES: tuple[Property, ...] = (
     _p(
         "YELLOW",
         "Yellow",
-        "Whoever knows of a primary component has what was marked green in it, yellow or green, at the same place.",
+        "Whoever knows of a primary component has what was marked green in it, yellow or green, at the same place; "
+        "what is green is yellow, and what is yellow is in the queue.",
         "5.4 Yellow",
     ),
     _p("ONE", "One primary", "Primary components that were committed to under one number are the same.", "Claim 4"),
@@ -58,7 +60,7 @@ COREL_PROPERTIES: tuple[Property, ...] = (
         "PHASES",
         "Phases",
         "Who commits was preceded by attempts of all, who establishes by commits of all, who adopts by one commit; and "
-        "what is green in a primary component is so in one that was committed to.",
+        "what is green in a primary component is so in one that was committed to, and established by whoever is in it.",
         "Claims 5 and 8",
     ),
     _p(
@@ -89,21 +91,23 @@ COREL_PROPERTIES: tuple[Property, ...] = (
     _p(
         "DURABLE",
         "Durable",
-        "Unless its disk was lost, or it begins from a copy, a server comes back with its log and all of it; what it "
-        "told green is not red.",
+        "Unless its disk was lost, or it begins from a copy, a server comes back with its log and all of it, in a new "
+        "life; what it told green is not red, and what was yellow is so still.",
         "5.1",
     ),
     _p("WHITE", "White", "What a server calls white is green at every server of its green prefix.", "3.3 white"),
     _p(
         "CONFIGURATION",
         "One configuration",
-        "Every server has the same servers from the same place on under one number; one is added or removed at a time.",
+        "Every server has the same servers and the same rule from the same place on under one number, and comes back "
+        "with them; one is added or removed at a time.",
         "3.1 All_Servers, made to change",
     ),
     _p(
         "STATE",
         "One state",
-        "The states that servers keep for one position are equal, and whoever catches up by one installs one of those.",
+        "The states that servers keep for one position are equal, and whoever catches up by one installs one of those; "
+        "the position counts the records up to the place.",
         "3.3, snapshots",
     ),
     _p(

@@ -68,10 +68,24 @@ def no_changes_in_green(history: History) -> Cases:
         for before, moment in pairwise(log.moments):
             if isinstance(moment.entry, trace.QueueArranged) and before.green:
                 yield moment.green >= before.green
+        for before, moment in pairwise(log.moments):
+            if isinstance(moment.entry, (trace.QueueArranged, trace.ReplicaStarted)) and history.told_green:
+                end = before.green + len(before.open)
+                if moment.green > end:
+                    yield _is_ordered(history, moment.green)
         for moment in log.rows(trace.QueueArranged, trace.ReplicaStarted):
             green = set(moment.queue[: len(moment.queue) - len(moment.open)])
             for name in green.intersection(moment.open):
                 yield name not in green
+
+
+def _is_ordered(history: History, line: int) -> bool:
+    """Whether anybody told as much as green, got it by a state, or had it when its log began."""
+    told = [place for moment in history.told_green for place, _ in named_by(moment)]
+    told += [it.place for log in history.logs for _, it in _entries(log, trace.StateInstalled)]
+    told += [log.moments[0].green for log in history.logs if isinstance(log.moments[0].entry, trace.ReplicaStarted)]
+    told += list(history.logs[0].moments[0].names)
+    return line <= max(told)
 
 
 def _only_added(log: Log) -> Cases:
@@ -122,9 +136,12 @@ def yellow(history: History) -> Cases:
 
     A server knows of it when it has committed to it or adopted it, and has all of it when its queue was set since, or
     at the end; when it commits to the next one it has all of those before. What an order proposal made green is owed
-    with the next primary.
+    with the next primary. And where a queue is set, its lines are in it.
     """
     for log in history.logs:
+        for moment in log.rows(trace.QueueArranged, trace.ReplicaStarted):
+            if not moment.green <= moment.yellow <= moment.green + len(moment.open):
+                yield False
         for moment in _looks(log):
             for told in history.told_green:
                 entry = told.entry
@@ -246,6 +263,12 @@ def _comes_back(before: Log, moment: Moment) -> Cases:
     if starts and isinstance(starts[-1], trace.ReplicaStarted) and starts[-1].log:
         if starts[-1].log != moment.entry.log:
             yield False
+    for start in starts[-1:]:
+        if isinstance(start, trace.ReplicaStarted) and start.life >= moment.entry.life:
+            yield False
+    looks = [each for each in before.moments if not isinstance(each.entry, trace.StateInstalled)]
+    if looks and looks[-1].yellow > moment.yellow:
+        yield False
     for name in before.ever_had:
         yield name in moment.queue
     for told in before.rows(trace.Greened):

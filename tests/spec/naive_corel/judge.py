@@ -17,6 +17,7 @@ Formula = Callable[[History], Iterator[bool]]
 FORMULAS: dict[str, Formula] = {
     "COR-FIFO": invariants.fifo,
     "COR-CAUSAL": invariants.causal,
+    "COR-SENT": servers.sent,
     "COR-GREEN": invariants.no_changes_in_green,
     "COR-AGREED": invariants.agreed_green,
     "COR-YELLOW": invariants.yellow,

@@ -10,7 +10,7 @@ from itertools import combinations, pairwise
 from typing import Any
 
 from isotone.trace import corel as trace
-from tests.spec.naive_corel.history import History, Log, Moment
+from tests.spec.naive_corel.history import History, Log, Moment, named_by, number_of, sender_of
 from tests.spec.naive_corel.invariants import Cases
 
 
@@ -115,6 +115,8 @@ def phases(history: History) -> Cases:
             yield told.primary in committed
             here = _primary_at(log, moment)
             yield here is None or here == told.primary
+            if _is_begun(log, moment, told.primary):
+                yield moment.green == _before(log, moment)[-1].green
 
 
 def _primary_at(log: Log, moment: Moment) -> int | None:
@@ -127,6 +129,13 @@ def _primary_at(log: Log, moment: Moment) -> int | None:
             case trace.QueueArranged() | trace.ReplicaStarted() | trace.PrimaryAttempted():
                 found = None
     return found
+
+
+def _is_begun(log: Log, moment: Moment, number: int) -> bool:
+    """Whether the last step of the server is towards this primary, and it is not there yet."""
+    ends = (trace.QueueArranged, trace.ReplicaStarted, trace.PrimaryAttempted, trace.PrimaryEstablished)
+    steps = [each.entry for each in _before(log, moment) if isinstance(each.entry, ends)]
+    return bool(steps) and isinstance(steps[-1], trace.PrimaryAttempted) and steps[-1].primary == number
 
 
 def _told_by(entry: trace.PrimaryCommitted | trace.PrimaryEstablished) -> tuple[str, int, tuple[str, ...]]:
@@ -159,8 +168,11 @@ def one_configuration(history: History) -> Cases:
     """
     told = [it for _, _, it in history.ever_told(trace.Reconfigured)]
     for one, other in combinations(told, 2):
+        if one.place == other.place:
+            yield one.number == other.number
         if one.number == other.number:
             yield (one.place, one.servers) == (other.place, other.servers)
+            yield one.rule == other.rule or "" in (one.rule, other.rule)
         elif abs(one.number - other.number) == 1:
             is_behind = (one.place < other.place) == (one.number < other.number)
             yield is_behind and _differ_in_one(one.servers, other.servers)
@@ -168,6 +180,22 @@ def one_configuration(history: History) -> Cases:
         for before, moment in pairwise(log.moments):
             if isinstance(moment.entry, trace.Reconfigured) and before.servers:
                 yield _differ_in_one(before.servers, moment.servers)
+            if isinstance(moment.entry, trace.ReplicaStarted) and moment.entry.servers and before.servers:
+                if (before.green, before.fence) == (moment.green, moment.entry.fence):
+                    yield before.servers == moment.servers
+        yield from _passes(log, {it.place for it in told})
+
+
+def _passes(log: Log, places: set[int]) -> Cases:
+    """Between two rows of green of one life stands the configuration of each place that the first one tells."""
+    kinds = (trace.Greened, trace.ReplicaStarted)
+    stops = [place for place, moment in enumerate(log.moments) if isinstance(moment.entry, kinds)]
+    for first, last in pairwise(stops):
+        one, other = log.moments[first], log.moments[last]
+        if isinstance(one.entry, trace.Greened) and isinstance(other.entry, trace.Greened):
+            here = [each.entry.place for each in log.moments[first:last] if isinstance(each.entry, trace.Reconfigured)]
+            if not {place for place, _ in named_by(one)} & places <= set(here):
+                yield False
 
 
 def _differ_in_one(before: tuple[str, ...], after: tuple[str, ...]) -> bool:
@@ -184,6 +212,11 @@ def one_state(history: History) -> Cases:
     for one, other in combinations(kept, 2):
         if one.position == other.position:
             yield one.digest == other.digest
+    records = {it.message: it.records for _, _, it in history.ever_told(trace.Initiated)}
+    for _, _, it in (*history.ever_told(trace.SnapshotKept), *history.ever_told(trace.StateInstalled)):
+        names = [_first_told(history, place) for place in range(1, it.place + 1)]
+        if all(name in records for name in names):
+            yield it.position == sum(records[name or ""] for name in names)
     states = {(it.place, it.position, it.digest) for it in kept}
     for _, _, state in history.told(trace.StateInstalled):
         yield (state.place, state.position, state.digest) in states
@@ -195,6 +228,28 @@ def _kept(history: History) -> list[trace.SnapshotKept | trace.StateInstalled]:
         *(it for _, _, it in history.told_by_anybody(trace.SnapshotKept) if it.place <= history.copied),
         *(it for _, moment, it in history.ever_told(trace.StateInstalled) if not moment.is_own),
     ]
+
+
+def _first_told(history: History, place: int) -> str | None:
+    """What stands there by the first row of anybody that says so, or else by the side before."""
+    for moment in history.told_green:
+        for each, name in named_by(moment):
+            if each == place:
+                return name
+    return history.logs[0].moments[0].names.get(place)
+
+
+def sent(history: History) -> Cases:
+    """What anybody has is sent once; of a life that tells of its sends, all from the first that it tells of on."""
+    sends = [it.message for _, _, it in history.told_by_anybody(trace.Initiated)]
+    for message in set(sends):
+        yield sends.count(message) == 1
+    lives = {sender_of(message) for message in sends}
+    for log in history.everybody:
+        for moment in log.moments:
+            for name in (*getattr(moment.entry, "messages", ()), *getattr(moment.entry, "queue", ())):
+                if sender_of(name) in lives and name not in sends:
+                    yield number_of(name) < min(number_of(each) for each in sends if sender_of(each) == sender_of(name))
 
 
 def white(history: History) -> Cases:

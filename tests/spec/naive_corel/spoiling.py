@@ -56,6 +56,30 @@ def _another_context(entry: Any, choice: Choice) -> list[Entry]:
     return [replace(entry, primary=entry.primary + 1000)]
 
 
+def _another_name(entry: Any, choice: Choice) -> list[Entry]:
+    return [replace(entry, message=f"{entry.message}9")]
+
+
+def _more_yellow(entry: Any, choice: Choice) -> list[Entry]:
+    return [replace(entry, yellow=entry.yellow + 1)]
+
+
+def _the_same_life(entry: Any, choice: Choice) -> list[Entry]:
+    return [replace(entry, life=1)]
+
+
+def _another_rule(entry: Any, choice: Choice) -> list[Entry]:
+    return [replace(entry, rule='{"type":"Monarch","server":"d1"}')]
+
+
+def _another_number(entry: Any, choice: Choice) -> list[Entry]:
+    return [replace(entry, number=entry.number + 1000)]
+
+
+def _another_position(entry: Any, choice: Choice) -> list[Entry]:
+    return [replace(entry, position=entry.position + 1)]
+
+
 MORE: dict[str, tuple[tuple[type[Entry], ...], Spoil]] = {
     "established with others": ((trace.PrimaryEstablished,), _other_servers),
     "another configuration": ((trace.Reconfigured,), _other_servers),
@@ -66,6 +90,12 @@ MORE: dict[str, tuple[tuple[type[Entry], ...], Spoil]] = {
     "an attempt by one alone": ((trace.PrimaryAttempted,), _strangers),
     "less green": ((trace.QueueArranged,), _less_green),
     "green in a primary that never was": ((trace.Greened,), _another_context),
+    "sent under another name": ((trace.Initiated,), _another_name),
+    "yellow beyond the queue": ((trace.QueueArranged, trace.ReplicaStarted), _more_yellow),
+    "the first life again": ((trace.ReplicaStarted,), _the_same_life),
+    "a configuration with another rule": ((trace.Reconfigured,), _another_rule),
+    "a configuration of another number": ((trace.Reconfigured,), _another_number),
+    "a state at another position": ((trace.SnapshotKept, trace.StateInstalled), _another_position),
     "white too far": ((trace.Whitened,), _further),
     "another vote": ((trace.Voted,), _other_vote),
     "another state": ((trace.SnapshotKept, trace.StateInstalled), _other_digest),

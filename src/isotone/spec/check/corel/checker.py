@@ -17,6 +17,7 @@ from isotone.spec.check.corel.queues import Had, QueueJudge, pasts
 from isotone.spec.check.corel.quorums import judge_quorums
 from isotone.spec.check.corel.records import records_of, servers_missing
 from isotone.spec.check.corel.recovered import judge_recovered
+from isotone.spec.check.corel.sent import judge_sent
 from isotone.spec.check.corel.sides import Side, sides_of
 from isotone.spec.check.corel.trail import event_of
 from isotone.spec.corel_properties import COREL_PROPERTIES
@@ -81,6 +82,7 @@ class CorelChecker:
         for side in sides_of(records, account):
             earlier = _judge(side, earlier, primaries, account, owes=side.is_last and together and liveness is None)
         judge_due(trails, account)
+        judge_sent(trails, account)
         return account.verdicts(lossy=lossy or bool(self._losses), liveness=liveness)
 
 
@@ -93,7 +95,7 @@ def _judge(side: Side, earlier: GreenOrder | None, primaries: set[int], account:
     PrimaryJudge(side.own, account).judge(had, side.torn)
     judge_quorums(side, account)
     judge_recovered(side, account)
-    GrowthJudge(side, account).judge()
+    GrowthJudge(side, order, account).judge()
     judge_proposals(side, account)
     if owes:
         _judge_liveness(side, had, order, account)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from isotone.spec.check.account import Account
+from isotone.spec.check.corel.order import GreenOrder
 from isotone.spec.check.corel.sides import Side, kept_by
 from isotone.spec.check.corel.trail import Trail, event_of
 from isotone.spec.verdicts import EventId
@@ -21,10 +22,13 @@ State = tuple[int, int]
 class GrowthJudge:
     """Over all servers of a run, or of one side of a fence."""
 
-    def __init__(self, side: Side, account: Account) -> None:
+    def __init__(self, side: Side, order: GreenOrder, account: Account) -> None:
         self._side = side
+        self._order = order
         self._account = account
         self._configurations: dict[int, tuple[int, tuple[str, ...], EventId]] = {}
+        self._rules: dict[int, tuple[str, EventId]] = {}
+        self._numbers: dict[int, tuple[int, EventId]] = {}  # by place
         self._states: dict[int, dict[State, EventId]] = {}
 
     def judge(self) -> None:
@@ -38,6 +42,8 @@ class GrowthJudge:
         self._judge_steps()
         for trail in self._side.whole:
             self._judge_own_steps(trail)
+            self._judge_passed(trail)
+        self._judge_positions(rows)
         for row in rows:
             if isinstance(row.entry, trace.StateInstalled):
                 self._judge_installed(row, row.entry)
@@ -50,6 +56,14 @@ class GrowthJudge:
             one, two = f"{known[1]} from {known[0]} on", f"{entry.servers} from {entry.place} on"
             text = f"Configuration {entry.number} is {one}, and {two}."
             self._account.accuse("CONFIGURATION", (known[2], event_of(row)), text, proven=True)
+        number, since = self._numbers.setdefault(entry.place, (entry.number, event_of(row)))
+        if number != entry.number:
+            text = f"At place {entry.place} begins configuration {number}, and {entry.number}."
+            self._account.accuse("CONFIGURATION", (since, event_of(row)), text, proven=True)
+        rule, since = self._rules.setdefault(entry.number, (entry.rule, event_of(row)))
+        if rule and entry.rule and rule != entry.rule:
+            text = f"Configuration {entry.number} has two rules."
+            self._account.accuse("CONFIGURATION", (since, event_of(row)), text, proven=True)
 
     def _judge_steps(self) -> None:
         """One server at a time, and in the order of the numbers."""
@@ -65,7 +79,19 @@ class GrowthJudge:
     def _judge_own_steps(self, trail: Trail) -> None:
         """Also from those whom no row made servers: the founders, those of a state, those whom an operator forced."""
         before, since = tuple[str, ...](), event_of(trail.rows[0])
+        green = fence = 0
         for row in trail.walk():
+            match row.entry:
+                case trace.ReplicaStarted(servers=found) if (
+                    before and found and (row.entry.green, row.entry.fence) == (green, fence)
+                ):
+                    self._account.exercised.add("CONFIGURATION")
+                    if found != before:
+                        text = f"{trail.server} had the servers {before}, and came back with {found}."
+                        self._account.accuse("CONFIGURATION", (since, event_of(row)), text, proven=True)
+            green = trail.green
+            if isinstance(row.entry, trace.ReplicaStarted | trace.Fenced):
+                fence = row.entry.fence
             if before and isinstance(row.entry, trace.Reconfigured):
                 self._account.exercised.add("CONFIGURATION")
                 if not _is_step(before, trail.servers):
@@ -73,6 +99,42 @@ class GrowthJudge:
                     self._account.accuse("CONFIGURATION", (since, event_of(row)), text, proven=True)
             if trail.servers != before:
                 before, since = trail.servers, event_of(row)
+
+    def _judge_passed(self, trail: Trail) -> None:
+        """Nobody goes on beyond the place of a configuration without it."""
+        passed: list[int] = []
+        for row in trail.rows:
+            match row.entry:
+                case trace.Greened(place=place, messages=messages):
+                    for each in passed[:1]:
+                        text = (
+                            f"{trail.server} goes on behind place {each} without the configuration that begins there."
+                        )
+                        witness = (self._numbers[each][1], event_of(row))
+                        self._account.accuse("CONFIGURATION", witness, text)
+                    passed = [each for each in range(place, place + len(messages)) if each in self._numbers]
+                case trace.Reconfigured(place=place):
+                    passed = [each for each in passed if each != place]
+                case trace.ReplicaStarted():
+                    passed = []
+
+    def _judge_positions(self, rows: list[Row]) -> None:
+        """A position counts the records of the messages up to the place, as far as all of them are told."""
+        records = {row.entry.message: row.entry.records for row in rows if isinstance(row.entry, trace.Initiated)}
+        reached, positions = 0, [0]
+        while (name := self._order.names.get(reached + 1)) is not None and name in records:
+            reached += 1
+            positions.append(positions[-1] + records[name])
+        for row in rows:
+            entry = row.entry
+            if isinstance(entry, trace.SnapshotKept | trace.StateInstalled) and entry.place <= reached:
+                self._account.exercised.add("STATE")
+                if entry.position != positions[entry.place]:
+                    text = (
+                        f"{entry.server} has a state at position {entry.position}, for all up to place {entry.place}; "
+                        f"these are {positions[entry.place]} records."
+                    )
+                    self._account.accuse("STATE", (event_of(row),), text)
 
     def _judge_kept(self, row: Row, entry: trace.SnapshotKept) -> None:
         known = self._states.setdefault(entry.position, {})

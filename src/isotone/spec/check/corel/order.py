@@ -37,6 +37,10 @@ class GreenOrder:
                 self._take(event, entry)
         if earlier is not None:
             self._fill(earlier, trails)
+        found = [trail.rows[0].entry for trail in trails if trail.rows]
+        lines = [entry.green for entry in found if isinstance(entry, trace.ReplicaStarted)]
+        lines += [entry.place for _, entry in told if isinstance(entry, trace.StateInstalled)]
+        self.highest = max([*self.names, *lines], default=0)  # place that anybody told as green, or brought along
 
     def _fill(self, earlier: GreenOrder, trails: Iterable[Trail]) -> None:
         """What a server has green by a state or a copy, others told before they were left behind."""

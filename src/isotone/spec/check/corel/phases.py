@@ -46,8 +46,9 @@ class PhaseJudge:
         for trail in self._side.own:
             self._judge_steps(trail)
         self._judge_adopted()
-        for trail in self._side.own:
-            self._judge_context(trail)
+        own = {event_of(row) for trail in self._side.own for row in trail.rows}
+        for trail in self._side.whole:
+            self._judge_context(trail, own)
 
     def _judge_steps(self, trail: Trail) -> None:
         attempted, committed = set[Primary](), set[Primary]()
@@ -63,22 +64,32 @@ class PhaseJudge:
                     lacking = _lacking(row.entry, self._commits, committed)
                     self._demand(row.entry, event_of(row), lacking, "established before {} committed to it")
 
-    def _judge_context(self, trail: Trail) -> None:
-        """What is green in the context of a primary is so in one that somebody committed to, and in no other there."""
-        here = 0  # the primary that the server is in
-        for row in trail.rows:
+    def _judge_context(self, trail: Trail, own: set[EventId]) -> None:
+        """What is green in the context of a primary is so in one that somebody committed to, and in no other there.
+
+        Whoever takes part in a primary orders in it only after it established it.
+        """
+        here = green = 0  # the primary that the server is in, and the green line before this row
+        begun = 0  # the primary that it attempted, and did not establish
+        for row in trail.walk():
+            before, green = green, trail.green
             match row.entry:
                 case trace.PrimaryEstablished(primary=number):
-                    here = number
-                case trace.QueueArranged() | trace.ReplicaStarted() | trace.PrimaryAttempted():
-                    here = 0
-                case trace.Greened(primary=number, proposal=0):
+                    here, begun = number, 0
+                case trace.PrimaryAttempted(primary=number):
+                    here, begun = 0, number
+                case trace.QueueArranged() | trace.ReplicaStarted():
+                    here = begun = 0
+                case trace.Greened(primary=number, proposal=0) if event_of(row) in own:
                     self._account.exercised.add("PHASES")
                     if number not in self._known:
                         text = f"{trail.server} has green in primary {number}, which nobody committed to."
                         self._account.accuse("PHASES", (event_of(row),), text)
                     elif here and number != here:
                         text = f"{trail.server} is in primary {here}, and has green in {number}."
+                        self._account.accuse("PHASES", (event_of(row),), text)
+                    elif number == begun and green > before:
+                        text = f"{trail.server} orders in primary {number}, and has not established it."
                         self._account.accuse("PHASES", (event_of(row),), text)
 
     def _demand(self, entry: Later, event: EventId, lacking: list[str], text: str) -> None:

@@ -54,7 +54,13 @@ class QueueJudge:
         self._epoch: tuple[int, EventId | None] = (0, None)
         self._log: tuple[str, EventId | None] = ("", None)  # its identity, as soon as one is told
         self._attempted: tuple[int, EventId | None] = (0, None)
-        self._open: tuple[tuple[str, ...], int, EventId | None] = ((), 0, None)  # queue and green line, before this row
+        self._life: tuple[int, EventId | None] = (0, None)
+        self._open: tuple[tuple[str, ...], int, int, EventId | None] = (
+            (),
+            0,
+            0,
+            None,
+        )  # queue and lines, before this row
 
     def judge(self) -> Had:
         """Judge every row; what the server ever had on disk."""
@@ -70,6 +76,7 @@ class QueueJudge:
                     self._judge_green(event, entry)
                 case trace.ReplicaStarted():
                     self._judge_log(event, entry.log)
+                    self._judge_counts(event, entry)
                     self._judge_restart(event)
                     self._judge_found(event, entry.attempted)
                     self._told = entry.green
@@ -83,7 +90,7 @@ class QueueJudge:
                     self._judge_epoch(event)
                     self._judge_yellow(event, including=False)
             if not isinstance(entry, trace.StateInstalled):  # what is left of the queue is told right behind it
-                self._open = (tuple(trail.queue), trail.green, event)
+                self._open = (tuple(trail.queue), trail.green, trail.yellow, event)
         if trail.rows:
             self._judge_yellow(event_of(trail.rows[-1]), including=True, is_end=True)
         return dict(self._had)
@@ -91,6 +98,7 @@ class QueueJudge:
     def _judge_placed(self, event: EventId) -> None:
         """The whole queue was set anew."""
         trail = self._trail
+        self._judge_lines(event)
         self._vector = self._order.prefix(trail.green)
         for name in trail.queue:
             if self._order.places.get(name, trail.green + 1) <= trail.green:
@@ -102,7 +110,7 @@ class QueueJudge:
     def _judge_kept(self, event: EventId) -> None:
         """A recovery reorders what is not green, adds to it, and makes some of it green; it drops nothing."""
         trail, account = self._trail, self._account
-        queue, green, since = self._open
+        queue, green, _, since = self._open
         if since is None:
             return
         if green:
@@ -118,6 +126,20 @@ class QueueJudge:
                 text = f"{trail.server} had {name}, and a recovery dropped it."
                 account.accuse("KEPT", (since, event), text, proven=trail.green <= green)
                 return
+
+    def _judge_lines(self, event: EventId) -> None:
+        """What is green is yellow too, what is yellow is in the queue; nothing is green that nobody ever ordered."""
+        trail, account = self._trail, self._account
+        end = trail.green + len(trail.queue)
+        if not trail.green <= trail.yellow <= end:
+            text = (
+                f"{trail.server} is green up to {trail.green} and yellow up to {trail.yellow}; its queue ends at {end}."
+            )
+            account.accuse("YELLOW", (event,), text, proven=True)
+        queue, green, _, since = self._open
+        if since is not None and self._order.names and trail.green > max(self._order.highest, green + len(queue)):
+            text = f"{trail.server} is green up to {trail.green}; nobody ever ordered more than {self._order.highest}."
+            account.accuse("GREEN", (since, event), text)
 
     def _judge_attempt(self, event: EventId, number: int) -> None:
         highest, since = self._attempted
@@ -188,6 +210,18 @@ class QueueJudge:
             text = f"{self._trail.server} came back with another log, and its disk was not lost."
             self._account.accuse("DURABLE", (since, event), text, proven=True)
         self._log = (log, event)
+
+    def _judge_counts(self, event: EventId, entry: trace.ReplicaStarted) -> None:
+        """A life is begun once; and what is yellow is on disk before anybody hears of it."""
+        server, (life, born) = self._trail.server, self._life
+        if born is not None and entry.life <= life:
+            text = f"{server} begins life {entry.life} behind life {life}."
+            self._account.accuse("DURABLE", (born, event), text, proven=True)
+        _, _, yellow, since = self._open
+        if since is not None and entry.yellow < yellow:
+            text = f"{server} was yellow up to {yellow}, and came back with {entry.yellow}."
+            self._account.accuse("DURABLE", (since, event), text, proven=True)
+        self._life = (entry.life, event)
 
     def _judge_restart(self, event: EventId) -> None:
         """All that was on disk is there; what was told as green is green, or yellow in its place."""
