@@ -33,6 +33,7 @@ from tests.spec.mutation.runner import corruption
 from tests.spec.mutation.runs import recorded
 from tests.spec.naive.compare import disagreements
 from tests.spec.naive_corel import judge as naive_corel
+from tests.spec.naive_corel.judge import about_servers
 from tests.spec.naive_corel.judge import disagreements as corel_disagreements
 from tests.spec.naive_corel.spoiling import KINDS as COREL_KINDS
 from tests.spec.naive_corel.spoiling import spoilt
@@ -83,7 +84,7 @@ def spoilt_corel(number: int) -> Spoilt:
     """A run of the swarm."""
     choice = Choice(f"campaign/corel/{number}")
     seed = 1 + choice.below(COREL_SEEDS)
-    rows = recorded_corel(seed)
+    rows = about_servers(recorded_corel(seed))
     kinds = [choice.pick(COREL_KINDS) for _ in range(2 if choice.chance(0.25) else 1)]
     for kind in kinds:
         rows = spoilt(rows, kind, choice) or rows

@@ -154,6 +154,7 @@ class Process:
     left: list[tuple[str, int]] = field(default_factory=list)
     leaving: Counter[str] = field(default_factory=Counter)  # how often it asked to leave a group and did not yet
     delivered: dict[Message, Delivery] = field(default_factory=dict)
+    came_back_to: list[Stay] = field(default_factory=list)  # first views of its name, behind its end
 
     def next_place(self) -> int:
         self.length += 1

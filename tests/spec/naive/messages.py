@@ -44,12 +44,15 @@ def order_function(history: History) -> Cases:
     """D2.7: one stamp per bundle, one bundle per stamp, and stamps that follow the causal order of the sends."""
     reliable = [each for each in (*history.deliveries, *history.repeated) if each.service.is_reliable]
     bundles: dict[Stamp, set[Bundle]] = defaultdict(set)
+    senders: dict[Stamp, set[str]] = defaultdict(set)
     for each in reliable:
         sent = history.sent.get((each.message[0].removeprefix(EARLY), each.message[1]))
-        bundles[each.stamp].add(sent[0] if sent else each.bundle)
+        senders[each.stamp].add(each.message[0].removeprefix(EARLY))
+        if sent:  # parts of a bundle whose send is not there share its stamp rightly
+            bundles[each.stamp].add(sent[0])
     if len({each.row for each in reliable}) > 1:
         yield all(len(found) == 1 for found in history.stamps.values())
-        yield all(len(found) == 1 for found in bundles.values())
+        yield all(len(found) == 1 for found in (*bundles.values(), *senders.values()))
     for process in history.processes.values():
         yield from _causal_stamps(history, process)
 
@@ -165,11 +168,9 @@ def comparable(view: ViewId) -> DaemonViewId | tuple[DaemonViewId, object]:
 
 def came_back(history: History) -> Iterator[tuple[Process, Stay]]:
     """Every process that ended, with every first view of a later one of its name."""
-    for before, after in combinations(history.processes.values(), 2):
-        if before.name == after.name and before.has_ended:
-            for stay in after.stays:
-                if stay.previous is None:
-                    yield before, stay
+    for before in history.processes.values():
+        for stay in before.came_back_to:
+            yield before, stay
 
 
 # --- liveness -------------------------------------------------------------------------------------------------------

@@ -77,7 +77,9 @@ def is_behind_join(
     heard = {
         each.message
         for each in process.deliveries
-        if each.place > stay.first.place and each.service.is_reliable and each.message in pasts
+        if stay.first.place < each.place < (stay.over or each.place + 1)
+        and each.service.is_reliable
+        and each.message in pasts
     }
     send = sends[message]
     sent_in = send.stays.get(stay.group) if stay.group not in send.leaving else None

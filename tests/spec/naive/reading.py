@@ -194,7 +194,7 @@ class Reader:
                     label=said,
                     stamp=(entry.lamport, parse_daemon_id(entry.stamper)),
                     stays={group: stay for group, stay in process.current.items() if group in label.groups},
-                    is_private=process.is_open and process.name in label.groups,
+                    is_private=not process.has_ended and process.name in label.groups,
                     message=message,
                     service=label.service,
                     bundle=bundle,
@@ -220,6 +220,9 @@ class Reader:
             previous.next, previous.over = stay, stay.place
         process.current[group] = stay
         process.stays.append(stay)
+        for each in self.history.processes.values() if previous is None else ():
+            if each.has_ended and each.name == process.name and each is not process:
+                each.came_back_to.append(stay)
 
     def _signal(self, process: Process, group: str, view: ViewId) -> None:
         place, stay = process.next_place(), process.current.get(group)

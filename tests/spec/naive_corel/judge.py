@@ -86,7 +86,7 @@ def disagreements(rows: list[Row], dumb: dict[str, str] | None = None) -> dict[s
     last message of each other sender, which says all only where FIFO holds: else Causal is not compared.
     """
     dumb = dumb or judge(rows)
-    streaming = {label: each.state.value for label, each in check(_about_servers(rows)).verdicts.items()}
+    streaming = {label: each.state.value for label, each in check(about_servers(rows)).verdicts.items()}
     left_out = set[str]()
     if any(dumb[label] == streaming[label] == VIOLATED for label in ORDER):
         left_out |= ABOUT_THE_ORDER
@@ -101,7 +101,7 @@ def disagreements(rows: list[Row], dumb: dict[str, str] | None = None) -> dict[s
     }
 
 
-def _about_servers(rows: list[Row]) -> list[Row]:
+def about_servers(rows: list[Row]) -> list[Row]:
     """Without what is told of the daemons below them, which takes most of the time."""
     kept = (Stabilised, Ended, Gap, Truncated, Recovered)
     return [row for row in rows if isinstance(row.entry, kept) or type(row.entry).__module__ == trace.__name__]

@@ -47,12 +47,13 @@ def _known_of(bundle: Bundle, sender: Sender) -> int:
 
 
 def _heard_before(piece: Piece, stay: Stay) -> bool:
+    """Before it left the view: what comes later may be read before or after the view is judged."""
     process, since = stay.process, stay.membership.at
     walk: Bundle | None = piece.bundle
     while walk is not None:
         if walk.service is not Service.UNRELIABLE:
             for each in walk.pieces:
-                if each.last < piece.first and each.by.get(process, -1) > since:
+                if each.last < piece.first and since < each.by.get(process, -1) < stay.left_at:
                     return True
         walk = walk.before
     return False
