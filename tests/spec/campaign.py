@@ -26,7 +26,7 @@ from isotone.spec.check.synthetic import Shape, Synthetic
 from isotone.trace.dense import is_in_order
 from isotone.trace.events import Row
 from isotone.trace.parquet import write_parquet
-from tests.spec.corruptions import CORRUPTIONS, corrupt
+from tests.spec.corruptions import CORRUPTIONS, corrupt, renumbered
 from tests.spec.mutation.as_daemons import as_daemons
 from tests.spec.mutation.kinds import KINDS
 from tests.spec.mutation.runner import corruption
@@ -84,7 +84,7 @@ def spoilt_corel(number: int) -> Spoilt:
     """A run of the swarm."""
     choice = Choice(f"campaign/corel/{number}")
     seed = 1 + choice.below(COREL_SEEDS)
-    rows = about_servers(recorded_corel(seed))
+    rows = renumbered(about_servers(recorded_corel(seed)))
     kinds = [choice.pick(COREL_KINDS) for _ in range(2 if choice.chance(0.25) else 1)]
     for kind in kinds:
         rows = spoilt(rows, kind, choice) or rows
