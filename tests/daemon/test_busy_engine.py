@@ -50,6 +50,16 @@ def test_packets_of_neighbours_pass_the_work_that_waits() -> None:
     assert busy.looks >= 1_000 // 12
 
 
+def test_no_automaton_sees_time_go_back() -> None:
+    busy = Busy(["a", "b"])
+    seen: list[int] = []
+    busy.engine.before = lambda lane, event: seen.append(event.at)
+    for _ in range(100):
+        busy.engine.post(busy.lane, TimerFired(busy.engine.now(), "work"))
+    busy.engine.drain()
+    assert busy.looks and seen == sorted(seen) and len(seen) > 100
+
+
 def test_a_wake_up_with_little_to_do_does_not_look() -> None:
     busy = Busy(["a"])
     busy.work(3)

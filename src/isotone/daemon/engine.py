@@ -17,6 +17,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
+
 from isotone.core.boundary import Requested
 from isotone.core.contract import (
     Action,
@@ -110,7 +112,10 @@ class Engine:
             look(at)
 
     def _let_packets_pass(self, read: Callable[[], None]) -> None:
-        """Packets that came meanwhile go ahead of what waits; what they cause waits behind it, in its order."""
+        """Packets that came meanwhile go ahead of what waits; what they cause waits behind it, in its order.
+
+        What was passed gets a new time, since it is handled later than it was posted: no automaton sees time go back.
+        """
         waiting = list(self._ready)
         self._ready.clear()
         read()
@@ -121,7 +126,8 @@ class Engine:
                 self._handle(lane, event)
             else:
                 caused.append((lane, event))
-        self._ready.extend([*waiting, *caused])
+        at = self.now()
+        self._ready.extend((lane, msgspec.structs.replace(event, at=at)) for lane, event in (*waiting, *caused))
         if self.send_packets is not None:
             self.send_packets()
 
