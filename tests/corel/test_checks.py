@@ -428,8 +428,11 @@ def test_the_entries_are_written_and_read() -> None:
         assert entry_of_plain(plain.pop("kind"), plain) == row.entry
 
 
-def restored(life: int = 2, log: str = "second", fence: int = 1) -> list[Row]:
-    """a and b order three messages; of a copy that has the first two, and the state at the first, both begin anew."""
+def restored(life: int = 2, log: str = "second", fence: int = 1, *, resends: bool = False) -> list[Row]:
+    """a and b order three messages; of a copy that has the first two, and the state at the first, both begin anew.
+
+    With ``resends`` b had sent a message after the copy was made, and its restored log gives the name again.
+    """
 
     def told(server: str) -> list[Entry]:
         return [
@@ -448,12 +451,16 @@ def restored(life: int = 2, log: str = "second", fence: int = 1) -> list[Row]:
     run = {each: told(each) for each in AB}
     run["a"][4:4] = [sent("a", f"a.1:{counter}") for counter in (1, 2, 3)]
     run["b"].insert(-2, sent("b", "b.2:1"))
+    if resends:
+        run["b"].insert(4, sent("b", "b.2:1", digest=8))
     run["x"] = [started("x", servers=AB), c.Fenced("x", 1, AB), c.StateInstalled("x", 1, 1, 5, AB)]
     return rows(**run)
 
 
 def test_a_log_from_a_copy_is_another_one() -> None:
     assert not check(restored()).violations
+    assert not check(restored(resends=True)).violations
+    assert "COR-SENT" in check(restored(log="first", resends=True)).violations
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,8 @@ BY_HAND = {
     "broken off": corel.alone() + corel.rows(**{"": [*corel.END[:1], Ended(False)]}),
     "restored": corel.restored(),
     "restored with the same log": corel.restored(log="first"),
+    "restored, and a name given again": corel.restored(resends=True),
+    "a name given again by the same log": corel.restored(log="first", resends=True),
     "restored without a fence": corel.restored(fence=0),
     "forced": of_forced(),
     "forced without a fence": of_forced(fence=0),

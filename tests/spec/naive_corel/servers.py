@@ -240,16 +240,30 @@ def _first_told(history: History, place: int) -> str | None:
 
 
 def sent(history: History) -> Cases:
-    """What anybody has is sent once; of a life that tells of its sends, all from the first that it tells of on."""
-    sends = [it.message for _, _, it in history.told_by_anybody(trace.Initiated)]
+    """What anybody has is sent once; of a life that tells of its sends, all from the first that it tells of on.
+
+    A server whose log was restored from a copy gives up what it sent before, and may send under the same name again.
+    """
+    told = history.told_by_anybody(trace.Initiated)
+    sends = [it.message for _, _, it in told]
     for message in set(sends):
-        yield sends.count(message) == 1
+        senders = [log for log, _, it in told if it.message == message]
+        yield all(
+            one.server == other.server and _is_restored_between(history, one, other)
+            for one, other in combinations(senders, 2)
+        )
     lives = {sender_of(message) for message in sends}
     for log in history.everybody:
         for moment in log.moments:
             for name in (*getattr(moment.entry, "messages", ()), *getattr(moment.entry, "queue", ())):
                 if sender_of(name) in lives and name not in sends:
                     yield number_of(name) < min(number_of(each) for each in sends if sender_of(each) == sender_of(name))
+
+
+def _is_restored_between(history: History, one: Log, other: Log) -> bool:
+    """Whether the server of both began from a copy after the first of them."""
+    logs = [log for log in history.everybody if log.server == one.server]
+    return any(log.is_restored for log in logs[logs.index(one) + 1 : logs.index(other) + 1])
 
 
 def white(history: History) -> Cases:

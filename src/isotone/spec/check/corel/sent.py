@@ -1,6 +1,7 @@
 """What a server has was sent, once.
 
 A life that never tells of a send may have been recorded from a later moment on. One that does tells of all that follow.
+A log that was restored from a copy is another one: what its server sent before is given up, and names may come again.
 
 Implements: [COReL 3.2], the names of messages. Deviations: none.
 """
@@ -18,15 +19,19 @@ from isotone.trace.events import Entry
 
 def judge_sent(trails: list[Trail], account: Account) -> None:
     """Over all servers of a run."""
-    sent: dict[str, EventId] = {}
+    sent: dict[str, tuple[EventId, str]] = {}  # the event, and the server that told of it
+    told = set[str]()  # the same, with what was given up
     first: dict[str, int] = {}  # by life, the number of the first message that it told of
     for trail in trails:
+        if trail.is_restored:
+            sent = {message: send for message, send in sent.items() if send[1] != trail.server}
         for row in trail.rows:
             if isinstance(row.entry, trace.Initiated):
                 message = row.entry.message
                 life, number = parted(message)
                 first[life] = min(number, first.get(life, number))
-                since = sent.setdefault(message, event_of(row))
+                told.add(message)
+                since, _ = sent.setdefault(message, (event_of(row), trail.server))
                 account.exercised.add("SENT")
                 if since != event_of(row):
                     account.accuse("SENT", (since, event_of(row)), f"{message} was sent twice.", proven=True)
@@ -34,7 +39,7 @@ def judge_sent(trails: list[Trail], account: Account) -> None:
         for row in trail.rows:
             for name in _named(row.entry):
                 life, number = parted(name)
-                if name not in sent and number > first.get(life, number):
+                if name not in told and number > first.get(life, number):
                     text = f"{trail.server} has {name}, which was never sent."
                     account.accuse("SENT", (event_of(row),), text)
 
