@@ -157,6 +157,12 @@ def columns_used(type: EntryType) -> frozenset[str]:
     return frozenset(fit.column for _, fit in fitting) | ({"extra"} if rest else frozenset())
 
 
+def fits_of(type: EntryType) -> tuple[tuple[str, str], ...]:
+    """Each field of such entries with its column, in order; nothing if a field of theirs has none."""
+    _, fitting, rest = _plan(type)
+    return () if rest else tuple((name, fit.column) for name, fit in fitting)
+
+
 def columns_of(entry: Entry) -> dict[str, Any]:
     """The columns that this entry fills; all others are null."""
     kind, fitting, rest = _plan(type(entry))

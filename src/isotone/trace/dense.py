@@ -19,19 +19,39 @@ def dense(rows: Iterable[Row]) -> Iterator[Row]:
     A `Gap` has the index of the first row that it stands for, so the row after it may continue behind all of them. One
     that was written by hand may be followed by the next index instead.
     """
-    reached: dict[tuple[str, int], tuple[int, int]] = {}  # the lowest index that is new, the highest without a hole
-    last: dict[tuple[str, int], Row] = {}
+    reached: dict[str, _Reached] = {}
     for row in rows:
-        record = (row.node, row.incarnation)
-        lowest, highest = reached.get(record, (0, 0))
-        if row.index < lowest:
-            check_same(last[record], row)
+        at = reached.get(row.node)
+        if at is None or at.incarnation != row.incarnation:
+            at = reached[row.node] = _Reached(row.incarnation) if at is None else at.other(row.incarnation)
+        index = row.index
+        if index < at.lowest:
+            assert at.row is not None  # indices are not below 0
+            check_same(at.row, row)
             continue
-        if row.index > highest:
-            yield Row(row.node, row.incarnation, highest, row.at, Gap(lost=row.index - highest))
-        reached[record] = (row.index + 1, index_after(row))
-        last[record] = row
+        if index > at.highest:
+            yield Row(row.node, row.incarnation, at.highest, row.at, Gap(lost=index - at.highest))
+        at.lowest = index + 1
+        at.highest = at.lowest if type(row.entry) is not Gap else index_after(row)
+        at.row = row
         yield row
+
+
+class _Reached:
+    """How far a record is read: the lowest index that is new, the highest without a hole, the last row."""
+
+    __slots__ = ("_others", "highest", "incarnation", "lowest", "row")
+
+    def __init__(self, incarnation: int, others: dict[int, _Reached] | None = None) -> None:
+        self.incarnation = incarnation
+        self.lowest = self.highest = 0
+        self.row: Row | None = None
+        self._others = others if others is not None else {}  # of the same node
+
+    def other(self, incarnation: int) -> _Reached:
+        """The same of another incarnation of the node."""
+        self._others[self.incarnation] = self
+        return self._others.get(incarnation) or _Reached(incarnation, self._others)
 
 
 def check_same(one: Row, other: Row) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from heapq import heappop, heappush
 
 import msgspec
@@ -37,14 +38,12 @@ class Stream(msgspec.Struct, frozen=True):
     rows: Iterator[Row]
 
 
-class _Head(msgspec.Struct, order=True):
-    """The next row of a stream; the driver of the faults (node ``""``) speaks after all others of its time."""
+_Head = tuple[int, bool, int, Row]
+"""The next row of a stream, behind its time, whether it is the driver's, and the stream, which differs in all heads.
 
-    at: int
-    is_driver: bool
-    place: int  # differs in all heads, so rows are never compared
-    row: Row
-    forced: bool = False
+The driver of the faults (node ``""``) speaks after all others of its time. Rows are never compared.
+"""
+_TEXTS_MAX = 65536
 
 
 def merge(streams: Iterable[Stream]) -> Iterator[Row]:
@@ -60,19 +59,22 @@ class _Merge:
         self._streams = streams
         self._ready: list[_Head] = []
         self._waiting: defaultdict[_Key, list[_Head]] = defaultdict(list)
+        self._forced: list[_Head] = []  # come out, though what they need has not
         self._sent: dict[_Key, int] = {}  # the highest sequence whose send came out
         self._trusted = {node: place for place, stream in enumerate(streams) for node in stream.nodes}
 
     def run(self) -> Iterator[Row]:
+        ready = self._ready
         for place in range(len(self._streams)):
             self._advance(place)
-        while self._ready or self._release_one():
-            head = heappop(self._ready)
-            if not head.forced and self._must_wait(head):
+        while ready or self._release_one():
+            head = heappop(ready)
+            row = head[3]
+            if self._must_wait(head, row.entry):
                 continue
-            yield head.row
-            self._passed(head.row)
-            self._advance(head.place)
+            yield row
+            self._passed(row)
+            self._advance(head[2])
 
     def _advance(self, place: int) -> None:
         stream = self._streams[place]
@@ -81,26 +83,43 @@ class _Merge:
             for node in sorted(stream.nodes):
                 self._distrust(node)
             return
-        heappush(self._ready, _Head(row.at, row.node == "", place, row))
+        heappush(self._ready, (row.at, row.node == "", place, row))
 
-    def _must_wait(self, head: _Head) -> bool:
-        need = _needed(head.row.entry)
-        if need is None:
+    def _must_wait(self, head: _Head, entry: Entry) -> bool:
+        kind = type(entry)
+        if kind is DaemonDelivered or kind is Delivered:
+            key = (_daemon_key if kind is DaemonDelivered else _client_key)(entry.sender)  # type: ignore[attr-defined]
+            sequence = entry.first_sequence + len(entry.lengths) - 1  # type: ignore[attr-defined]
+        elif kind is NetworkReceived:
+            key = (*_daemon_key(entry.sender), entry.network)  # type: ignore[attr-defined]
+            sequence = entry.sequence  # type: ignore[attr-defined]
+        else:
             return False
-        key, sequence = need
-        if self._sent.get(key, 0) >= sequence or self._trusted.get(key[1], head.place) == head.place:
+        place = head[2]
+        if self._sent.get(key, 0) >= sequence or self._trusted.get(key[1], place) == place:
+            return False
+        if head in self._forced:
+            self._forced.remove(head)
             return False
         self._waiting[key].append(head)
         return True
 
     def _passed(self, row: Row) -> None:
-        if isinstance(row.entry, Gap | Truncated):
-            self._distrust(row.node)
+        entry = row.entry
+        kind = type(entry)
+        if kind is DaemonSent or kind is Sent:
+            key = _daemon_key(entry.daemon) if kind is DaemonSent else _client_key(entry.client)  # type: ignore[attr-defined]
+            sequence = entry.first_sequence + len(entry.lengths) - 1  # type: ignore[attr-defined]
+        elif kind is NetworkSent:
+            key = (*_daemon_key(entry.daemon), entry.network)  # type: ignore[attr-defined]
+            sequence = entry.sequence  # type: ignore[attr-defined]
+        else:
+            if kind is Gap or kind is Truncated:
+                self._distrust(row.node)
             return
-        sent = _sent(row.entry)
-        if sent is not None:
-            key, sequence = sent
-            self._sent[key] = max(sequence, self._sent.get(key, 0))
+        if sequence > self._sent.get(key, 0):
+            self._sent[key] = sequence
+        if self._waiting:
             self._wake(key)
 
     def _distrust(self, node: str) -> None:
@@ -119,41 +138,17 @@ class _Merge:
         if not self._waiting:
             return False
         earliest, key = min((head, key) for key, heads in self._waiting.items() for head in heads)
-        earliest.forced = True
+        self._forced.append(earliest)
         self._wake(key)
         return True
 
 
-def _needed(entry: Entry) -> tuple[_Key, int] | None:
-    """What must have been sent before this."""
-    match entry:
-        case Delivered():
-            return _client_key(entry.sender), entry.first_sequence + len(entry.lengths) - 1
-        case DaemonDelivered():
-            return _daemon_key(entry.sender), entry.first_sequence + len(entry.lengths) - 1
-        case NetworkReceived():
-            return (*_daemon_key(entry.sender), entry.network), entry.sequence
-        case _:
-            return None
-
-
-def _sent(entry: Entry) -> tuple[_Key, int] | None:
-    """What is sent here."""
-    match entry:
-        case Sent():
-            return _client_key(entry.client), entry.first_sequence + len(entry.lengths) - 1
-        case DaemonSent():
-            return _daemon_key(entry.daemon), entry.first_sequence + len(entry.lengths) - 1
-        case NetworkSent():
-            return (*_daemon_key(entry.daemon), entry.network), entry.sequence
-        case _:
-            return None
-
-
+@lru_cache(_TEXTS_MAX)
 def _client_key(client: str) -> _Key:
     parts = client.split("#")
     return "client", parts[2] if len(parts) == 5 else "", client
 
 
+@lru_cache(_TEXTS_MAX)
 def _daemon_key(daemon: str) -> _Key:
     return "daemon", daemon.rpartition("#")[0], daemon

@@ -18,6 +18,7 @@ import msgspec
 
 from isotone.core.errors import InputError, MachineError
 from isotone.trace import digest
+from isotone.trace.batches import Batches
 from isotone.trace.columns import COLUMNS, columns_of, entry_of
 from isotone.trace.dense import Indices
 from isotone.trace.events import TRACE_VERSION, Row
@@ -170,18 +171,27 @@ class ParquetFile:
         self.check_seal()
         seen: dict[tuple[str, int], Indices] = {}
         last = -1
+        batches = Batches(self._arrow)
         with self._open() as file, self._damage_named():
             for batch in file.iter_batches(BATCH_ROWS, columns=list(COLUMNS)):
-                for columns in batch.to_pylist():
-                    if not self._is_of(columns["run"], run):
-                        continue
-                    row = self._row(columns)
+                for row in self._rows_of(batches, batch, run):
                     if self.header is not None:
                         check_place(self.path, self.header, row, last)
                         last = row.index
                     else:
                         self._check_new(row, seen)
                     yield row
+
+    def _rows_of(self, batches: Batches, batch: Any, run: str | None) -> Iterable[Row]:
+        """All columns at a time if the batch is in order; else one row after the other, to say what is not."""
+        wanted = run if self._run is None else self._run
+        found = batches.rows(batch, wanted) if wanted is not None and run in (None, wanted) else None
+        return self._one_by_one(batch, run) if found is None else found
+
+    def _one_by_one(self, batch: Any, run: str | None) -> Iterator[Row]:
+        for columns in batch.to_pylist():
+            if self._is_of(columns["run"], run):
+                yield self._row(columns)
 
     def _is_of(self, found: str | None, run: str | None) -> bool:
         """Whether a row of the run ``found`` is asked for; one that contradicts the file is refused, never dropped."""

@@ -8,6 +8,10 @@ Implements: [Spread 2.21], [Spread 2.22], [Spread 2.23]. Deviations: none.
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable
+
 from isotone.spec.check.tally import Tally
 from isotone.spec.properties import Boundary
 from isotone.spec.verdicts import EventId
@@ -17,9 +21,12 @@ from isotone.trace.events import LinkFailed, NetworkReceived, NetworkSent, Netwo
 class _Use:
     """One daemon's use of one network, until it begins another."""
 
-    def __init__(self, daemon: str, network: str, servers: tuple[str, ...], event: EventId) -> None:
+    __slots__ = ("daemon", "event", "failed", "network", "of", "servers")
+
+    def __init__(self, daemon: str, network: str, of: _Network, servers: tuple[str, ...], event: EventId) -> None:
         self.daemon = daemon
         self.network = network
+        self.of = of
         self.servers = frozenset(servers)
         self.event = event
         self.failed: EventId | None = None
@@ -27,6 +34,8 @@ class _Use:
 
 class _Message:
     """A multicast under way."""
+
+    __slots__ = ("by", "digest", "sent", "servers")
 
     def __init__(self) -> None:
         self.sent: EventId | None = None
@@ -38,31 +47,64 @@ class _Message:
 class _Network:
     """What is known of one network in all."""
 
+    __slots__ = ("began", "broken", "done", "freed", "messages", "sets", "users")
+
     def __init__(self) -> None:
         self.sets: dict[frozenset[str], EventId] = {}
         self.users: dict[str, None] = {}  # servers that use it now
         self.began: set[str] = set()  # all who ever did
         self.broken = False  # a link failed, or a server crashed
         self.messages: dict[tuple[str, int], _Message] = {}
-        self.done: dict[tuple[str, str], _Runs] = {}  # (receiver, sender): what was freed
-        self.freed: dict[str, _Runs] = {}  # the same by sender
+        self.freed: dict[str, dict[frozenset[str], _Runs]] = {}  # by sender, and by who had it when it was freed
+        self.done: dict[tuple[str, str], _Runs] = {}  # (receiver, sender): what came to others after it was freed
+
+    def free(self, sender: str, sequence: int, receivers: Iterable[str]) -> None:
+        """Only that these had the message is kept."""
+        freed = self.freed.setdefault(sender, {})
+        runs = freed.setdefault(frozenset(receivers), _Runs())
+        runs.add(sequence)
+
+    def freed_to(self, sender: str, sequence: int) -> frozenset[str] | None:
+        """Who had the message when it was freed; None if it was not."""
+        for receivers, runs in self.freed.get(sender, _NO_RUNS).items():
+            if sequence in runs:
+                return receivers
+        return None
 
 
 class _Runs:
-    """A set of numbers that mostly follow each other."""
+    """A set of numbers that mostly come upwards."""
+
+    __slots__ = ("_firsts", "_lasts")
 
     def __init__(self) -> None:
-        self._ends: dict[int, int] = {}  # last of a run: first of it
-        self._starts: dict[int, int] = {}
+        self._firsts = array("q")
+        self._lasts = array("q")
 
     def add(self, number: int) -> None:
-        first = self._ends.pop(number - 1, number)
-        last = self._starts.pop(number + 1, number)
-        self._ends[last] = first
-        self._starts[first] = last
+        firsts, lasts = self._firsts, self._lasts
+        place = bisect_left(lasts, number)  # the first run that does not end below it
+        if place < len(lasts) and firsts[place] <= number:
+            return
+        joins_next = place < len(firsts) and firsts[place] == number + 1
+        if place and lasts[place - 1] == number - 1:
+            lasts[place - 1] = lasts[place] if joins_next else number
+            if joins_next:
+                del firsts[place], lasts[place]
+        elif joins_next:
+            firsts[place] = number
+        else:
+            firsts.insert(place, number)
+            lasts.insert(place, number)
 
     def __contains__(self, number: int) -> bool:
-        return any(first <= number <= last for first, last in self._starts.items())
+        lasts = self._lasts
+        if not lasts or number > lasts[-1]:
+            return False
+        return self._firsts[bisect_left(lasts, number)] <= number
+
+
+_NO_RUNS: dict[frozenset[str], _Runs] = {}
 
 
 class NetworkChecker:
@@ -81,8 +123,8 @@ class NetworkChecker:
         """A daemon begins to use a network."""
         event = _event(row)
         self._finish_use(row.node)
-        use = self._uses[row.node] = _Use(entry.daemon, entry.network, entry.servers, event)
-        network = self._networks.setdefault(entry.network, _Network())
+        network = self._network(entry.network)
+        use = self._uses[row.node] = _Use(entry.daemon, entry.network, network, entry.servers, event)
         network.users[entry.daemon] = None
         network.began.add(entry.daemon)
         sets = network.sets
@@ -97,6 +139,12 @@ class NetworkChecker:
                     (witness, event),
                     f"Network {entry.network} was begun with different sets of servers.",
                 )
+
+    def _network(self, name: str) -> _Network:
+        network = self._networks.get(name)
+        if network is None:
+            network = self._networks[name] = _Network()
+        return network
 
     def _finish_use(self, node: str) -> None:
         use = self._uses.pop(node, None)
@@ -116,7 +164,7 @@ class NetworkChecker:
     def failed(self, row: Row, entry: LinkFailed) -> None:
         """A daemon declares a link failed."""
         use = self._uses.get(row.node)
-        network = self._networks.setdefault(entry.network, _Network())
+        network = self._network(entry.network)
         network.broken = True
         if use is not None and use.network == entry.network and use.failed is None:
             use.failed = _event(row)
@@ -139,47 +187,65 @@ class NetworkChecker:
 
     def sent(self, row: Row, entry: NetworkSent) -> None:
         """A daemon multicasts."""
-        self._judge_use(row, entry.daemon, entry.network, entry.daemon)
-        network = self._networks.setdefault(entry.network, _Network())
-        if entry.sequence in network.freed.get(entry.daemon, ()):
+        event = (row.node, row.incarnation, row.index)
+        use = self._uses.get(row.node)
+        self._judge_use(use, event, entry.daemon, entry.network, entry.daemon)
+        network = self._network(entry.network)
+        if network.freed_to(entry.daemon, entry.sequence) is not None:
             return  # sent again, which no property forbids
-        message = network.messages.setdefault((entry.daemon, entry.sequence), _Message())
+        message = self._message(network, entry.daemon, entry.sequence)
         if message.sent is not None:
             return
-        message.sent, message.digest = _event(row), entry.digest
-        use = self._uses.get(row.node)
+        message.sent, message.digest = event, entry.digest
         if use is not None and use.network == entry.network:
             message.servers = use.servers
-        for receiver, (event, digest) in message.by.items():
-            self._judge_received(entry, message, receiver, event, digest)
-            if receiver == entry.daemon and event[0] == row.node:
-                self.tally.accuse(
-                    "2.22", (event, message.sent), f"{entry.daemon} received its message before it sent it."
-                )
+        for receiver, (received, digest) in message.by.items():
+            self._judge_received(entry, message, receiver, received, digest)
+            if receiver == entry.daemon and received[0] == row.node:
+                self.tally.accuse("2.22", (received, event), f"{entry.daemon} received its message before it sent it.")
         self._free(network, entry.daemon, entry.sequence, message)
 
     def received(self, row: Row, entry: NetworkReceived) -> None:
         """A daemon receives."""
-        if not self._judge_use(row, entry.daemon, entry.network, entry.sender):
+        event = (row.node, row.incarnation, row.index)
+        daemon, sender, sequence = entry.daemon, entry.sender, entry.sequence
+        use = self._uses.get(row.node)
+        if not self._judge_use(use, event, daemon, entry.network, sender):
             return
-        event = _event(row)
-        network = self._networks.setdefault(entry.network, _Network())
-        done = network.done.get((entry.daemon, entry.sender))
-        if done is not None and entry.sequence in done:
+        network = use.of if use is not None and use.network == entry.network else self._network(entry.network)
+        message = network.messages.get((sender, sequence))
+        if message is None:
+            if not self._is_first(network, entry, event):
+                return
+            message = self._message(network, sender, sequence)
+        if daemon in message.by:
             self.tally.accuse("2.22", (event,), _twice(entry))
             return
         self.tally.exercised.add("2.22")
-        if entry.sequence in network.freed.get(entry.sender, ()):  # it is not owed to this one: 2.21 says the rest
-            network.done.setdefault((entry.daemon, entry.sender), _Runs()).add(entry.sequence)
-            return
-        message = network.messages.setdefault((entry.sender, entry.sequence), _Message())
-        if entry.daemon in message.by:
-            self.tally.accuse("2.22", (event,), _twice(entry))
-            return
-        message.by[entry.daemon] = (event, entry.digest)
+        message.by[daemon] = (event, entry.digest)
         if message.sent is not None:
-            self._judge_received(entry, message, entry.daemon, event, entry.digest)
-            self._free(network, entry.sender, entry.sequence, message)
+            self._judge_received(entry, message, daemon, event, entry.digest)
+            self._free(network, sender, sequence, message)
+
+    def _is_first(self, network: _Network, entry: NetworkReceived, event: EventId) -> bool:
+        """Whether the message, which is not under way, was not freed; if it was, it may come only once."""
+        receivers = network.freed_to(entry.sender, entry.sequence)
+        if receivers is None:
+            return True
+        done = network.done.get((entry.daemon, entry.sender))
+        if entry.daemon in receivers or (done is not None and entry.sequence in done):
+            self.tally.accuse("2.22", (event,), _twice(entry))
+            return False
+        self.tally.exercised.add("2.22")  # it is not owed to this one: 2.21 says the rest
+        network.done.setdefault((entry.daemon, entry.sender), _Runs()).add(entry.sequence)
+        return False
+
+    @staticmethod
+    def _message(network: _Network, sender: str, sequence: int) -> _Message:
+        message = network.messages.get((sender, sequence))
+        if message is None:
+            message = network.messages[(sender, sequence)] = _Message()
+        return message
 
     def _judge_received(
         self, entry: NetworkSent | NetworkReceived, message: _Message, receiver: str, event: EventId, digest: int
@@ -193,20 +259,17 @@ class NetworkChecker:
             )
 
     def _free(self, network: _Network, sender: str, sequence: int, message: _Message) -> None:
-        """Once all servers have it, one number per server stays."""
-        if message.servers is not None and message.servers <= message.by.keys():
+        """Once all servers have it, only that they have it stays."""
+        servers, by = message.servers, message.by
+        if servers is not None and len(by) >= len(servers) and servers <= by.keys():
             del network.messages[(sender, sequence)]
-            network.freed.setdefault(sender, _Runs()).add(sequence)
-            for receiver in message.by:
-                network.done.setdefault((receiver, sender), _Runs()).add(sequence)
+            network.free(sender, sequence, servers if len(by) == len(servers) else by)
 
-    def _judge_use(self, row: Row, daemon: str, network: str, peer: str) -> bool:
+    def _judge_use(self, use: _Use | None, event: EventId, daemon: str, network: str, peer: str) -> bool:
         """Inside the network that the daemon began, among its servers, before its link failed; false if outside."""
-        event = _event(row)
         self.tally.exercised.add("2.21")
-        use = self._uses.get(row.node)
         if use is None or use.network != network:
-            if row.node not in self._lossy:
+            if event[0] not in self._lossy:
                 rows = (event,) if use is None else (use.event, event)
                 self.tally.accuse("2.21", rows, f"{daemon} used network {network} without having begun it.")
                 return False
@@ -216,9 +279,11 @@ class NetworkChecker:
             self.tally.accuse(
                 "2.23", (failed, event), f"{daemon} used network {network} after a link of it had failed."
             )
-        for each in (daemon, peer):
-            if each not in use.servers:
-                self.tally.accuse("2.21", (use.event, event), f"{each} is no server of network {network}.")
+        servers = use.servers
+        if daemon not in servers or peer not in servers:
+            for each in (daemon, peer):
+                if each not in servers:
+                    self.tally.accuse("2.21", (use.event, event), f"{each} is no server of network {network}.")
         return True
 
     # --- the end ---------------------------------------------------------------------------------------------------
