@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from isotone.host.replica_objects import connect_replica as connect_replica
     from isotone.host.replica_objects import replica as replica
     from isotone.replicated.class_state import command as command
+    from isotone.replicated.database.procedures import Procedures as Procedures
 
     UNRELIABLE = Service.UNRELIABLE
     RELIABLE = Service.RELIABLE
@@ -57,11 +58,12 @@ _WHERE = dict.fromkeys(_CLIENT, "isotone.client") | {
     "Service": "isotone.core.services",
     "Maybe": "isotone.core.ordered_log",
     "node": "isotone.daemon.embedded",
+    "Procedures": "isotone.replicated.database.procedures",
     "command": "isotone.replicated.class_state",
     "connect_replica": "isotone.host.replica_objects",
     "replica": "isotone.host.replica_objects",
 }
-_REPLICATED = ("Maybe", "command", "connect_replica", "replica")
+_REPLICATED = ("Maybe", "Procedures", "command", "connect_replica", "replica")
 _MODULES = ("client", "isis", "testing")
 
 __all__ = ["__version__", *_CLIENT, *_SERVICES, *_MODULES, "IsotoneError", "Service", "node", *_REPLICATED]  # noqa: PLE0604

@@ -18,6 +18,7 @@ from isotone.core.errors import InputError, LocalProtocolError
 from isotone.core.ordered_log import Refused
 from isotone.host import replica_blocking
 from isotone.host.replica_objects import LocalReplica
+from isotone.replicated.database.transaction import Transaction
 from isotone.replicated.errors import ReadNotSettled, Rejected, Unsettled
 from tests.ports import free_ports
 
@@ -116,6 +117,61 @@ def test_a_class_of_ones_own(tmp_path: Path) -> None:
                 await account.withdraw(11)
             assert await account.withdraw(4) == 6
             assert (await shop["b"].object(Account, "alice").read()).balance == 6
+
+    asyncio.run(main())
+
+
+def ledger() -> isotone.Procedures:
+    made = isotone.Procedures("ledger")
+
+    @made.procedure
+    def create(db: Transaction) -> None:
+        db.execute("CREATE TABLE account (owner TEXT PRIMARY KEY, balance INTEGER NOT NULL CHECK (balance >= 0))")
+
+    @made.procedure
+    def deposit(db: Transaction, owner: str, amount: int, now: float) -> int:
+        assert now > 0
+        db.execute("INSERT INTO account VALUES (?, 0) ON CONFLICT DO NOTHING", owner)
+        told = db.execute("UPDATE account SET balance = balance + ? WHERE owner = ? RETURNING balance", amount, owner)
+        return int(told[0][0])
+
+    return made
+
+
+def test_a_database(tmp_path: Path) -> None:
+    async def main() -> None:
+        procedures = ledger()
+        async with replicas(tmp_path, databases=[procedures]) as shop:
+            bank = shop["a"].database("ledger")
+            await bank.call("create", within_s=WITHIN_S)
+            assert await bank.call("deposit", "alice", 10, within_s=WITHIN_S) == 10
+            with pytest.raises(Rejected, match="CHECK constraint failed"):
+                await bank.call("deposit", "alice", -11, within_s=WITHIN_S)
+            for each in shop.values():
+                assert await each.database("ledger").read("SELECT * FROM account") == [("alice", 10)]
+            with pytest.raises(LocalProtocolError, match="DELETE is not allowed in a read"):
+                await bank.read("DELETE FROM account")
+            with pytest.raises(LocalProtocolError, match="no procedure 'steal'"):
+                await bank.call("steal")
+            with pytest.raises(LocalProtocolError, match=r"ledger\.deposit: missing a required argument"):
+                await bank.call("deposit")
+            with pytest.raises(LocalProtocolError, match="cannot be encoded"):
+                await bank.call("deposit", object(), 3)
+            async with isotone.connect_replica(shop["a"].clients_address, databases=[procedures]) as client:
+                assert await client.database(procedures).call("deposit", "bob", 5, within_s=WITHIN_S) == 5
+                assert await client.database("ledger").read("SELECT sum(balance) FROM account") == [(15,)]
+                async for change in client.database("ledger").changes(after=0):
+                    assert change.procedure == "create" and change.forms["account"].columns == ("owner", "balance")
+                    break
+            async with isotone.connect_replica(shop["a"].clients_address) as client:
+                with pytest.raises(LocalProtocolError, match="databases="):
+                    client.database("ledger")
+            assert await shop["b"].offer_snapshot()
+        async with replicas(tmp_path, databases=[procedures]) as shop:
+            for each in shop.values():
+                assert await each.database("ledger").read(
+                    "SELECT * FROM account ORDER BY owner", within_s=WITHIN_S
+                ) == [("alice", 10), ("bob", 5)]
 
     asyncio.run(main())
 

@@ -12,6 +12,7 @@ import isotone
 import isotone.testing
 from isotone.core.errors import IsotoneError, LocalProtocolError
 from isotone.core.ordered_log import Maybe
+from isotone.replicated.database.transaction import Transaction
 from isotone.replicated.errors import ReadNotSettled
 
 
@@ -74,6 +75,53 @@ async def test_a_command_that_is_not_deterministic_is_found() -> None:
         assert (await dice.read()).last == drawn
         with pytest.raises(LocalProtocolError, match="not deterministic"):
             await dice.roll(within_s=30)
+
+
+BANK = isotone.Procedures("bank")
+
+
+@BANK.procedure
+def create(db: Transaction) -> None:
+    db.execute("CREATE TABLE account (owner TEXT PRIMARY KEY, balance INTEGER NOT NULL)")
+    db.execute("INSERT INTO account VALUES ('alice', 10), ('bob', 10)")
+
+
+@BANK.procedure
+def transfer(db: Transaction, amount: int) -> None:
+    db.execute("UPDATE account SET balance = balance - ? WHERE owner = 'alice'", amount)
+    db.execute("UPDATE account SET balance = balance + ? WHERE owner = 'bob'", amount)
+
+
+@BANK.procedure
+def roll(db: Transaction) -> int:
+    return random.randrange(10**9)
+
+
+@isotone.testing.seeds(6)
+async def test_a_database_through_crashes_that_lose_its_last_commits() -> None:
+    cluster = isotone.testing.cluster(daemons=3, log="shop")
+    async with cluster as c, c.replica("d1", databases=[BANK]) as one, c.replica("d3", databases=[BANK]) as three:
+        async with c.replica("d2", databases=[BANK]) as two:
+            await one.database("bank").call("create", within_s=30)
+            for _ in range(5):
+                await one.database("bank").call("transfer", 1, within_s=30)
+            await two.offer_snapshot()
+            for _ in range(3):
+                await three.database("bank").call("transfer", 1, within_s=30)
+            c.crash("d2")
+        c.restart("d2")
+        async with c.replica("d2", databases=[BANK]) as again:
+            rows = await again.database("bank").read("SELECT balance FROM account ORDER BY owner", within_s=60)
+            assert rows == [(2,), (18,)]
+            await one.applied_beyond(again.machine.state.position - 1)
+            assert again.machine.digests()["bank"] == one.machine.digests()["bank"]
+
+
+@isotone.testing.seeds(1)
+async def test_a_procedure_that_is_not_deterministic_is_found() -> None:
+    async with isotone.testing.cluster(daemons=1, log="shop") as c, c.replica("d1", databases=[BANK]) as one:
+        with pytest.raises(LocalProtocolError, match="not deterministic"):
+            await one.database("bank").call("roll", within_s=30)
 
 
 @isotone.testing.seeds(1)

@@ -23,6 +23,9 @@ from isotone.host.embedded import EmbeddedService
 from isotone.host.log_client import RemoteLog
 from isotone.host.log_port import LogPort
 from isotone.host.replica_log import ReplicaLog
+from isotone.replicated.database.files import DirectoryFiles
+from isotone.replicated.database.procedures import Procedures
+from isotone.replicated.database.state import Databases
 from isotone.replicated.state import LEASE_S, ReplicatedState
 
 PORT = 4803
@@ -59,6 +62,7 @@ async def replica(
     quorum: Rule | None = None,
     joins: bool = False,
     classes: Iterable[type[Any]] = (),
+    databases: Iterable[Procedures] = (),
     lease_s: float = LEASE_S,
     minority: str = "maybe",
     hooks: Hooks | None = None,
@@ -99,6 +103,7 @@ async def replica(
             lease_s=lease_s,
             refuse_in_minority=minority == "refuse",
             classes=classes,
+            databases=Databases(databases, DirectoryFiles(directory / "databases")),
         )
         objects.node_address, objects.replica_log, objects.clients_address = daemon.address, server, ""
         if clients is not None:
@@ -118,6 +123,7 @@ async def connect_replica(
     name: str = "client",
     credential: bytes = b"",
     classes: Iterable[type[Any]] = (),
+    databases: Iterable[Procedures] = (),
     lease_s: float = LEASE_S,
 ) -> AsyncIterator[ReplicatedState]:
     """The objects of the servers whose ``clients`` addresses these are, while the block lasts.
@@ -127,7 +133,9 @@ async def connect_replica(
     """
     async with AsyncExitStack() as stack:
         remote = await stack.enter_async_context(RemoteLog(addresses, name=name, credential=credential))
-        objects = ReplicatedState(remote, nonce=lambda: uuid4().hex, lease_s=lease_s, classes=classes)
+        objects = ReplicatedState(
+            remote, nonce=lambda: uuid4().hex, lease_s=lease_s, classes=classes, databases=Databases(databases)
+        )
         yield await stack.enter_async_context(objects)
 
 

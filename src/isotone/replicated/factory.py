@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from isotone.core.errors import LocalProtocolError
 from isotone.replicated.caller import Caller
 from isotone.replicated.collections import ReplicatedCounter, ReplicatedQueue, ReplicatedSet
+from isotone.replicated.database.handle import ReplicatedDatabase
+from isotone.replicated.database.procedures import KIND, Procedures
 from isotone.replicated.dictionary import ReplicatedDict
 from isotone.replicated.locks import Barrier, Commitment, Leader, Lock, ReadWriteLock, Semaphore
 from isotone.replicated.machine import Machine
@@ -57,6 +60,15 @@ class ObjectFactory(Caller):
     def commitment(self, name: str, participants: Sequence[str]) -> Commitment:
         """All commit or all abort."""
         return Commitment(self, name, participants)
+
+    def database(self, name: str | Procedures) -> ReplicatedDatabase:
+        """A SQLite database; every server's program must know its procedures."""
+        if isinstance(name, Procedures):
+            return ReplicatedDatabase(self, name)
+        known = self.machine.databases.kinds.get(f"{KIND}{name}")
+        if known is None:
+            raise LocalProtocolError(f"{name} has no procedures here: name them with databases=[...]")
+        return ReplicatedDatabase(self, known)
 
     def object(self, cls: type[Any], name: str) -> ReplicatedInstance:
         """An object of your own class; every server's program must know the class."""

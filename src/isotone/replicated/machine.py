@@ -16,7 +16,9 @@ from typing import Any
 import msgspec
 
 from isotone.core.errors import InputError
-from isotone.replicated.class_state import Classes, ClassState
+from isotone.replicated.class_state import Classes, ClassState, commands_of
+from isotone.replicated.database.procedures import KIND as DATABASE
+from isotone.replicated.database.state import Databases, DatabaseState, name_of
 from isotone.replicated.dict_state import DictState
 from isotone.replicated.lock_state import LockState
 from isotone.replicated.outcome import Answer, CommandRefused, Context, Waiting
@@ -31,7 +33,17 @@ RESULTS_MAX = 4_096
 LEASE_MAX = 1_000_000
 DIGEST_BYTES = 8
 
-ObjectState = DictState | CounterState | SetState | QueueState | BarrierState | CommitmentState | LockState | ClassState
+ObjectState = (
+    DictState
+    | CounterState
+    | SetState
+    | QueueState
+    | BarrierState
+    | CommitmentState
+    | LockState
+    | ClassState
+    | DatabaseState
+)
 KINDS: dict[str, type[Any]] = {
     "dict": DictState,
     "counter": CounterState,
@@ -83,11 +95,15 @@ _decoder = msgspec.msgpack.Decoder(MachineState)
 
 
 class Machine:
-    """One replica's copy. ``classes`` are those of this program; ``is_server``: it may not miss a command."""
+    """One replica's copy. ``classes`` and ``databases`` are those of this program; ``is_server``: it may not miss a
+    command.
+    """
 
-    def __init__(self, classes: Classes | None = None, *, is_server: bool = True) -> None:
+    def __init__(
+        self, classes: Classes | None = None, databases: Databases | None = None, *, is_server: bool = True
+    ) -> None:
         self.state = MachineState()
-        self.classes = classes or Classes()
+        self.classes, self.databases = classes or Classes(), databases or Databases()
         self.is_server = is_server
         self.blind: dict[str, None] = {}  # objects of classes that this client does not know
 
@@ -99,7 +115,7 @@ class Machine:
         assert position == state.position + 1, f"position {position} follows {state.position}"
         decoded = decode(record)
         outcome = Outcome()
-        context = Context(position, 0, 0, self.classes, state.fences)
+        context = Context(position, 0, 0, self.classes, self.databases, record, state.fences)
         match decoded:
             case Called():
                 self._call(context, decoded)
@@ -171,30 +187,36 @@ class Machine:
         if found is None:
             if len(self.state.objects) >= OBJECTS_MAX:
                 raise CommandRefused(f"there are {OBJECTS_MAX} objects already")
-            if call.kind in KINDS:
-                found = KINDS[call.kind]()
-            else:
-                found = ClassState(call.kind)
+            found = _new_object(call)
         if kind_of(found) != call.kind:
             raise CommandRefused(f"{call.name} is a {kind_of(found)}, not a {call.kind}")
-        if isinstance(found, ClassState):
-            self._check_class(call)
+        if isinstance(found, ClassState | DatabaseState):
+            self._check_known(call)
         self.state.objects[call.name] = found
         return found
 
-    def _check_class(self, call: Called) -> None:
+    def _check_known(self, call: Called) -> None:
         """A command that one server's program does not know is refused by all."""
         if why := self.why_unknown(call.kind, call.method):
             raise CommandRefused(why)
-        if self.classes.of(call.kind) is not None:
-            return
+        if call.kind not in self.known:
+            self._be_blind(call.name, call.kind)
+            raise CommandRefused("this client does not know it")
+
+    def _be_blind(self, name: str, kind: str) -> None:
+        """A client goes on without the object; a server cannot."""
         if self.is_server:
             raise InputError(
-                f"{call.name} is an object of {call.kind.removeprefix('class:')}, which this program does not know: "
-                f"name the class in isotone.replica(..., classes=[...])"
+                f"{name} is an object of {_told(kind)}, which this program does not know: "
+                f"name it in isotone.replica(..., {_option(kind)}=[...])"
             )
-        self.blind[call.name] = None
-        raise CommandRefused("this client does not know the class")
+        self.blind[name] = None
+
+    @property
+    def known(self) -> dict[str, tuple[str, ...]]:
+        """The commands and procedures of this program, by kind."""
+        classes = {kind: commands_of(cls) for kind, cls in self.classes.kinds.items()}
+        return classes | {kind: each.names for kind, each in self.databases.kinds.items()}
 
     def why_unknown(self, kind: str, method: str) -> str:
         """Why a command of a class cannot be applied: the program of some server does not know it."""
@@ -203,8 +225,8 @@ class Machine:
         if known and not lacking:
             return ""
         return (
-            f"the command {method} of {kind.removeprefix('class:')} is not known to the program of "
-            f"{', '.join(lacking) or 'any server'}: name the class in isotone.replica(..., classes=[...]) there"
+            f"the command {method} of {_told(kind)} is not known to the program of "
+            f"{', '.join(lacking) or 'any server'}: name it in isotone.replica(..., {_option(kind)}=[...]) there"
         )
 
     # --- leases ------------------------------------------------------------------------------------------------------
@@ -234,8 +256,13 @@ class Machine:
     # --- snapshots ---------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> bytes:
-        """The whole state, the same bytes at every replica at the same position."""
-        return _encoder.encode(self.state)
+        """The whole state with the copies of databases; not while one of them is further than the state."""
+        databases = [each for each in self.state.objects.values() if isinstance(each, DatabaseState)]
+        self.databases.fill(each for each in databases if each.kind in self.databases.kinds)
+        encoded = _encoder.encode(self.state)
+        for each in databases:
+            each.image = b""
+        return encoded
 
     def restore(self, state: bytes) -> None:
         """Take a snapshot's place."""
@@ -245,13 +272,48 @@ class Machine:
             raise InputError(f"the snapshot of replicated objects cannot be read: {error}") from error
         if restored.version != SNAPSHOT_VERSION:
             raise InputError(f"the snapshot has version {restored.version}; this program knows {SNAPSHOT_VERSION}")
+        databases = {name: each for name, each in restored.objects.items() if isinstance(each, DatabaseState)}
+        for name, each in databases.items():
+            if each.kind not in self.databases.kinds:
+                self._be_blind(name, each.kind)
+        self.databases.restore(databases.values())
         self.state = restored
 
     def digest(self) -> int:
-        """Of the whole state: equal at all replicas that have applied the same records."""
-        return int.from_bytes(blake2b(self.snapshot(), digest_size=DIGEST_BYTES).digest(), "big")
+        """Of the whole state, the same at every replica at one position: databases by the digests of their rows."""
+        return _digest(self.state)
+
+    def digests(self) -> dict[str, int]:
+        """Of each object, and of all else under the empty name."""
+        objects = {name: _digest(each) for name, each in self.state.objects.items()}
+        return objects | {"": _digest(msgspec.structs.replace(self.state, objects={}))}
 
 
 def kind_of(state: ObjectState) -> str:
     """The kind by which clients name it."""
-    return state.kind if isinstance(state, ClassState) else str(state.__struct_config__.tag)
+    if isinstance(state, ClassState | DatabaseState):
+        return state.kind
+    return str(state.__struct_config__.tag)
+
+
+def _new_object(call: Called) -> ObjectState:
+    if call.kind in KINDS:
+        made: ObjectState = KINDS[call.kind]()
+        return made
+    if not call.kind.startswith(DATABASE):
+        return ClassState(call.kind)
+    if call.name != name_of(call.kind):
+        raise CommandRefused(f"a database stands under its own name, not under {call.name}")
+    return DatabaseState(call.kind)
+
+
+def _told(kind: str) -> str:
+    return f"the database {name_of(kind)}" if kind.startswith(DATABASE) else kind.removeprefix("class:")
+
+
+def _option(kind: str) -> str:
+    return "databases" if kind.startswith(DATABASE) else "classes"
+
+
+def _digest(state: object) -> int:
+    return int.from_bytes(blake2b(_encoder.encode(state), digest_size=DIGEST_BYTES).digest(), "big")

@@ -9,6 +9,7 @@ import msgspec
 
 if TYPE_CHECKING:
     from isotone.replicated.class_state import Classes
+    from isotone.replicated.database.state import Databases
 
 
 class CommandRefused(Exception):  # becomes `errors.Rejected` where it is told
@@ -39,6 +40,8 @@ class Context:
     session: int
     request: int
     classes: Classes
+    databases: Databases
+    record: bytes
     fences: int  # the last fence that was given; whoever takes one adds to it
     answers: list[Answer] = field(default_factory=list)
 

@@ -10,7 +10,7 @@ import asyncio
 import inspect
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -33,32 +33,14 @@ class ReplicatedInstance(ReplicatedObject):
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
         if name.startswith("_") or name not in self._commands:
             raise AttributeError(f"{self._cls.__name__} has no command {name!r}; its state is read with read()")
-        signature = inspect.signature(getattr(self._cls, name))
+        function = getattr(self._cls, name)
 
         async def call(*arguments: Any, within_s: float | None = None, **named: Any) -> Any:
-            if "now" in signature.parameters:
-                named.setdefault("now", time.time())
-            if "random" in signature.parameters:
-                named.setdefault("random", secrets.randbits(RANDOM_BITS))
-            try:
-                bound = signature.bind(None, *arguments, **named)
-            except TypeError as error:
-                raise LocalProtocolError(f"{self._cls.__name__}.{name}: {error}") from error
-            bound.apply_defaults()
-            if bound.kwargs:
-                raise LocalProtocolError(f"{self._cls.__name__}.{name}: a command has no keyword-only parameters")
-            await self._until_announced(name, within_s)
-            return (await self._call(name, *bound.args[1:], within_s=within_s)).value
+            bound = bound_arguments(f"{self._cls.__name__}.{name}", function, arguments, named)
+            await until_announced(self._caller, self.kind, name, within_s)
+            return (await self._call(name, *bound, within_s=within_s)).value
 
         return call
-
-    async def _until_announced(self, method: str, within_s: float | None) -> None:
-        """Servers that start announce their classes; after a while the answer is theirs."""
-        machine = self._caller.machine
-        with suppress(TimeoutError):
-            async with asyncio.timeout(ANNOUNCED_WITHIN_S if within_s is None else min(within_s, ANNOUNCED_WITHIN_S)):
-                while machine.why_unknown(self.kind, method):
-                    await self._caller.applied_beyond(machine.state.position)
 
     async def read(self, *, stale_ok: bool = False, at_least: int | None = None, within_s: float | None = None) -> Any:
         """A copy of the object: whatever is done to it stays here."""
@@ -72,3 +54,29 @@ class ReplicatedInstance(ReplicatedObject):
         if found is not None and not (isinstance(found, ClassState) and found.kind == self.kind):
             raise LocalProtocolError(f"{self.name} is no {self._cls.__name__}")
         return (found or ClassState(self.kind)).thaw(self._cls)
+
+
+def bound_arguments(
+    told: str, function: Callable[..., Any], arguments: Sequence[Any], named: Mapping[str, Any]
+) -> tuple[Any, ...]:
+    """All parameters but the first, in their order; ``now`` and ``random`` are filled in."""
+    parameters = inspect.signature(function).parameters
+    chosen: dict[str, Callable[[], Any]] = {"now": time.time, "random": lambda: secrets.randbits(RANDOM_BITS)}
+    named = {each: choose() for each, choose in chosen.items() if each in parameters} | dict(named)
+    try:
+        bound = inspect.signature(function).bind(None, *arguments, **named)
+    except TypeError as error:
+        raise LocalProtocolError(f"{told}: {error}") from error
+    bound.apply_defaults()
+    if bound.kwargs:
+        raise LocalProtocolError(f"{told}: a command has no keyword-only parameters")
+    return bound.args[1:]
+
+
+async def until_announced(caller: Caller, kind: str, command: str, within_s: float | None) -> None:
+    """Servers that start announce what they know; after a while the answer is theirs."""
+    machine = caller.machine
+    with suppress(TimeoutError):
+        async with asyncio.timeout(ANNOUNCED_WITHIN_S if within_s is None else min(within_s, ANNOUNCED_WITHIN_S)):
+            while machine.why_unknown(kind, command):
+                await caller.applied_beyond(machine.state.position)

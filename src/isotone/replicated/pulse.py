@@ -11,7 +11,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from isotone.core.errors import IsotoneError
-from isotone.replicated.class_state import commands_of
 from isotone.replicated.records import Announced, Ticked, encode
 
 if TYPE_CHECKING:
@@ -80,12 +79,12 @@ class Pulse:
             self._ticking = state.spawn(self._append(encode(tick)), "tick")
 
     def _announce(self) -> None:
-        """Which commands of which classes this server's program knows."""
+        """Which commands and procedures this server's program knows."""
         state = self._state
-        for kind, cls in state.machine.classes.kinds.items():
+        for kind, commands in state.machine.known.items():
             if kind not in self._announced and not state.why_no_order():
                 self._announced.add(kind)
-                record = Announced(state.server, state.servers(), kind, commands_of(cls))
+                record = Announced(state.server, state.servers(), kind, commands)
                 state.spawn(self._send_announcement(kind, encode(record)), "announce")
 
     async def _send_announcement(self, kind: str, record: bytes) -> None:

@@ -20,6 +20,7 @@ from isotone.core.ordered_log import LogEntry, Maybe, OrderedLog, Refused, Snaps
 from isotone.replicated.caller import Reply
 from isotone.replicated.class_state import Classes
 from isotone.replicated.client_session import OPEN_MAX, ROUND_US, ClientSession
+from isotone.replicated.database.state import Databases
 from isotone.replicated.errors import Rejected, SessionLost, TimedOut, Unsettled
 from isotone.replicated.factory import ObjectFactory
 from isotone.replicated.machine import Machine
@@ -60,10 +61,11 @@ class ReplicatedState(ObjectFactory):
         round_us: int = ROUND_US,
         refuse_in_minority: bool = False,
         classes: Iterable[type[Any]] = (),
+        databases: Databases | None = None,
     ) -> None:
         self.log = log
         self.server, self.servers, self.why_no_order = server, servers, why_no_order
-        self.machine = Machine(Classes(), is_server=bool(server))
+        self.machine = Machine(Classes(), databases, is_server=bool(server))
         self.round_us, self.lease = round_us, max(2, round(lease_s * US / round_us) + 1)
         for each in classes:
             self.machine.classes.add(each)
@@ -99,6 +101,7 @@ class ReplicatedState(ObjectFactory):
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self.machine.databases.close()
 
     async def __aenter__(self) -> ReplicatedState:
         await self.start()
@@ -384,14 +387,15 @@ class ReplicatedState(ObjectFactory):
 
     async def offer_snapshot(self) -> bool:
         """Hand the state to the log, so that it may forget what is behind it; whether it was kept."""
-        position, state = self.machine.state.position, self.machine.snapshot()
+        position, databases = self.machine.state.position, self.machine.databases.positions()
         size, self.record_bytes = self.record_bytes, 0
         try:
-            await self.log.offer_snapshot(Snapshot(position, state))
+            await self.log.offer_snapshot(Snapshot(position, self.machine.snapshot()))
         except LocalProtocolError as error:  # the servers change, or it still catches up
             self.record_bytes += size
             log.info("a snapshot at %s was not kept: %s", position, error)
             return False
+        self.machine.databases.forget_calls(databases)
         return True
 
 

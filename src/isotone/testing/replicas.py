@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from isotone.core.choice import Choice
 from isotone.core.contract import Event
 from isotone.core.ids import DaemonId
 from isotone.core.names import LOG_GROUP_PREFIX, check_log_name
@@ -18,6 +19,9 @@ from isotone.corel.identities import log_identity
 from isotone.corel.quorum import Majority
 from isotone.corel.replica import Replica
 from isotone.corel.settings import ReplicaSettings
+from isotone.replicated.database.files import MemoryFiles
+from isotone.replicated.database.procedures import Procedures
+from isotone.replicated.database.state import Databases
 from isotone.replicated.state import ReplicatedState
 from isotone.sim.observer import Observer
 from isotone.sim.process import Boot
@@ -29,6 +33,7 @@ from isotone.testing.loop import VirtualLoop
 
 LABEL = "replica"
 MAYBE_AFTER_S = 2.0
+COMMITS_LOST_MAX = 3
 
 
 class ServerNode(LogNode):
@@ -53,12 +58,13 @@ class ServerNode(LogNode):
 class Replicas(Observer):
     """One server beside each daemon of a cluster."""
 
-    def __init__(self, world: World, loop: VirtualLoop, log: str, names: tuple[str, ...]) -> None:
+    def __init__(self, world: World, loop: VirtualLoop, log: str, names: tuple[str, ...], choice: Choice) -> None:
         check_log_name(log)
         self._world, self._loop, self._names = world, loop, names
         self._group = f"{LOG_GROUP_PREFIX}{log}"
-        self._opened = 0
+        self._opened, self._choice = 0, choice
         self._nodes: dict[str, ServerNode] = {}
+        self._files = {name: MemoryFiles(COMMITS_LOST_MAX + 1) for name in names}
         world.observers.append(self)
 
     def automaton(self, boot: Boot) -> ServerNode:
@@ -73,11 +79,14 @@ class Replicas(Observer):
         return made
 
     def on_crash(self, daemon: DaemonId) -> None:
-        """Whoever uses its objects is told."""
+        """Whoever uses its objects is told; a database may lose its last commits, which come again from the log."""
+        self._files[daemon.name].crash(lambda count: self._choice.between(0, count))
         self._nodes[daemon.name].log.break_off(f"the server {daemon.name} is gone")
 
     @asynccontextmanager
-    async def open(self, name: str, classes: Iterable[type[Any]], lease_s: float) -> AsyncIterator[ReplicatedState]:
+    async def open(
+        self, name: str, classes: Iterable[type[Any]], databases: Iterable[Procedures], lease_s: float
+    ) -> AsyncIterator[ReplicatedState]:
         """Objects of the server of this name, which is up."""
         if not self._world.is_up(name):
             raise NotSimulated(f"{name} is down: restart it first")
@@ -90,6 +99,7 @@ class Replicas(Observer):
             why_no_order=lambda: "" if node.log.is_primary else why_no_primary(node.replica),
             lease_s=lease_s,
             classes=classes,
+            databases=Databases(databases, self._files[name], twice=True),
         )
         objects.machine.classes.twice = True  # what is not deterministic is found here
         async with objects:

@@ -23,6 +23,7 @@ from isotone.core.choice import Choice
 from isotone.core.errors import LocalProtocolError
 from isotone.evs.sessions.settings import ServerSettings
 from isotone.evs.stack import Stack, StackSettings
+from isotone.replicated.database.procedures import Procedures
 from isotone.replicated.state import LEASE_S, ReplicatedState
 from isotone.sim.links import LinkSettings
 from isotone.sim.network import NetworkSettings
@@ -67,7 +68,8 @@ class Cluster:
         self.seed = seed
         self.world = World(seed=seed, network=network, sink=self.rows.append)
         self._loop = loop
-        self._replicas = Replicas(self.world, loop, log, tuple(site_of)) if log else None
+        disks = Choice(f"disks/{seed}")
+        self._replicas = Replicas(self.world, loop, log, tuple(site_of), disks) if log else None
         self._daemons = Daemons(self.world, site_of, settings, sessions, self._replicas)
         self._places = Places(self.world, site_of)
         self._storms: list[Storm] = []
@@ -172,17 +174,22 @@ class Cluster:
         return storm.over
 
     def replica(
-        self, daemon: str, *, classes: Iterable[type[Any]] = (), lease_s: float = LEASE_S
+        self,
+        daemon: str,
+        *,
+        classes: Iterable[type[Any]] = (),
+        databases: Iterable[Procedures] = (),
+        lease_s: float = LEASE_S,
     ) -> AbstractAsyncContextManager[ReplicatedState]:
         """Replicated objects, as of `isotone.replica`, of the server beside this daemon; for ``cluster(log="shop")``.
 
         Its disk and its life are those of the daemon: after a crash and a restart, open it again. Leases run
-        out only while most servers have theirs open, as it is programs that tick. Commands of your own classes run
-        twice, so that one that is not deterministic is found.
+        out only while most servers have theirs open, as it is programs that tick. Commands of your own classes
+        and procedures of databases run twice, so that one that is not deterministic is found.
         """
         if self._replicas is None:
             raise LocalProtocolError('this cluster has no replicated log: cluster(daemons=3, log="shop") has one')
-        return self._replicas.open(self._known(daemon), classes, lease_s)
+        return self._replicas.open(self._known(daemon), classes, databases, lease_s)
 
     # --- programs --------------------------------------------------------------------------------------------------
 
