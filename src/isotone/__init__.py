@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from isotone.client import ClientError as ClientError
     from isotone.client import Group as Group
     from isotone.client import Message as Message
+    from isotone.client import Receipt as Receipt
     from isotone.client import Reconnected as Reconnected
     from isotone.client import SelfLeave as SelfLeave
     from isotone.client import Session as Session
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
 _CLIENT = (
     *("connect", "Session", "Group", "Settings", "Message", "Bundle", "View", "Transitional", "SelfLeave", "Slow"),
-    *("Reconnected", "ClientError", "Unconfirmed"),
+    *("Receipt", "Reconnected", "ClientError", "Unconfirmed"),
 )
 _SERVICES = ("UNRELIABLE", "RELIABLE", "FIFO", "CAUSAL", "AGREED", "SAFE")
 _WHERE = dict.fromkeys(_CLIENT, "isotone.client") | {

@@ -59,7 +59,7 @@ def test_the_example_without_asyncio() -> None:
     with daemon_beside() as daemon, blocking.connect(daemon.address, name="alice", timeout=WITHIN_S) as me:
         chat = me.join("chat", timeout=WITHIN_S)
         chat.send(b"hello", timeout=WITHIN_S)
-        stamp = chat.send_many([b"a", b"b", b"c"], confirm=True, timeout=WITHIN_S)
+        sure = chat.send_many([b"a", b"b", b"c"], confirm=True, timeout=WITHIN_S)
         heard = []
         for event in chat:
             heard.append(event)
@@ -68,7 +68,7 @@ def test_the_example_without_asyncio() -> None:
         assert isinstance(heard[0], isotone.View) and heard[0].members == (me.id,) == chat.members
         assert [event.body for event in heard[1:]] == [b"hello", b"a"]  # type: ignore[union-attr]
         rest = next(chat.bundles())
-        assert isinstance(rest, isotone.Bundle) and rest.stamp == stamp and bytes(rest.payload) == b"bc"
+        assert isinstance(rest, isotone.Bundle) and sure and rest.stamp == sure.stamp and bytes(rest.payload) == b"bc"
         with pytest.raises(TimeoutError):
             chat.receive(timeout=0.01)
         chat.leave()

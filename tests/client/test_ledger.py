@@ -6,12 +6,17 @@ import asyncio
 from collections.abc import Callable
 
 from isotone.client.errors import NotSent, Unconfirmed, UnknownFate
-from isotone.client.events import CALL
+from isotone.client.events import CALL, Receipt
 from isotone.client.ledger import AGAIN, Ledger, Outcome, Parcel, Sent
-from isotone.core.ids import DaemonId, Stamp
+from isotone.core.ids import ClientId, DaemonId, MessageId, Stamp
 from isotone.core.services import Service
 
 STAMP = Stamp(7, DaemonId("d", 1))
+CLIENT = ClientId(DaemonId("d", 1), "alice", 1)
+
+
+def name_of(ticket: int) -> MessageId:
+    return MessageId(CLIENT, ticket)
 
 
 class Book:
@@ -25,7 +30,7 @@ class Book:
     def send(self, *groups: str, count: int = 1, confirm: bool = False, echoes: bool = True, flags: int = 0) -> Sent:
         bodies = tuple(b"%08d" % (self._next + each) for each in range(count))
         parcel = Parcel(groups, Service.SAFE, bodies, flags=flags, confirm=confirm)
-        sent = Sent(self._next, parcel, self._loop.create_future(), echoes=echoes)
+        sent = Sent(self._next, parcel, self._loop.create_future(), name_of, echoes=echoes)
         self._next += count
         self.ledger.add(sent)
         return sent
@@ -37,6 +42,15 @@ def outcome(sent: Sent) -> Outcome | Exception | str:
     if sent.waiter.cancelled():
         return "cancelled"
     return sent.waiter.exception() or sent.waiter.result()  # type: ignore[return-value]
+
+
+def taken_as(sent: Sent) -> Receipt:
+    """The receipt of what the daemon took."""
+    return Receipt(name_of(sent.first + sent.count - 1))
+
+
+def confirmed_as(sent: Sent) -> Receipt:
+    return Receipt(name_of(sent.first + sent.count - 1), STAMP)
 
 
 def played(play: Callable[[Book], None]) -> None:
@@ -51,13 +65,13 @@ def test_taken_heard_and_confirmed() -> None:
     def play(book: Book) -> None:
         plain, many, sure = book.send("g"), book.send("g", count=3), book.send("g", confirm=True)
         book.ledger.settled(3)
-        assert [outcome(each) for each in (plain, many, sure)] == [None, "open", "open"]
+        assert [outcome(each) for each in (plain, many, sure)] == [taken_as(plain), "open", "open"]
         book.ledger.settled(5)
-        assert [outcome(each) for each in (plain, many, sure)] == [None, None, "open"]
+        assert [outcome(each) for each in (plain, many, sure)] == [taken_as(plain), taken_as(many), "open"]
         book.ledger.heard(1, 4, STAMP, False)
         assert outcome(sure) == "open" and len(book.ledger) == 1
         book.ledger.heard(5, 1, STAMP, False)
-        assert outcome(sure) == STAMP and len(book.ledger) == 0
+        assert outcome(sure) == confirmed_as(sure) and len(book.ledger) == 0
 
     played(play)
 
@@ -68,7 +82,7 @@ def test_behind_a_transitional_signal_nothing_is_confirmed() -> None:
         book.ledger.heard(1, 2, STAMP, True)
         error = outcome(sure)
         assert isinstance(error, Unconfirmed) and error.reason == "transitional"
-        assert outcome(plain) is None
+        assert outcome(plain) == taken_as(plain)
 
     played(play)
 
@@ -81,7 +95,7 @@ def test_a_signal_between_sending_and_hearing_is_enough() -> None:
         book.ledger.heard(1, 3, STAMP, False)
         error = outcome(before)
         assert isinstance(error, Unconfirmed) and error.reason == "transitional"
-        assert outcome(other) == outcome(after) == STAMP
+        assert outcome(other) == confirmed_as(other) and outcome(after) == confirmed_as(after)
 
     played(play)
 
@@ -93,7 +107,9 @@ def test_what_is_heard_out_of_order_or_partly_unexpected() -> None:
         assert len(book.ledger) == 2, "what we do not hear is done with when it was taken"
         book.ledger.heard(3, 2, STAMP, False)
         book.ledger.heard(1, 2, STAMP, False)
-        assert len(book.ledger) == 0 and outcome(outside) is outcome(late) is outcome(early) is None
+        assert len(book.ledger) == 0
+        for sent in (outside, late, early):
+            assert outcome(sent) == taken_as(sent)
 
     played(play)
 
@@ -105,7 +121,7 @@ def test_dropped() -> None:
         book.ledger.settled(3)
         errors = outcome(plain), outcome(sure)
         assert isinstance(errors[0], NotSent) and isinstance(errors[1], Unconfirmed)
-        assert errors[1].reason == "deadline" and outcome(next_one) is None
+        assert errors[1].reason == "deadline" and outcome(next_one) == taken_as(next_one)
 
     played(play)
 
@@ -119,9 +135,9 @@ def test_leaving() -> None:
         for sent in (sure, both):
             error = outcome(sent)
             assert isinstance(error, Unconfirmed) and error.reason == "left"
-        assert outcome(taken) is None and outcome(untaken) == "open" and len(book.ledger) == 2
+        assert outcome(taken) == taken_as(taken) and outcome(untaken) == "open" and len(book.ledger) == 2
         book.ledger.settled(4)
-        assert outcome(untaken) is None and len(book.ledger) == 1
+        assert outcome(untaken) == taken_as(untaken) and len(book.ledger) == 1
 
     played(play)
 
@@ -135,7 +151,7 @@ def test_the_end_of_a_session() -> None:
         dropped.waiter.cancel()
         unknown = book.ledger.end(unwritten=5, reason="gone")
         assert unknown == [taken, written, sure, dropped] and heard not in unknown
-        assert outcome(taken) is None and isinstance(outcome(written), UnknownFate)
+        assert outcome(taken) == taken_as(taken) and isinstance(outcome(written), UnknownFate)
         error = outcome(sure)
         assert isinstance(error, Unconfirmed) and error.reason == "disconnected"
         assert outcome(waits) is AGAIN and len(book.ledger) == 0
@@ -150,6 +166,6 @@ def test_refused_on_the_spot() -> None:
         kept, refused = book.send("g"), book.send("g")
         book.ledger.forget(refused)
         book.ledger.settled(9)
-        assert outcome(kept) is None and outcome(refused) == "open"
+        assert outcome(kept) == taken_as(kept) and outcome(refused) == "open"
 
     played(play)

@@ -16,14 +16,14 @@ def test_an_embedded_daemon() -> None:
             isotone.connect(str(daemon.address), name="bob") as bob,
         ):
             chat, other = await within(alice.join("chat")), await within(bob.join("chat"))
-            stamp = await within(chat.send(b"sure", confirm=True))
+            sure = await within(chat.send(b"sure", confirm=True))
             calling = asyncio.create_task(chat.call(b"who?", answers="all", deadline=20.0))
             seen: list[isotone.Message] = []
             while len(seen) < 2:
                 event = await within(other.receive())
                 if isinstance(event, isotone.Message):
                     seen.append(event)
-            assert seen[0].stamp == stamp and seen[0].body == b"sure"
+            assert isotone.Receipt(seen[0].id, seen[0].stamp) == sure and seen[0].body == b"sure"
             await seen[1].reply(b"bob")
             assert [each.body for each in await within(calling)] == [b"bob"]
             await within(chat.send_many([bytes(100)] * 5_000, confirm=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 
 import pytest
 
@@ -12,7 +13,9 @@ from isotone.client import Closed, NotAMember, NotSent, Refused, Settings
 from isotone.client.errors import ConnectFailed
 from isotone.core import boundary as b4
 from isotone.core.errors import LocalProtocolError
+from isotone.core.ids import ClientId, DaemonId, MessageId
 from isotone.evs.sessions.admission import Admitted, Denied
+from isotone.evs.sessions.notices import GroupsHeld
 from isotone.evs.sessions.settings import ClientSettings, ServerSettings
 from tests.client.daemon import Daemon, run, within
 
@@ -264,7 +267,7 @@ def test_a_turn_that_was_hardly_used_is_passed_on() -> None:
             await asyncio.sleep(0)
             daemon.room(1 << 30)
             came = await within(asyncio.gather(*deeds, return_exceptions=True))
-            assert [type(each) for each in came[:3]] == [type(None), isotone.Group, LocalProtocolError]
+            assert [type(each) for each in came[:3]] == [isotone.Receipt, isotone.Group, LocalProtocolError]
             assert len(daemon.sent("alice")) == len(me.groups) == 60
 
     run(main)
@@ -281,8 +284,9 @@ def test_closing_lets_what_was_sent_before_go() -> None:
             await me.close()
             came = await within(asyncio.gather(*sends, return_exceptions=True))
             waited = [each for each in came if isinstance(each, Closed)]
-            assert waited and len(waited) + came.count(None) == 50, "those who had room were taken, others were told"
-            assert len(daemon.sent("alice")) == came.count(None)
+            taken = [each for each in came if isinstance(each, isotone.Receipt)]
+            assert waited and len(waited) + len(taken) == 50, "those who had room were taken, others were told"
+            assert len(daemon.sent("alice")) == len(taken)
             assert isotone.View in await within(reader)
             with pytest.raises(Closed):
                 await me.join("more")
@@ -297,26 +301,79 @@ def test_confirmation() -> None:
     async def main() -> None:
         async with Daemon() as daemon, isotone.connect(daemon.address, name="alice") as me:
             chat = await me.join("chat")
-            stamp = await chat.send(b"1", confirm=True)
+            receipt = await chat.send(b"1", confirm=True)
             await chat.receive()
             message = await chat.receive()
-            assert isinstance(message, isotone.Message) and message.stamp == stamp
+            assert isinstance(message, isotone.Message) and receipt == isotone.Receipt(message.id, message.stamp)
             assert message.service is isotone.SAFE
-            assert await chat.send(b"2") is None
+            assert (await chat.send(b"2")).stamp is None
             with pytest.raises(LocalProtocolError, match="only SAFE"):
                 await chat.send(b"x", service=isotone.AGREED, confirm=True)
-            with pytest.raises(NotAMember, match="not in other"):
+            with pytest.raises(NotAMember, match="join other first"):
                 await me.send(["chat", "other"], b"x", confirm=True)
             assert chat.view is not None
             daemon.say(b4.Transitional("chat", chat.view.id), "alice")
             with pytest.raises(isotone.Unconfirmed) as lost:
                 await chat.send(b"3", confirm=True)
             assert lost.value.reason == "transitional"
+            assert lost.value.id == MessageId(me.id, 3) and str(lost.value.id) in str(lost.value)
             async with isotone.connect(daemon.address) as other:
                 await other.join("chat")
                 assert await chat.send(b"4", confirm=True), "a view ends the transition"
             daemon.held = None
             assert await chat.send_many([bytes(40_000)] * 5, confirm=True)
+
+    run(main)
+
+
+def test_every_send_returns_the_name_that_readers_hear() -> None:
+    async def main() -> None:
+        async with Daemon() as daemon, isotone.connect(daemon.address, name="alice") as me:
+            chat = await me.join("chat")
+            await chat.receive()
+            names = [(await chat.send(b"0")).id, *[await chat.post(b"%d" % number) for number in range(1, 4)]]
+            last = await chat.send_many([b"4", b"5"])
+            assert last is not None and await chat.send_many([]) is None
+            names += [MessageId(me.id, last.id.sequence - 1), last.id, (await me.send("chat", b"6")).id]
+            heard = [await within(chat.receive()) for _ in range(7)]
+            assert [each.body for each in heard if isinstance(each, isotone.Message)] == [b"%d" % n for n in range(7)]
+            assert [each.id for each in heard if isinstance(each, isotone.Message)] == names
+
+    run(main)
+
+
+def test_names_after_a_message_was_dropped() -> None:
+    async def main() -> None:
+        async with Daemon() as daemon, isotone.connect(daemon.address, name="alice") as me:
+            chat = await me.join("chat")
+            await chat.receive()
+            with pytest.raises(NotSent):
+                await chat.send(b"too late", deadline=0)
+            sent = await chat.send(b"1")
+            message = await within(chat.receive())
+            assert isinstance(message, isotone.Message) and message.id == sent.id == MessageId(me.id, 1)
+
+    run(main)
+
+
+def test_who_waits_for_a_slow_reader_is_told_its_name(caplog: pytest.LogCaptureFixture) -> None:
+    slow = ClientId(DaemonId("d2", 1), "slow", 4)
+
+    async def until(condition: Callable[[], bool]) -> None:
+        while not condition():
+            await asyncio.sleep(0.01)
+
+    async def main() -> None:
+        async with Daemon() as daemon, isotone.connect(daemon.address, name="alice") as me:
+            chat = await me.join("chat")
+            daemon.hand(GroupsHeld(daemon.now(), ("chat",), (slow,)))
+            await chat.send(b"taken, and it waits")
+            await within(until(lambda: chat.held == me.held == (slow,)))
+            await within(until(lambda: "do not read: #slow#d2#1#4" in caplog.text))
+            daemon.hand(GroupsHeld(daemon.now(), (), ()))
+            await within(until(lambda: not chat.held))
+            assert isinstance(await within(chat.receive()), isotone.View)
+            assert isinstance(await within(chat.receive()), isotone.Message)
 
     run(main)
 
@@ -391,7 +448,7 @@ def test_a_turn_that_was_not_used_at_all_is_passed_on() -> None:
             await asyncio.sleep(0)
             daemon.room(1 << 30)
             came = await within(asyncio.gather(*deeds, return_exceptions=True))
-            assert {type(each) for each in came} == {type(None)} and not me.groups
+            assert {type(each) for each in came} == {type(None), isotone.Receipt} and not me.groups
             assert daemon.sent("alice")[-1] == b"behind them"
 
     run(main)

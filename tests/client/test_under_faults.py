@@ -70,9 +70,9 @@ async def talk(me: isotone.Session, account: Account) -> None:
         body = b"%d" % number
         confirm = number % 2 == 0
         try:
-            stamp = await chat.send(body, confirm=confirm, deadline=2.0 if number % 5 == 0 else None)
+            receipt = await chat.send(body, confirm=confirm, deadline=2.0 if number % 5 == 0 else None)
             if confirm:
-                account.confirmed[body] = stamp
+                account.confirmed[body] = receipt.stamp
             account.accepted.append(body)
         except NotSent:
             account.not_sent.append(body)

@@ -48,9 +48,14 @@ def test_messages_go_round() -> None:
             isotone.connect(c.address("d2"), name="bob") as bob,
         ):
             here, there = await alice.join("chat"), await bob.join("chat")
-            stamp = await here.send(b"hello", confirm=True)
+            sent = await here.send(b"hello", confirm=True)
             message = await hear(there, isotone.Message)
-            assert (message.body, message.stamp, message.sender.name) == (b"hello", stamp, "alice")
+            assert (message.body, message.id, message.stamp, message.sender.name) == (
+                b"hello",
+                sent.id,
+                sent.stamp,
+                "alice",
+            )
 
     play(main)
 

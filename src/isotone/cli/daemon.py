@@ -56,7 +56,7 @@ def daemon_commands(
 
 @daemon_commands.command("run")
 @click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--name", default="", help="Which daemon of the file this is; needless when there is one.")
+@click.option("--name", default="", help="Which daemon of the file this is; optional if the file names only one.")
 @click.option("--dev", is_flag=True, help="For development: loopback only, and open. FILE may be left out then.")
 @click.option("--end-with", "parent", type=int, hidden=True, help="Stop when this process, our parent, ends.")
 def run_command(*, file: Path | None, name: str, dev: bool, parent: int | None) -> int:

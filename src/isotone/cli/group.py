@@ -16,7 +16,8 @@ from isotone.cli.context import read_context
 from isotone.cli.group_work import CONNECT_WITHIN_S, Caller, chat, flood, ping, receive, send
 from isotone.cli.output import json_option, print_json, results
 from isotone.client.asking import sending_service
-from isotone.client.errors import ClientError, ConnectFailed, Disconnected, NotSent, Refused, Unconfirmed
+from isotone.client.errors import ClientError, ConnectFailed, Disconnected, NotSent, Refused, Unconfirmed, UnknownFate
+from isotone.client.sending import GRACE_S
 from isotone.core.errors import InputError, IsotoneError, MachineError
 from isotone.core.names import check_group_name
 from isotone.core.services import Service
@@ -114,11 +115,21 @@ def send_command(
       isotone group send room hello
       date | isotone group send room --confirm --json
 
+    What is printed names the last message, and so do errors: `isotone explain message ID` says what it waits for.
+
     Exit codes: 0 fine, 1 not taken or not confirmed, 2 wrong usage or refused, 3 no daemon answers.
     """
     chosen = sending_service(None if service is None else Service[service.upper()], confirm=confirm)
     bodies = [text.encode() for text in texts] or [line.rstrip("\n").encode() for line in sys.stdin]
-    report = _run(send(_caller(who, timeout / 2), group, bodies, chosen, confirm=confirm, kind=kind), timeout)
+    caller = _caller(who, timeout / 2)
+    try:
+        work = send(caller, group, bodies, chosen, confirm=confirm, kind=kind, within_s=timeout)
+        report = _run(work, timeout + 2 * GRACE_S)
+    except IsotoneError as error:
+        if as_json:
+            message = getattr(error.__cause__, "id", None)
+            print_json({"error": str(error), "id": "" if message is None else str(message)})
+        raise
     if as_json:
         print_json(report)
     else:
@@ -256,6 +267,8 @@ def _run(work: Awaitable[_T], timeout: float | None) -> _T:
 def _told_as(error: ClientError) -> type[IsotoneError]:
     """What was refused, what was not delivered, and what is wrong with the daemon have different exit codes."""
     match error:
+        case NotSent(reason="deadline") | UnknownFate():
+            return BadAnswer
         case Refused() | NotSent():
             return InputError
         case Unconfirmed():

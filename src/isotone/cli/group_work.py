@@ -57,6 +57,8 @@ class SendReport(msgspec.Struct, frozen=True, kw_only=True):
     sent: int
     group: str
     service: str
+    id: str
+    """The name of the last one, for `isotone explain message`."""
     stamp: str
     """Of the last one, when it was confirmed."""
 
@@ -86,23 +88,28 @@ class FloodReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def send(
-    caller: Caller, group: str, bodies: Sequence[bytes], service: Service, *, confirm: bool, kind: int
+    caller: Caller, group: str, bodies: Sequence[bytes], service: Service, *, confirm: bool, kind: int, within_s: float
 ) -> SendReport:
     """Send each body; with ``confirm`` each is safe everywhere when this returns."""
-    stamp = None
+    receipt = None
+    due = asyncio.get_running_loop().time() + within_s
     async with caller.session() as me:
         if confirm:  # only members hear what they send, and so when it is safe
             await me.join(group)
         for body in bodies:
-            stamp = await me.send(group, body, service=service, type=kind, confirm=confirm)
-    told = f" up to {stamp}" if stamp is not None else ""
+            left_s = due - asyncio.get_running_loop().time()
+            receipt = await me.send(group, body, service=service, type=kind, confirm=confirm, deadline=left_s)
+    stamp = "" if receipt is None or receipt.stamp is None else str(receipt.stamp)
+    last = "" if receipt is None else str(receipt.id)
+    told = (f" up to {stamp}" if stamp else "") + (f"; the last is {last}" if last else "")
     confirmed = "confirmed" if confirm else "taken by the daemon"
     return SendReport(
         text=f"{len(bodies)} messages to {group}, {confirmed}{told}",
         sent=len(bodies),
         group=group,
         service=service.name.lower(),
-        stamp="" if stamp is None else str(stamp),
+        id=last,
+        stamp=stamp,
     )
 
 

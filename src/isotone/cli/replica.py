@@ -41,7 +41,7 @@ def replica_commands() -> None:
 
 @replica_commands.command("start")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--name", default="", help="Which server of the file this is; needless when there is one.")
+@click.option("--name", default="", help="Which server of the file this is; optional if the file names only one.")
 @click.option("--dev", is_flag=True, help="For development: loopback only, and open.")
 @click.option(
     "--credential-file",

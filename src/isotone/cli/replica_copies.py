@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @click.command("backup")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.argument("target", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--name", default="", help="Which server of FILE; needless when there is one.")
+@click.option("--name", default="", help="Which server of FILE; optional if the file names only one.")
 @click.option("--position", type=click.IntRange(0), help="Up to this position (default: all that is green).")
 @json_option
 def backup_command(*, file: Path, target: Path, name: str, position: int | None, as_json: bool) -> int:

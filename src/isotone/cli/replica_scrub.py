@@ -14,7 +14,7 @@ from isotone.core.errors import MachineError
 
 @click.command("scrub")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--name", default="", help="Which server of FILE; needless when there is one.")
+@click.option("--name", default="", help="Which server of FILE; optional if the file names only one.")
 @click.option(
     "--credential-file",
     type=click.Path(path_type=Path, dir_okay=False),

@@ -25,7 +25,7 @@ def store_options(command: Command) -> Command:
             type=click.Path(path_type=Path, file_okay=False),
             help="The directory of a server's log, instead of FILE.",
         ),
-        click.option("--name", default="", help="Which server of FILE; needless when there is one."),
+        click.option("--name", default="", help="Which server of FILE; optional if the file names only one."),
         click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False)),
     ):
         command = option(command)

@@ -27,7 +27,7 @@ from isotone.client.errors import Closed
 from isotone.client.feed import Feed, Make, Run
 from isotone.client.sending import Body
 from isotone.client.settings import Settings
-from isotone.core.ids import ClientId, Stamp
+from isotone.core.ids import ClientId, MessageId
 from isotone.core.services import Service
 
 Result = TypeVar("Result")
@@ -135,6 +135,11 @@ class Group:
         """Whether we are in the group now."""
         return self._group.is_member
 
+    @property
+    def held(self) -> tuple[ClientId, ...]:
+        """See `isotone.Group.held`."""
+        return self._group.held
+
     def send(
         self,
         body: Body,
@@ -145,7 +150,7 @@ class Group:
         confirm: bool = False,
         self_discard: bool = False,
         timeout: float | None = None,
-    ) -> Stamp | None:
+    ) -> told.Receipt:
         """See `isotone.Group.send`."""
         work = self._group.send(
             body, service=service, type=type, deadline=deadline, confirm=confirm, self_discard=self_discard
@@ -160,9 +165,9 @@ class Group:
         type: int = 0,
         self_discard: bool = False,
         timeout: float | None = None,
-    ) -> None:
+    ) -> MessageId | None:
         """See `isotone.Group.post`."""
-        self._worker.run(self._group.post(body, service=service, type=type, self_discard=self_discard), timeout)
+        return self._worker.run(self._group.post(body, service=service, type=type, self_discard=self_discard), timeout)
 
     def send_many(
         self,
@@ -174,7 +179,7 @@ class Group:
         confirm: bool = False,
         self_discard: bool = False,
         timeout: float | None = None,
-    ) -> Stamp | None:
+    ) -> told.Receipt | None:
         """See `isotone.Group.send_many`."""
         work = self._group.send_many(
             bodies, service=service, types=types, deadline=deadline, confirm=confirm, self_discard=self_discard
@@ -247,6 +252,11 @@ class Session:
         return {name: self._joined[name] for name in self._session.groups if name in self._joined}
 
     @property
+    def held(self) -> tuple[ClientId, ...]:
+        """See `isotone.Session.held`."""
+        return self._session.held
+
+    @property
     def dropped_private(self) -> int:
         """See `isotone.Session.dropped_private`."""
         return self._session.dropped_private
@@ -267,7 +277,7 @@ class Session:
         confirm: bool = False,
         self_discard: bool = False,
         timeout: float | None = None,
-    ) -> Stamp | None:
+    ) -> told.Receipt:
         """See `isotone.Session.send`."""
         work = self._session.send(
             groups, body, service=service, type=type, deadline=deadline, confirm=confirm, self_discard=self_discard
@@ -283,10 +293,10 @@ class Session:
         type: int = 0,
         self_discard: bool = False,
         timeout: float | None = None,
-    ) -> None:
+    ) -> MessageId | None:
         """See `isotone.Session.post`."""
         work = self._session.post(groups, body, service=service, type=type, self_discard=self_discard)
-        self._worker.run(work, timeout)
+        return self._worker.run(work, timeout)
 
     def send_many(
         self,
@@ -299,7 +309,7 @@ class Session:
         confirm: bool = False,
         self_discard: bool = False,
         timeout: float | None = None,
-    ) -> Stamp | None:
+    ) -> told.Receipt | None:
         """See `isotone.Session.send_many`."""
         work = self._session.send_many(
             groups, bodies, service=service, types=types, deadline=deadline, confirm=confirm, self_discard=self_discard

@@ -9,6 +9,7 @@ from isotone.core.errors import IsotoneError
 
 if TYPE_CHECKING:
     from isotone.client.events import Message
+    from isotone.core.ids import MessageId
 
 
 class ClientError(IsotoneError):
@@ -59,22 +60,32 @@ class NotSent(ClientError):
 
 
 class UnknownFate(ClientError):
-    """Nobody knows whether the daemon took the message: it may be delivered, once, or never."""
+    """Nobody knows whether the daemon took the message: it may be delivered, once, or never.
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"it is not known whether the message was sent: {reason}")
+    ``id`` is its name, for `isotone explain message`.
+    """
+
+    def __init__(self, reason: str, id: MessageId | None = None) -> None:
+        super().__init__(f"it is not known whether {_named(id)} was sent: {reason}")
         self.reason = reason
+        self.id = id
 
 
 class Unconfirmed(ClientError):
     """There is no acknowledgement. ``reason``: "transitional", "disconnected", "deadline", "left" or "not permitted…".
 
-    The message may still be delivered, or may have been.
+    The message may still be delivered, or may have been. ``id`` is its name: `isotone explain message ID` says what it
+    waits for. None means that it never left this process.
     """
 
-    def __init__(self, reason: str, detail: str = "") -> None:
-        super().__init__(f"not confirmed: {reason}" + (f" ({detail})" if detail else ""))
+    def __init__(self, reason: str, detail: str = "", id: MessageId | None = None) -> None:
+        super().__init__(f"{_named(id)} is not confirmed: {reason}" + (f" ({detail})" if detail else ""))
         self.reason = reason
+        self.id = id
+
+
+def _named(id: MessageId | None) -> str:
+    return "the message" if id is None else f"message {id}"
 
 
 class NoAnswer(ClientError):

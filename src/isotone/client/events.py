@@ -238,6 +238,15 @@ class Resumed(msgspec.Struct, frozen=True):
     """The session goes on, and nothing was lost or doubled."""
 
 
+class Receipt(msgspec.Struct, frozen=True):
+    """What a send returns: the name of the message, and its place in the order once that is confirmed."""
+
+    id: MessageId
+    """Which message it is, for all time: `Message.id` of those who hear it. Of several messages that of the last."""
+    stamp: Stamp | None = None
+    """Its place in the total order, when it was sent with ``confirm=True``; else None."""
+
+
 class SentMessage(msgspec.Struct, frozen=True):
     """A message of ours of which we do not know whether anybody hears it. ``taken``: our daemon had it."""
 

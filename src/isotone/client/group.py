@@ -20,6 +20,7 @@ from isotone.client.events import (
     BundleEvent,
     GroupEvent,
     Message,
+    Receipt,
     Reconnected,
     SelfLeave,
     SentMessage,
@@ -29,7 +30,7 @@ from isotone.client.events import (
 )
 from isotone.client.inbox import Inbox
 from isotone.client.sending import Body
-from isotone.core.ids import ClientId, Stamp
+from isotone.core.ids import ClientId, MessageId
 from isotone.core.services import Service
 
 if TYPE_CHECKING:
@@ -90,6 +91,11 @@ class Group:
         return self._membership is Membership.MEMBER
 
     @property
+    def held(self) -> tuple[ClientId, ...]:
+        """Clients that do not read, for which sends of this session wait; see `Session.held`."""
+        return self.session.held
+
+    @property
     def _hears(self) -> bool:
         """Whether we hear what we send, now or when we are back."""
         return self._membership in (Membership.MEMBER, Membership.LOST)
@@ -105,11 +111,8 @@ class Group:
         deadline: float | None = None,
         confirm: bool = False,
         self_discard: bool = False,
-    ) -> Stamp | None:
-        """Send to the group; returns when the daemon has taken it, or with the stamp when it is confirmed.
-
-        See `Session.send`.
-        """
+    ) -> Receipt:
+        """Send to the group; returns when the daemon has taken it, or when it is confirmed. See `Session.send`."""
         self._check_joined()
         return await self.session.send(
             self.name, body, service=service, type=type, deadline=deadline, confirm=confirm, self_discard=self_discard
@@ -117,10 +120,10 @@ class Group:
 
     async def post(
         self, body: Body, *, service: Service = Service.AGREED, type: int = 0, self_discard: bool = False
-    ) -> None:
+    ) -> MessageId | None:
         """Send to the group and wait for nothing, but for room when there is none; see `Session.post`."""
         self._check_joined()
-        await self.session.post(self.name, body, service=service, type=type, self_discard=self_discard)
+        return await self.session.post(self.name, body, service=service, type=type, self_discard=self_discard)
 
     async def send_many(
         self,
@@ -131,8 +134,8 @@ class Group:
         deadline: float | None = None,
         confirm: bool = False,
         self_discard: bool = False,
-    ) -> Stamp | None:
-        """Send messages in this order, in as few bundles as they fit in."""
+    ) -> Receipt | None:
+        """Send messages in this order, in as few bundles as they fit in. See `Session.send_many`."""
         self._check_joined()
         return await self.session.send_many(
             self.name,

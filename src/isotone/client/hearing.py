@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from isotone.client.session import Session
 
 logger = logging.getLogger("isotone.client")
+HELD_WARN_S = 1.0
+"""When sends wait for a slow reader for so long, the log says for whom."""
 
 
 class Hearing:
@@ -50,6 +52,8 @@ class Hearing:
         self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.private_name = ""
         self.over = ("", "")  # why the last session ended, as a code and in words
+        self.held: tuple[ClientId, ...] = ()  # clients that do not read, for which our sends wait
+        self._held_warning: asyncio.TimerHandle | None = None
         self._session = session
         self._private_unread_max = private_unread_max
         self._unknown: list[SentMessage] = []  # of what was sent to groups that we are not in
@@ -169,12 +173,28 @@ class Hearing:
                 for group in self.groups.values():
                     group._on_slow(slow)
                 self._put_private(slow)
+            case notices.Held(readers=readers):
+                self._note_held(readers)
             case notices.Broken(reason=reason):
+                self._note_held(())
                 self._put_private(Interrupted(reason))
             case notices.Reconnected():
                 self._put_private(Resumed())
             case notices.Roomy():
                 self._sending.wake()
+
+    def _note_held(self, readers: tuple[ClientId, ...]) -> None:
+        """Our sends wait for these readers, or for none any more; the log has it when it lasts."""
+        self.held = readers
+        if not readers and self._held_warning is not None:
+            self._held_warning.cancel()
+            self._held_warning = None
+        elif readers and self._held_warning is None:
+            self._held_warning = self.opened.get_loop().call_later(HELD_WARN_S, self._warn_held)
+
+    def _warn_held(self) -> None:
+        names = ", ".join(map(str, self.held))
+        logger.warning("%s: what it sends waits for clients that do not read: %s", self._session.name, names)
 
     def on_turn(self) -> None:
         """After everything that came together."""
@@ -213,6 +233,7 @@ class Hearing:
     def on_session_over(self, session: ClientSession, code: str, reason: str, *, all_taken: bool) -> None:
         """The session ended; there may be another."""
         self.over = (code, reason)
+        self._note_held(())
         if all_taken:
             self._sending.ledger.settled(session.submitted)
         sent = self._sending.ledger.end(session.unwritten, reason)

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
 from isotone.client.errors import ClientError, NotSent, Unconfirmed, UnknownFate
-from isotone.client.events import ANSWER, CALL, NUMBER_BYTES, SentMessage
-from isotone.core.ids import Stamp
+from isotone.client.events import ANSWER, CALL, NUMBER_BYTES, Receipt, SentMessage
+from isotone.core.ids import MessageId, Stamp
 from isotone.core.services import Service
 
 
@@ -25,7 +25,9 @@ class Again:
 
 
 AGAIN = Again()
-Outcome = Stamp | Again | None
+Outcome = Receipt | Again
+Namer = Callable[[int], MessageId | None]
+"""From a ticket to the name of the message, in one session; None before that was ever open."""
 
 
 class Parcel(msgspec.Struct, frozen=True):
@@ -42,21 +44,36 @@ class Parcel(msgspec.Struct, frozen=True):
 class Sent:
     """A parcel that was submitted."""
 
-    __slots__ = ("confirm", "count", "echoes", "first", "parcel", "taken", "waiter")
+    __slots__ = ("_namer", "confirm", "count", "echoes", "first", "parcel", "taken", "waiter")
 
-    def __init__(self, first: int, parcel: Parcel, waiter: asyncio.Future[Outcome], *, echoes: bool) -> None:
+    def __init__(
+        self, first: int, parcel: Parcel, waiter: asyncio.Future[Outcome], namer: Namer, *, echoes: bool
+    ) -> None:
         self.first = first  # ticket
         self.count = len(parcel.bodies)
         self.parcel = parcel
         self.waiter = waiter
+        self._namer = namer
         self.confirm = parcel.confirm
         self.echoes = echoes  # we will hear it ourselves
         self.taken = False
 
-    def settle(self, outcome: Outcome) -> None:
-        """The sender may go on."""
+    @property
+    def id(self) -> MessageId | None:
+        """The name of its last message."""
+        return self._namer(self.first + self.count - 1)
+
+    def settle(self, stamp: Stamp | None = None) -> None:
+        """The daemon has it, or with a stamp all have: the sender may go on."""
         if not self.waiter.done():
-            self.waiter.set_result(outcome)
+            name = self.id
+            assert name is not None  # nothing is settled before the session is open
+            self.waiter.set_result(Receipt(name, stamp))
+
+    def send_again(self) -> None:
+        """The sender sends it in the next session."""
+        if not self.waiter.done():
+            self.waiter.set_result(AGAIN)
 
     def fail(self, error: ClientError) -> None:
         """The sender hears why not."""
@@ -98,7 +115,7 @@ class Ledger:
             sent = self._untaken.popleft()
             sent.taken = True
             if not sent.confirm:
-                sent.settle(None)
+                sent.settle()
             if not sent.echoes:
                 self._open.pop(sent.first, None)
 
@@ -111,7 +128,7 @@ class Ledger:
         """We heard a bundle of ours."""
         for sent in self._take(first, count):
             if sent.confirm and transitional:
-                sent.fail(Unconfirmed("transitional", "it was delivered behind a transitional signal"))
+                sent.fail(Unconfirmed("transitional", "it was delivered behind a transitional signal", sent.id))
             else:
                 sent.settle(stamp if sent.confirm else None)
 
@@ -119,7 +136,8 @@ class Ledger:
         """A transitional signal: what was sent before it and is not heard yet is not confirmed by all of the view."""
         for sent in self._open.values():
             if sent.confirm and group in sent.parcel.groups:
-                sent.fail(Unconfirmed("transitional", f"members of {group} may be gone; it may still be delivered"))
+                detail = f"members of {group} may be gone; it may still be delivered"
+                sent.fail(Unconfirmed("transitional", detail, sent.id))
                 sent.confirm = False
 
     def _take(self, first: int, count: int) -> Iterator[Sent]:
@@ -134,7 +152,7 @@ class Ledger:
         """We are not in the group any more, but still in these: what goes only there is not heard."""
         for sent in [each for each in self._open.values() if each.echoes and group in each.parcel.groups]:
             if sent.confirm:
-                sent.fail(Unconfirmed("left", f"we left {group} before"))
+                sent.fail(Unconfirmed("left", f"we left {group} before", sent.id))
                 sent.confirm = False
             if joined.isdisjoint(sent.parcel.groups):
                 sent.echoes = False
@@ -146,12 +164,12 @@ class Ledger:
         unknown: list[Sent] = []
         for sent in self._open.values():
             if sent.first >= unwritten and not sent.waiter.done():
-                sent.settle(AGAIN)
+                sent.send_again()
                 continue
             if sent.confirm:
-                sent.fail(Unconfirmed("disconnected", reason))
+                sent.fail(Unconfirmed("disconnected", reason, sent.id))
             elif not sent.taken:
-                sent.fail(UnknownFate(reason))
+                sent.fail(UnknownFate(reason, sent.id))
             unknown.append(sent)
         self._open.clear()
         self._untaken.clear()

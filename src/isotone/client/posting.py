@@ -36,6 +36,11 @@ class Posting:
     def __bool__(self) -> bool:
         return bool(self._bodies)
 
+    @property
+    def count(self) -> int:
+        """Messages that wait here."""
+        return len(self._bodies)
+
     def put(self, kind: Kind, body: bytes, type: int, message_bytes_max: int) -> bool:
         """One more; whether it had place."""
         if kind != self._kind:

@@ -14,13 +14,14 @@ from typing import TypeVar
 import msgspec
 
 from isotone.client.errors import ClientError, NotSent, Unconfirmed, UnknownFate
+from isotone.client.events import Receipt
 from isotone.client.inbox import Pressure
 from isotone.client.ledger import Again, Ledger, Outcome, Parcel, Sent
 from isotone.client.link import MICROSECONDS, Link
 from isotone.client.posting import Kind, Posting
 from isotone.client.streams import Loop
 from isotone.core import boundary as b4
-from isotone.core.ids import Stamp
+from isotone.core.ids import MessageId
 from isotone.evs.sessions.notices import SendWanted
 from isotone.evs.sessions.settings import ClientSettings
 from isotone.evs.sessions.submission import cuts
@@ -87,6 +88,12 @@ class Sending:
         if not in_turn and (self._queue or self._called or self._over is not None or self._again):
             return False
         return self._posting.put(kind, body, type, self._message_bytes_max)
+
+    def posted_id(self) -> MessageId | None:
+        """The name of what was posted last, if the session lasts and drops nothing before it; None without one."""
+        waiting = sum(len(parcel.bodies) for parcel in self._again) + self._posting.count
+        session = self._link.session
+        return session.message_id(session.submitted + waiting)
 
     def flush(self) -> bool:
         """Submit what was posted; whether nothing is left."""
@@ -193,7 +200,7 @@ class Sending:
 
     # --- sending ---------------------------------------------------------------------------------------------------
 
-    async def send_one(self, parcel: Parcel, due: float | None) -> Stamp | None:
+    async def send_one(self, parcel: Parcel, due: float | None) -> Receipt:
         """Send what fits into one bundle."""
         while True:
             await self.room(due, _size(parcel))
@@ -205,10 +212,10 @@ class Sending:
             if not isinstance(outcome, Again):
                 return outcome
 
-    async def send(self, pieces: Sequence[Parcel], due: float | None) -> Stamp | None:
-        """Send in order; the stamp of the last that is to be confirmed."""
+    async def send(self, pieces: Sequence[Parcel], due: float | None) -> Receipt | None:
+        """Send in order; the receipt of the last, None where there is nothing to send."""
         todo, flying = deque(pieces), deque[tuple[Parcel, Sent]]()
-        stamp: Stamp | None = None
+        receipt: Receipt | None = None
         try:
             while todo or flying:
                 epoch = self._link.epoch
@@ -227,12 +234,12 @@ class Sending:
                     if isinstance(outcome, Again):
                         again.append(parcel)
                     else:
-                        stamp = outcome
+                        receipt = outcome
                 todo.extendleft(reversed(again))
         finally:
             for _, sent in flying:
                 sent.waiter.cancel()
-        return stamp
+        return receipt
 
     def _submit(self, parcel: Parcel, due: float | None) -> Sent:
         deadline_us = None if due is None else max(0, int((due - self._loop.time()) * MICROSECONDS))
@@ -241,7 +248,9 @@ class Sending:
             driver.now(), parcel.service, parcel.groups, parcel.bodies, parcel.types, parcel.flags, deadline_us
         )
         waiter: asyncio.Future[Outcome] = self._loop.create_future()
-        sent = Sent(driver.session.submitted + 1, parcel, waiter, echoes=self._echoes(parcel))
+        sent = Sent(
+            driver.session.submitted + 1, parcel, waiter, driver.session.message_id, echoes=self._echoes(parcel)
+        )
         self.ledger.add(sent)
         try:
             driver.hand(wanted)
@@ -256,8 +265,8 @@ class Sending:
         if due is None:
             return await self.wait(sent.waiter)
         if sent.confirm:
-            return await self.wait(sent.waiter, due, Unconfirmed("deadline"))
-        return await self.wait(sent.waiter, due + GRACE_S, UnknownFate("its deadline passed"))
+            return await self.wait(sent.waiter, due, Unconfirmed("deadline", id=sent.id))
+        return await self.wait(sent.waiter, due + GRACE_S, UnknownFate("its deadline passed", sent.id))
 
 
 def _size(parcel: Parcel) -> int:

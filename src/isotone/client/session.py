@@ -16,7 +16,7 @@ from types import TracebackType
 from isotone.client.asking import as_bytes, as_groups, sending_service
 from isotone.client.calls import Answers, Calls, check_answers, numbered
 from isotone.client.errors import ClientError, Closed, NoAnswer, NotAMember, NotSent, UnknownFate
-from isotone.client.events import ANSWER, CALL, SELF_DISCARD, Message, SessionEvent
+from isotone.client.events import ANSWER, CALL, SELF_DISCARD, Message, Receipt, SessionEvent
 from isotone.client.group import Events, Group, Membership, receive
 from isotone.client.hearing import Hearing
 from isotone.client.inbox import Inbox, Pressure
@@ -27,7 +27,7 @@ from isotone.client.streams import Loop
 from isotone.core import boundary as b4
 from isotone.core.choice import Choice
 from isotone.core.errors import LocalProtocolError
-from isotone.core.ids import ClientId, Stamp
+from isotone.core.ids import ClientId, MessageId
 from isotone.core.names import check_group_name, is_private_group
 from isotone.core.services import Service
 
@@ -78,6 +78,11 @@ class Session:
     def is_connected(self) -> bool:
         """Whether the daemon can be reached at present."""
         return self._link.is_connected
+
+    @property
+    def held(self) -> tuple[ClientId, ...]:
+        """Clients that do not read, for which our daemon holds what we send; empty when it holds nothing."""
+        return self._hearing.held
 
     @property
     def dropped_private(self) -> int:
@@ -160,13 +165,14 @@ class Session:
         deadline: float | None = None,
         confirm: bool = False,
         self_discard: bool = False,
-    ) -> Stamp | None:
+    ) -> Receipt:
         """Send one message to one group or several, whether we are in them or not, or to one client.
 
-        Returns when the daemon has *taken* the message. With ``confirm`` it returns the stamp when we heard it
-        ourselves as SAFE and no transitional signal stood before it: all members have it. Only that is an
-        acknowledgement. After ``deadline`` seconds it is not sent any more: `NotSent`. With ``self_discard`` we do not
-        find it among our own events.
+        Returns when the daemon has *taken* the message. With ``confirm`` it returns when we heard it ourselves as
+        SAFE and no transitional signal stood before it: all members have it, and the receipt has its stamp. Only that
+        is an acknowledgement. The receipt's ``id`` names the message, as for `isotone explain message`. After
+        ``deadline`` seconds it is not sent any more: `NotSent`. With ``self_discard`` we do not find it among our own
+        events.
         """
         flags = SELF_DISCARD if self_discard else 0
         parcel = self._parcel(
@@ -182,12 +188,13 @@ class Session:
         service: Service = Service.AGREED,
         type: int = 0,
         self_discard: bool = False,
-    ) -> None:
+    ) -> MessageId | None:
         """Send one message and wait for nothing, but for room when there is none.
 
         It keeps its order with all else that is sent. When this returns the message waits in this process, and goes
         with others that do in one bundle in the next turn of the loop; what became of it nobody says, but that
-        `Reconnected` names it if its fate is unknown.
+        `Reconnected` names it if its fate is unknown. The id that is returned holds while this session lasts and no
+        earlier message is dropped; it is None while there is no session.
         """
         named = (groups,) if isinstance(groups, str) else as_groups(groups)
         kind = (named, service, SELF_DISCARD if self_discard else 0)
@@ -196,6 +203,7 @@ class Session:
         while not posted:
             await self._sending.room()
             posted = self._sending.post(kind, content, type, in_turn=True)
+        return self._sending.posted_id()
 
     async def send_many(
         self,
@@ -207,8 +215,11 @@ class Session:
         deadline: float | None = None,
         confirm: bool = False,
         self_discard: bool = False,
-    ) -> Stamp | None:
-        """Send messages in this order; each bundle that they fit in has a stamp of its own, the last is returned."""
+    ) -> Receipt | None:
+        """Send messages in this order, in as few bundles as they fit in; None if there are none.
+
+        The receipt is that of the last message. The others have the numbers before its own, if the session lasted.
+        """
         if not bodies:
             return None
         flags = SELF_DISCARD if self_discard else 0
@@ -234,7 +245,7 @@ class Session:
         if confirm:
             outside = [group for group in groups if group not in joined or not joined[group]._hears]
             if outside:
-                raise NotAMember(f"we are not in {', '.join(outside)}: what we send there we do not hear ourselves")
+                raise NotAMember(f"confirm=True needs membership: join {', '.join(outside)} first")
         return Parcel(groups, chosen, bodies, types, flags, confirm)
 
     def _due(self, deadline: float | None) -> float | None:
@@ -261,7 +272,7 @@ class Session:
         is_member = group in self._hearing.groups
         if not is_member:
             if answers in ("majority", "all"):
-                raise NotAMember(f"we are not in {group}: nobody knows how many {answers} are")
+                raise NotAMember(f"'{answers}' needs the membership of {group}: join it first")
             answers = 1 if answers == "first" else answers
         done: asyncio.Future[None] = self._loop.create_future()
         call = self._hearing.calls.begin(group, answers, done, open_group=not is_member)

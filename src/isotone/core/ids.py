@@ -50,6 +50,9 @@ class MessageId(msgspec.Struct, frozen=True, order=True, gc=False, forbid_unknow
     sender: ClientId
     sequence: int
 
+    def __str__(self) -> str:
+        return f"{self.sender}:{self.sequence}"
+
 
 class Stamp(msgspec.Struct, frozen=True, order=True, gc=False, forbid_unknown_fields=True):
     """The place of a bundle in the total order: Lamport time, then the stamping daemon. Unique for all time."""

@@ -84,7 +84,7 @@ class Stack:
         self.sessions = sessions
         if sessions is not None:
             sessions.ask_for_waiting(self.has_waiting)
-        self._callers: dict[int, tuple[StreamOpened, bytes]] = {}  # streams of whom we do not know yet
+        self._callers: dict[int, tuple[StreamOpened, bytes]] = {}  # streams that have not identified themselves
         self._daemons: set[int] = set()  # streams that daemons opened; only looked up
         self._under_way: dict[ClientId, int] = {}  # requests of sessions that the shell carries to the groups
         self._gathered: list[Draft] = []  # of requests that came while others are under way; empty when none is
@@ -92,6 +92,7 @@ class Stack:
         self._slow_beside: tuple[ClientId, ...] = ()  # readers that are played beside the sessions here
         self._held_beside: tuple[str, ...] = ()  # what they want held
         self._held_elsewhere = self.groups.holds.groups  # what readers at other daemons want held; the sessions know
+        self._readers_elsewhere = self.groups.holds.readers  # these readers
 
     @property
     def has_local_members(self) -> bool:
@@ -236,12 +237,13 @@ class Stack:
         holds, beside = self.groups.holds, self._slow_beside
         if sessions.is_blocking or beside or holds.is_stating:
             self._pass_on([*holds.state((*sessions.blocking, *beside))], at, out)
-        if holds.groups is not self._held_elsewhere:
+        if holds.groups is not self._held_elsewhere or holds.readers != self._readers_elsewhere:
             self._pass_on(self._held_told(sessions, at), at, out)
 
     def _held_told(self, sessions: ServerSessions, at: int) -> list[Action]:
-        self._held_elsewhere = self.groups.holds.groups
-        return sessions.handle(GroupsHeld(at, tuple(sorted(self._held_elsewhere.union(self._held_beside)))))
+        self._held_elsewhere, self._readers_elsewhere = self.groups.holds.groups, self.groups.holds.readers
+        groups = tuple(sorted(self._held_elsewhere.union(self._held_beside)))
+        return sessions.handle(GroupsHeld(at, groups, (*self._readers_elsewhere, *self._slow_beside)))
 
     def _room_told(self, sessions: ServerSessions, at: int) -> list[Action]:
         """Tell of the room when it changed; what is under way to the groups would be counted twice, so not then."""

@@ -16,6 +16,7 @@ from isotone.core.services import Service
 from isotone.evs.membership import MembershipSettings
 from isotone.evs.membership.settings import PATIENT_RING
 from isotone.evs.sessions.messages import EndCode
+from isotone.evs.sessions.notices import Held
 from isotone.evs.sessions.server import ServerSessions
 from isotone.evs.sessions.settings import ClientSettings, ServerSettings, SlowPolicy
 from isotone.evs.stack import StackSettings
@@ -167,6 +168,8 @@ def test_a_sender_at_another_daemon_waits_and_goes_on(
 ) -> None:
     scene = blocked(site_of, pruning=pruning, service=service)
     before, kept = len(scene.messages("carol")), scene.kept
+    held = [each for each in scene.apps["alice"].notices if isinstance(each, Held)]
+    assert held == [Held((scene.apps["slow"].session.client,))]
     assert scene.flood("bob", "h", 50) == 50, "others are not held"
     scene.until(lambda: len(scene.messages("carol")) == before + 50)
     assert scene.kept <= kept + 50 * (BODY + 200)

@@ -25,7 +25,7 @@ from isotone.evs.sessions.admission import Admitted, Denied
 from isotone.evs.sessions.frames import bundle_frame, control_frame
 from isotone.evs.sessions.greeting import pack_greeting
 from isotone.evs.sessions.messages import CreditWanted, EndCode, Hello, JoinAsked, PartAsked, client_codec
-from isotone.evs.sessions.notices import Dropped, Ended, GroupsHeld, RoomChanged, Slow
+from isotone.evs.sessions.notices import Dropped, Ended, GroupsHeld, Held, RoomChanged, Slow
 from isotone.evs.sessions.server import ServerSessions
 from isotone.evs.sessions.settings import ClientSettings, ServerSettings, SlowPolicy
 from tests.evs.sessions.pair import DAEMON, SECRET, App, FakeGroups, Pair
@@ -441,11 +441,13 @@ def test_block_holds_the_senders_to_its_groups_until_the_reader_reads() -> None:
     pair.send(carol, b"to the blocked one", groups=(slow.session.client.private_group,))
     pair.run()
     assert len(pair.groups.bodies("carol")) == 20 and pair.groups.bodies("alice") == held
+    assert alice.noticed(Held) == carol.noticed(Held) == [Held((slow.session.client,))], "the sender hears for whom"
     pair.pipe(slow).stalled = False
     pair.pass_time(10_000_000)
     assert pair.server.blocking == () and len(slow.messages()) == sent + 1
     assert len(alice.messages()) == sent and pair.server.counters.blocked >= 1
     assert len(slow.noticed(Slow)) >= 1 and pair.server.counters.warnings >= 1
+    assert alice.noticed(Held)[-1] == carol.noticed(Held)[-1] == Held(())
 
 
 def test_disconnect_ends_the_slow_reader_with_a_reason_and_others_go_on() -> None:

@@ -30,7 +30,7 @@ from isotone.core.contract import (
     WriteStream,
 )
 from isotone.core.errors import LocalProtocolError, RemoteProtocolError
-from isotone.core.ids import NO_DAEMON, ClientId
+from isotone.core.ids import NO_DAEMON, ClientId, MessageId
 from isotone.core.names import check_client_name
 from isotone.core.versions import VersionRange
 from isotone.evs.sessions import messages, notices
@@ -118,6 +118,13 @@ class ClientSession:
     def tickets(self) -> Tickets:
         """Which ticket belongs to a message that one hears of oneself."""
         return self._asking.tickets
+
+    def message_id(self, ticket: int) -> MessageId | None:
+        """The name of a message: for good once it is settled, before that unless an earlier one is dropped.
+
+        None before the session is open, since the daemon gives the client its id.
+        """
+        return None if self._terms is None else MessageId(self.client, self.tickets.sequence_of(ticket))
 
     @property
     def is_connected(self) -> bool:
@@ -245,6 +252,8 @@ class ClientSession:
                 self._on_told(stream, None, size, out)
                 self.tickets.drop(first, count)
                 self._notify(notices.Dropped(first, count, reason), out)
+            case messages.HeldTold(readers=readers) if stream.stage is Stage.OPEN:
+                self._notify(notices.Held(tuple(map(read_client_id, readers))), out)
             case messages.SlowTold(held=held, bound=bound):
                 self._on_told(stream, None, size, out)
                 self._notify(notices.Slow(held, bound), out)

@@ -7,7 +7,7 @@ of a reserve. So who sends a little does not wait for those who send more than g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sized
+from collections.abc import Callable, Iterable, Sequence, Sized
 from typing import Protocol, TypeVar
 
 from isotone.core import boundary as b4
@@ -21,6 +21,7 @@ from isotone.evs.sessions.server_session import ServerSession, State
 
 RESERVE_BYTES = 16 * 1024 * 1024  # so far beyond the room, who has nothing waiting may hand on: a large message fits
 RESERVED_BYTES_MAX = 2 * BUNDLE_BYTES_MAX  # such a request is a bundle, and no large message
+READERS_TOLD_MAX = 16  # so many slow readers are named to a sender that is held
 RESERVED_TURNS = 16  # so many sessions are looked at when some of the reserve may have become free
 
 Permit = Callable[[str, b4.Request], str]
@@ -76,6 +77,8 @@ class Handing:
         self.has_waiting: Callable[[ClientId], bool] = lambda client: True  # whether something of it waits below
         self.blocked: frozenset[str] = frozenset()  # groups of slow readers here; only looked up
         self.held: frozenset[str] = frozenset()  # groups of slow readers of others; only looked up
+        self._blocking: tuple[tuple[frozenset[str], ClientId], ...] = ()  # slow readers here, and what they block
+        self._holding: tuple[ClientId, ...] = ()  # those of others
         self._pool = pool
         self._counters = counters
         self._permit = permit
@@ -89,7 +92,27 @@ class Handing:
 
     def block(self, readers: Iterable[ServerSession]) -> None:
         """Nothing goes to the groups of these readers for now."""
-        self.blocked = frozenset[str]().union(*({*each.groups, each.client.private_group} for each in readers))
+        self._blocking = tuple((frozenset((*each.groups, each.client.private_group)), each.client) for each in readers)
+        self.blocked = frozenset[str]().union(*(groups for groups, _ in self._blocking))
+
+    def hold(self, groups: Iterable[str], readers: Sequence[ClientId]) -> None:
+        """Nothing goes to these groups for now, since these readers of others are slow."""
+        self.held, self._holding = frozenset(groups), tuple(readers)
+
+    @property
+    def waiting(self) -> tuple[ServerSession, ...]:
+        """Sessions whose next request had to wait, if it is known for whom; none while nobody is slow."""
+        return tuple(self._held) if self.blocked or self.held else ()
+
+    def readers_for(self, session: ServerSession) -> tuple[ClientId, ...]:
+        """For whom the next request of this session is held: slow readers, nobody if it is not held for any."""
+        request = session.inbox[0].request if session.inbox else None
+        if not isinstance(request, b4.Send):
+            return ()
+        groups = request.bundle.groups
+        here = [client for blocked, client in self._blocking if not blocked.isdisjoint(groups)]
+        elsewhere = () if self.held.isdisjoint(groups) else self._holding
+        return (*here, *elsewhere)[:READERS_TOLD_MAX]
 
     @property
     def has_held(self) -> bool:

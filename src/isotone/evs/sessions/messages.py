@@ -135,6 +135,12 @@ class Farewell(ControlMessage, frozen=True, tag=0x6D):
     reason: Reason
 
 
+class HeldTold(ControlMessage, frozen=True, tag=0x6E):
+    """Sends of this client wait for these clients, which do not read; for nobody any more where there are none."""
+
+    readers: tuple[IdText, ...]
+
+
 class ViewTold(ControlMessage, frozen=True, tag=0x70):
     """A view. Clients stand once each in a table, as place of the daemon, name and session; sets are places in it."""
 
@@ -196,7 +202,7 @@ client_codec: ControlCodec[ControlMessage] = ControlCodec(
     bytes_max=CLIENT_CONTROL_BYTES_MAX,
 )
 server_codec: ControlCodec[ControlMessage] = ControlCodec(
-    *(Welcome, Resumed, Granted, Farewell),
+    *(Welcome, Resumed, Granted, Farewell, HeldTold),
     *(ViewTold, TransitionalTold, SelfLeaveTold, RefusedTold, DroppedTold, SlowTold),
     bytes_max=SERVER_CONTROL_BYTES_MAX,
 )

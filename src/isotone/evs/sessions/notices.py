@@ -63,6 +63,12 @@ class Roomy(msgspec.Struct, frozen=True, gc=False):
     """There is room again after a send was refused."""
 
 
+class Held(msgspec.Struct, frozen=True, gc=False):
+    """What this client sends waits for these clients, which do not read; for none any more if there are none."""
+
+    readers: tuple[ClientId, ...]
+
+
 class Ended(msgspec.Struct, frozen=True, gc=False):
     """The session is over and the object done with: the last notice, also after a `Disconnect` that was asked for.
 
@@ -74,7 +80,7 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
     untaken: int = 0
 
 
-Notice = Dropped | Slow | Broken | Reconnected | Roomy | Ended
+Notice = Dropped | Slow | Broken | Reconnected | Roomy | Held | Ended
 
 
 class Notify(Action, frozen=True, gc=False):
@@ -100,7 +106,8 @@ class RoomChanged(Event, frozen=True, gc=False):
 class GroupsHeld(Event, frozen=True, gc=False):
     """Sends to these groups wait until told otherwise: readers that somebody else plays are too slow.
 
-    ``readers`` are those of another automaton here, whose word the stack has to pass on to other daemons.
+    ``readers`` are these readers. The stack passes those of another automaton here on to other daemons; sessions name
+    them to the senders that wait.
     """
 
     groups: tuple[str, ...]

@@ -143,8 +143,8 @@ class ServerSessions:
             case RoomChanged(room=room):
                 self._table.handing.note_room(room)  # said whenever something was stamped: without room look at a few
                 self._table.pump_all(event.at, out, RESERVED_TURNS if room <= 0 else None)
-            case GroupsHeld(groups=groups):
-                self._table.handing.held = frozenset(groups)
+            case GroupsHeld(groups=groups, readers=readers):
+                self._table.handing.hold(groups, readers)
                 self._table.pump_all(event.at, out)
             case TimerFired(key=key):
                 self._on_timer(key, event.at, out)

@@ -28,6 +28,7 @@ from isotone.evs.sessions.messages import (
     Farewell,
     Granted,
     Heard,
+    HeldTold,
     JoinAsked,
     LeaveAsked,
     PartAsked,
@@ -92,6 +93,8 @@ class ServerSession:
         self.farewell: Farewell | None = None  # to be written behind everything else
         self.busy = False  # a write is under way
         self.prompt: list[bytes] = []  # frames to be written before all others
+        self._waits_for: tuple[ClientId, ...] = ()  # slow readers for which its next send is held
+        self._owes_waits = False  # the client does not know that on this stream
         self.dropped_messages = 0
         self._told = (0, 0)  # taken and credit that the client knows
         self._progress, self._progress_at = -1, 0  # towards a large message
@@ -107,6 +110,7 @@ class ServerSession:
         self.stream, self.heard_at, self.busy, self.parked_until = stream, at, False, NEVER
         self._reader = FrameReader(self._check)
         self.prompt = []
+        self._owes_waits = bool(self._waits_for)
         self.backlog.rewind()
 
     def detach(self, until: int) -> None:
@@ -238,6 +242,13 @@ class ServerSession:
         frame = control_frame(server_codec.encode(message))
         self.backlog.push(Parcel((frame,), len(frame)))
 
+    def wait_for(self, readers: tuple[ClientId, ...]) -> bool:
+        """Its next send is held for these readers, or for none; whether that is news. Only the newest is told."""
+        if readers == self._waits_for:
+            return False
+        self._waits_for, self._owes_waits = readers, True
+        return True
+
     @property
     def owes_grant(self) -> bool:
         """Whether the client does not know all that was taken and granted."""
@@ -251,6 +262,9 @@ class ServerSession:
             self.prompt = []
         if self.owes_grant:
             out.append(self.grant())
+        if self._owes_waits:
+            self._owes_waits = False
+            out.append(control_frame(server_codec.encode(HeldTold(tuple(map(str, self._waits_for))))))
         self.backlog.write(self._settings.write_bytes_max, out)
         if self.farewell and self.backlog.is_written:
             out.append(control_frame(server_codec.encode(self.farewell)))

@@ -137,13 +137,18 @@ class SessionTable:
     def pump(self, session: ServerSession, at: int, out: list[Action]) -> None:
         """Hand on what came of one session."""
         self.handing.pump(session, at, out)
+        session.wait_for(self.handing.readers_for(session))
         self._after_handing(session, at, out)
 
     def pump_all(self, at: int, out: list[Action], turns_max: int | None = None) -> None:
         """Hand on what may go of all, or of so many that can go in turn."""
         for session in self.handing.pump_all(at, out, turns_max):
+            session.wait_for(self.handing.readers_for(session))
             self._after_handing(session, at, out)
             self.flush(session, out)
+        for session in self.handing.waiting if turns_max is None else ():
+            if session.wait_for(self.handing.readers_for(session)):
+                self.flush(session, out)
 
     def _after_handing(self, session: ServerSession, at: int, out: list[Action]) -> None:
         if session.first_expiry < NEVER and session.inbox:

@@ -29,6 +29,11 @@ class Tickets:
             self._folded_to = max(self._folded_to, first - 1 - self._folded)
             self._folded += count
 
+    def sequence_of(self, ticket: int) -> int:
+        """The sequence of a message that is not dropped, as far as drops before it are known now."""
+        before = sum(count for first, count in self._drops if first < ticket)
+        return max(1, ticket - self._folded - before)
+
     def ticket_of(self, sequence: int) -> int | None:
         """The ticket of a message that was sent; None of one long before very many drops."""
         if sequence <= self._folded_to:
