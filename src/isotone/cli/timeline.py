@@ -16,7 +16,7 @@ from isotone.cli.output import json_option, print_json, results
 from isotone.cli.timeline_page import page, svg
 from isotone.core.errors import InputError, MachineError
 from isotone.trace.reader import read_runs
-from isotone.trace.story import Story, story_of
+from isotone.trace.story import Story, column, letter, signs, story_of
 
 NODES_MAX = 40
 DENSITY = " .:-=+*#%@"
@@ -115,23 +115,10 @@ def show(console: Console, story: Story) -> None:
         console.print(f"{moment / SECOND:8.3f} s  {sentence}", markup=False)
 
 
-def letter(number: int) -> str:
-    """Of a view; they begin again after Z."""
-    return ascii_uppercase[number % len(ascii_uppercase)]
-
-
 def lane(story: Story, node: str, columns: int) -> Text:
-    """One node: in each slice of time what came last, or a crash or start if there was one."""
-    signs = ["."] * columns
-    for stay in story.stays:
-        if stay.node == node:
-            first, last = _column(story, stay.begin, columns), _column(story, stay.end - 1, columns)
-            signs[first : last + 1] = [letter(stay.view)] * (last + 1 - first)
-    for mark in story.marks:
-        if mark.node == node and mark.kind != "end of record":
-            signs[_column(story, mark.at, columns)] = "x" if mark.kind == "crash" else ">"
+    """One node's line, in the colours of its views."""
     text = Text()
-    for sign in signs:
+    for sign in signs(story, node, columns):
         text.append(sign, style="bold" if sign == ">" else colour(sign))
     return text
 
@@ -141,7 +128,7 @@ def faults_line(story: Story, node: str, columns: int) -> str:
     signs = [" "] * columns
     for stay in story.faults:
         if stay.node == node:
-            first, last = _column(story, stay.begin, columns), _column(story, stay.end, columns)
+            first, last = column(story, stay.begin, columns), column(story, stay.end, columns)
             signs[first : last + 1] = ["!"] * (last + 1 - first)
     return "".join(signs)
 
@@ -150,10 +137,6 @@ def sends_line(story: Story, node: str, columns: int) -> str:
     """How many messages a node's clients sent in each slice, from little to much."""
     counts = [0] * columns
     for moment, count in story.sends[node]:
-        counts[_column(story, moment, columns)] += count
+        counts[column(story, moment, columns)] += count
     most = max(counts)
     return "".join(DENSITY[-(-count * (len(DENSITY) - 1) // most)] for count in counts)
-
-
-def _column(story: Story, moment: int, columns: int) -> int:
-    return min(columns - 1, max(0, moment) * columns // max(1, story.length_us))

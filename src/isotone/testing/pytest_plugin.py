@@ -5,7 +5,9 @@ Without ``seeds`` in a test suite it does nothing and imports nothing of Isotone
 
 from __future__ import annotations
 
+import functools
 import os
+import re
 import shlex
 import sys
 import time
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 PROGRESS_S = 5.0
 REPLAY = "isotone_replay"
+BLOCK = "isotone_seed_block"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -26,6 +29,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("isotone", "tests over many seeds (isotone.testing.seeds)")
     group.addoption("--isotone-seeds", type=_natural, metavar="N", help="run every such test with the seeds 0 … N-1")
     group.addoption("--isotone-seed", type=_natural, metavar="K", help="run every such test with seed K only")
+    group.addoption(
+        "--isotone-shrink",
+        action="store_true",
+        help="when a seed fails, find the fewest faults of its storms it needs",
+    )
 
 
 def _natural(text: str) -> int:
@@ -33,6 +41,29 @@ def _natural(text: str) -> int:
     if value < 0:
         raise ValueError(f"a number from 0, not {text}")
     return value
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Many seeds are several test items: blocks that pytest-xdist spreads over its workers."""
+    count = getattr(metafunc.function, "isotone_seeds", None)
+    if count is None:
+        return
+    chosen: Chosen = sys.modules["isotone.testing.seeding"].Chosen(
+        count=metafunc.config.getoption("--isotone-seeds"), seed=metafunc.config.getoption("--isotone-seed")
+    )
+    blocks = chosen.blocks(count)
+    if blocks:
+        metafunc.fixturenames.append(BLOCK)
+        names = [f"seeds{block.start}-{block.stop - 1}" for block in blocks]
+        metafunc.parametrize(BLOCK, blocks, ids=names)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
+    """Hand the block to the test, which does not name it among its arguments."""
+    block = pyfuncitem.funcargs.get(BLOCK)
+    if block is not None:
+        pyfuncitem.obj = functools.partial(pyfuncitem.obj, **{BLOCK: block})
 
 
 @pytest.hookimpl(wrapper=True)
@@ -46,6 +77,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     teller = _Teller(item)
     chosen.count = item.config.getoption("--isotone-seeds")
     chosen.seed = item.config.getoption("--isotone-seed")
+    chosen.shrink = item.config.getoption("--isotone-shrink")
     chosen.progress, chosen.replay, chosen.failed = teller.progress, teller.replay, teller.failed
     try:
         return (yield)
@@ -78,6 +110,7 @@ class _Teller:
         """The command, from where pytest was called."""
         here = os.path.relpath(self._item.path, self._item.config.invocation_params.dir)
         _, mark, inner = self._item.nodeid.partition("::")
+        inner = re.sub(r"\[seeds\d+-\d+\]$|-seeds\d+-\d+(?=[\]-])|(?<=\[)seeds\d+-\d+-", "", inner)
         return f"pytest {shlex.quote(here + mark + inner)} --isotone-seed={seed}"
 
     def failed(self, seed: int, line: str) -> None:

@@ -21,8 +21,13 @@ from isotone.core.errors import LocalProtocolError
 from isotone.testing.loop import LIMIT_S
 from isotone.testing.running import run
 from isotone.testing.simulated import cluster
+from isotone.testing.storm import kept_faults
 
 OWN = ("seed", "cluster")
+BLOCK = 25
+"""So many seeds are one test item, where the plug-in makes several of one test."""
+BLOCK_ARGUMENT = "isotone_seed_block"
+SHRINK_RUNS_MAX = 200
 COLLECT_EVERY = 25
 """Worlds are full of cycles; between runs the collector may take them, during a run it rests."""
 
@@ -36,12 +41,20 @@ class Chosen:
     progress: Callable[[int, int], None] | None = None
     replay: Callable[[int], str] | None = None
     failed: Callable[[int, str], None] | None = None
+    shrink: bool = False
 
     def numbers(self, count: int) -> Sequence[int]:
         """The seeds to run of a test that wants so many."""
         if self.seed is not None:
             return (self.seed,)
         return range(self.count if self.count is not None else count)
+
+    def blocks(self, count: int) -> list[range]:
+        """The same in parts, so that pytest-xdist spreads them; none where one part is enough."""
+        numbers = self.numbers(count)
+        if self.seed is not None or len(numbers) <= BLOCK:
+            return []
+        return [range(first, min(first + BLOCK, len(numbers))) for first in range(0, len(numbers), BLOCK)]
 
 
 chosen = Chosen()
@@ -64,20 +77,26 @@ def seeds(count: int, *, limit: float = LIMIT_S, **options: Any) -> Callable[[Ca
 
         @functools.wraps(test)
         def every_seed(*arguments: Any, **named: Any) -> None:
-            numbers = chosen.numbers(count)
+            numbers = named.pop(BLOCK_ARGUMENT, None) or chosen.numbers(count)
             for done, seed in enumerate(numbers):
                 if chosen.progress is not None:
                     chosen.progress(done, len(numbers))
                 if done % COLLECT_EVERY == COLLECT_EVERY - 1:
                     gc.collect()
+                bound = partial(test, *arguments, **named)
+                one = partial(_run_one, test=bound, wanted=wanted, seed=seed, limit=limit, options=options)
                 try:
-                    _run_one(partial(test, *arguments, **named), wanted, seed, limit, options)
+                    one(None)
                 except Exception as error:
-                    _tell(error, test, seed, len(numbers))
-                    raise
+                    failure = _shrunk(one, error) if chosen.shrink else error
+                    _tell(failure, test, seed, len(numbers))
+                    if failure is error:
+                        raise
+                    raise failure from None
 
         others = [value for name, value in wanted.items() if name not in OWN]
         every_seed.__signature__ = signature.replace(parameters=others)  # type: ignore[attr-defined]
+        every_seed.isotone_seeds = count  # type: ignore[attr-defined]
         del every_seed.__wrapped__  # or frameworks look behind the signature
         return every_seed
 
@@ -85,9 +104,17 @@ def seeds(count: int, *, limit: float = LIMIT_S, **options: Any) -> Callable[[Ca
 
 
 def _run_one(
-    test: Callable[..., Any], wanted: Collection[str], seed: int, limit: float, options: dict[str, Any]
+    kept: frozenset[int] | None,
+    *,
+    test: Callable[..., Any],
+    wanted: Collection[str],
+    seed: int,
+    limit: float,
+    options: dict[str, Any],
 ) -> None:
+    """One run, with these faults of its storms only, or with all."""
     own = {"seed": seed} if "seed" in wanted else {}
+    kept_faults.begin(kept)
 
     async def main() -> None:
         if "cluster" not in wanted:
@@ -100,6 +127,28 @@ def _run_one(
         run(main, seed=seed, limit=limit)
     else:
         test(**own)
+
+
+def _shrunk(one: Callable[[frozenset[int] | None], None], error: Exception) -> Exception:
+    """The error of the run with the fewest faults of its storms that still fails in the same way."""
+    drawn, runs = kept_faults.drawn, 0
+    kept = list(range(drawn))
+    chunk = drawn
+    while chunk and runs < SHRINK_RUNS_MAX:
+        place, before = 0, len(kept)
+        while place < len(kept) and runs < SHRINK_RUNS_MAX:
+            fewer = kept[:place] + kept[place + chunk :]
+            runs += 1
+            try:
+                one(frozenset(fewer))
+            except Exception as again:
+                if type(again) is type(error):
+                    error, kept = again, fewer
+                    continue
+            place += chunk
+        chunk = chunk // 2 if chunk > 1 or len(kept) == before else 1
+    error.add_note(f"isotone: shrunk in {runs} runs: it needs {len(kept)} of the {drawn} faults of its storms")
+    return error
 
 
 def _tell(error: Exception, test: Callable[..., Any], seed: int, count: int) -> None:

@@ -38,6 +38,7 @@ from isotone.testing.loop import MICROSECONDS, VirtualLoop
 from isotone.testing.places import Places
 from isotone.testing.replicas import Replicas
 from isotone.testing.storm import STORM, Storm
+from isotone.testing.story import Deed, failure_story
 from isotone.trace.events import Row
 from isotone.trace.jsonl import jsonl_line, write_jsonl
 from isotone.trace.layout import run_name
@@ -65,6 +66,8 @@ class Cluster:
         log: str = "",
     ) -> None:
         self.rows: list[Row] = []
+        self.deeds: list[Deed] = []
+        """Every fault so far, as the test or a storm asked for it: virtual microseconds, and what it was."""
         self.seed = seed
         self.world = World(seed=seed, network=network, sink=self.rows.append)
         self._loop = loop
@@ -81,6 +84,10 @@ class Cluster:
             storm.cancel()
         self._places.break_all()
         self._loop.leave()
+
+    def loop_tasks(self) -> list[asyncio.Task[Any]]:
+        """The tasks of the program that are not done, in the order in which they began."""
+        return list(self._loop.unfinished())
 
     # --- who is there ------------------------------------------------------------------------------------------------
 
@@ -119,52 +126,64 @@ class Cluster:
 
     def partition(self, *sides: Iterable[str]) -> None:
         """Only daemons of one side reach each other; clients stand beside theirs. Replaces an earlier partition."""
-        self._places.partition(sides)
+        parts = [list(side) for side in sides]
+        self._note(f"partition {' | '.join(' '.join(part) for part in parts)}")
+        self._places.partition(parts)
 
     def cut(self, source: str, target: str, *, one_way: bool = False) -> None:
         """Nothing passes between these two any more, or from one to the other; both may be daemons or programs."""
+        self._note(f"cut {source} {'→' if one_way else '↔'} {target}")
         self.world.cut(source, target, one_way=one_way)
 
     def mend(self, source: str, target: str, *, one_way: bool = False) -> None:
         """Undo one `cut`."""
+        self._note(f"mend {source} {'→' if one_way else '↔'} {target}")
         self.world.mend(source, target, one_way=one_way)
 
     def heal(self) -> None:
         """Undo every partition and cut."""
+        self._note("heal")
         self._places.heal()
 
     def crash(self, daemon: str) -> None:
         """A daemon dies without warning; the sessions of its clients die with it."""
-        self.world.crash(self._known(daemon))
+        self._note(f"crash {self._known(daemon)}")
+        self.world.crash(daemon)
 
     def restart(self, daemon: str) -> None:
         """Start a daemon that is down; it remembers only what was on its disk."""
-        self.world.restart(self._known(daemon))
+        self._note(f"restart {self._known(daemon)}")
+        self.world.restart(daemon)
 
     def stop(self, daemon: str) -> None:
         """Ask a daemon to end in order; its clients are told."""
-        self.world.stop(self._known(daemon))
+        self._note(f"stop {self._known(daemon)}")
+        self.world.stop(daemon)
 
     def pause(self, daemon: str) -> None:
         """A daemon stands still and does not know it, as under SIGSTOP."""
-        self.world.pause(self._known(daemon))
+        self._note(f"pause {self._known(daemon)}")
+        self.world.pause(daemon)
 
     def resume(self, daemon: str) -> None:
         """A paused daemon goes on."""
-        self.world.resume(self._known(daemon))
+        self._note(f"resume {self._known(daemon)}")
+        self.world.resume(daemon)
 
     def break_streams(self, daemon: str) -> None:
         """The streams of all programs at this daemon break; their sessions may be resumed."""
-        for transport in self._places.transports(self._known(daemon)):
+        self._note(f"break the streams of {self._known(daemon)}")
+        for transport in self._places.transports(daemon):
             transport.break_off()
 
     def calm(self) -> None:
         """Undo everything: heal, start who is down, wake who stands still."""
+        self._note("calm: all heal, start and go on")
         for name in self.daemons:
             if not self.world.is_up(name):
                 self.world.restart(name)
             self.world.resume(name)
-        self.heal()
+        self._places.heal()
 
     def storm(self, duration: float = 5.0, *, faults: Iterable[str] = STORM) -> asyncio.Future[None]:
         """Let faults drawn from the seed happen for so long; then `calm`. The future is done when it is over."""
@@ -199,7 +218,11 @@ class Cluster:
 
     def kill_client(self, name: str) -> None:
         """Kill a program that was launched: streams reset, tasks cancelled, no farewell."""
+        self._note(f"kill the program {name}")
         self._places.kill(self._loop, name)
+
+    def _note(self, deed: str) -> None:
+        self.deeds.append((self.world.now, deed))
 
     # --- looking -----------------------------------------------------------------------------------------------------
 
@@ -313,6 +336,9 @@ class cluster:
     ) -> None:
         made, self._cluster = self._cluster, None
         assert made is not None
+        if error is not None:
+            waiting = [task for task in made.loop_tasks() if task is not asyncio.current_task()]
+            error.add_note(failure_story(made.rows, made.deeds, made.world.now, waiting))
         made.end()
         if not self._check:
             return

@@ -24,6 +24,29 @@ NOT_FOR_CLIENTS = ("move",)
 FAULTS_PER_SECOND = 2.0
 
 
+class KeptFaults:
+    """Which faults of the storms of one run happen, by their places among all of them: what shrinking leaves."""
+
+    def __init__(self) -> None:
+        self.places: frozenset[int] | None = None  # None: all
+        self.drawn = 0  # in this run
+
+    def begin(self, places: frozenset[int] | None) -> None:
+        """The next run has these, or all."""
+        self.places, self.drawn = places, 0
+
+    def of(self, faults: Sequence[Fault]) -> tuple[Fault, ...]:
+        """Those of one storm that happen."""
+        first, self.drawn = self.drawn, self.drawn + len(faults)
+        if self.places is None:
+            return tuple(faults)
+        return tuple(fault for place, fault in enumerate(faults, first) if place in self.places)
+
+
+kept_faults = KeptFaults()
+"""Set for each run by `isotone.testing.seeding`."""
+
+
 class Storm:
     """One storm over one cluster."""
 
@@ -36,7 +59,7 @@ class Storm:
         count = max(1, round(duration * FAULTS_PER_SECOND))
         clients = dict.fromkeys(cluster.daemons, ("*",))
         drawn = draw_faults(choice, families=families, clients=clients, count=count, end=end) if families else ()
-        self.faults: tuple[Fault, ...] = tuple(drawn)
+        self.faults: tuple[Fault, ...] = kept_faults.of(drawn)
         loop = asyncio.get_running_loop()
         self.over: asyncio.Future[None] = loop.create_future()
         self._timers = [loop.call_later(fault.at / 1_000_000, self._strike, fault) for fault in self.faults]

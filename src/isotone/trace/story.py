@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from string import ascii_uppercase
 
 from isotone.trace.events import (
     Crashed,
@@ -209,6 +210,29 @@ def _names(members: tuple[str, ...]) -> tuple[str, ...]:
 def _listed(names: tuple[str, ...], most: int = 8) -> str:
     shown = ", ".join(names[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+
+
+def letter(number: int) -> str:
+    """Of a view; they begin again after Z."""
+    return ascii_uppercase[number % len(ascii_uppercase)]
+
+
+def column(story: Story, moment: int, columns: int) -> int:
+    """The slice of time that a moment falls into, where the whole run takes so many columns."""
+    return min(columns - 1, max(0, moment) * columns // max(1, story.length_us))
+
+
+def signs(story: Story, node: str, columns: int) -> list[str]:
+    """One node: in each slice of time the letter of the view that came last, ``x`` for an end, ``>`` for a start."""
+    found = ["."] * columns
+    for stay in story.stays:
+        if stay.node == node:
+            first, last = column(story, stay.begin, columns), column(story, stay.end - 1, columns)
+            found[first : last + 1] = [letter(stay.view)] * (last + 1 - first)
+    for mark in story.marks:
+        if mark.node == node and mark.kind != "end of record":
+            found[column(story, mark.at, columns)] = "x" if mark.kind == "crash" else ">"
+    return found
 
 
 def natural_order(name: str) -> tuple[str, int, str]:
