@@ -361,7 +361,7 @@ def test_who_waits_for_a_slow_reader_is_told_its_name(caplog: pytest.LogCaptureF
 
     async def until(condition: Callable[[], bool]) -> None:
         while not condition():
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0)
 
     async def main() -> None:
         async with Daemon() as daemon, isotone.connect(daemon.address, name="alice") as me:

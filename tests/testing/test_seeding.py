@@ -79,7 +79,7 @@ async def test_bad(seed, word):
     await asyncio.sleep(1000)
     assert word == "fixture"
     print("this is seed", seed)
-    assert seed < 17
+    assert seed != 17
 
 @pytest.mark.parametrize("case", ["a b", "c"])
 @seeds(4)
@@ -104,7 +104,7 @@ def suite(pytester: pytest.Pytester, *more: str) -> pytest.RunResult:
 
 def test_pytest_names_the_lines_that_replay(pytester: pytest.Pytester) -> None:
     result = suite(pytester)
-    result.assert_outcomes(passed=3, failed=2)
+    result.assert_outcomes(passed=4, failed=2)
     name = "test_pytest_names_the_lines_that_replay.py"
     result.stdout.fnmatch_lines(
         [
@@ -113,7 +113,7 @@ def test_pytest_names_the_lines_that_replay(pytester: pytest.Pytester) -> None:
             f"pytest '{name}::test_cases[[]a b[]]' --isotone-seed=2",
         ]
     )
-    result.stdout.fnmatch_lines(["*isotone: seed 17 fails (30 to run)*"])
+    result.stdout.fnmatch_lines(["*isotone: seed 17 fails (25 to run)*"])
     result.stdout.fnmatch_lines(["*this is seed 16*"])
 
 
@@ -128,8 +128,32 @@ def test_the_options_choose_the_seeds(pytester: pytest.Pytester) -> None:
 
 def test_replay_lines_come_through_xdist(pytester: pytest.Pytester) -> None:
     result = suite(pytester, "-n", "2")
-    result.assert_outcomes(passed=3, failed=2)
+    result.assert_outcomes(passed=4, failed=2)
     result.stdout.fnmatch_lines(["pytest *::test_bad --isotone-seed=17"])
+
+
+STORMY = """
+from isotone.testing import seeds
+
+@seeds(60)
+async def test_many_seeds(seed):
+    pass
+
+@seeds(1, daemons=3)
+async def test_fragile(cluster):
+    await cluster.storm(6.0, faults=("partition", "crash"))
+    crashes = [what for at, what in cluster.deeds if what.startswith("crash")]
+    assert not crashes
+"""
+
+
+def test_a_failure_tells_its_story_and_is_shrunk(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(STORMY)
+    result = pytester.runpytest_inprocess(*plugin.arguments(), "-p", "no:cacheprovider", "--isotone-shrink", "-v")
+    result.assert_outcomes(passed=3, failed=1)
+    result.stdout.fnmatch_lines(["*::test_many_seeds[[]seeds25-49[]] PASSED*"])
+    result.stdout.fnmatch_lines(["*isotone: what happened until * virtual seconds:", "*fault: crash *", "*d1 *>*"])
+    result.stdout.fnmatch_lines(["*isotone: shrunk in * runs: it needs 1 of the * faults of its storms"])
 
 
 def test_a_long_test_tells_how_far_it_is(pytester: pytest.Pytester) -> None:

@@ -278,7 +278,7 @@ def test_an_error_of_the_test_goes_first_and_notes_ours() -> None:
 
     with pytest.raises(KeyError) as caught:
         play(main)
-    assert "Isotone itself" in caught.value.__notes__[0]
+    assert "Isotone itself" in caught.value.__notes__[1]
 
 
 def test_the_trace_can_be_kept(tmp_path: Path) -> None:

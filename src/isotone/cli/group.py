@@ -17,7 +17,6 @@ from isotone.cli.group_work import CONNECT_WITHIN_S, Caller, chat, flood, ping, 
 from isotone.cli.output import json_option, print_json, results
 from isotone.client.asking import sending_service
 from isotone.client.errors import ClientError, ConnectFailed, Disconnected, NotSent, Refused, Unconfirmed, UnknownFate
-from isotone.client.sending import GRACE_S
 from isotone.core.errors import InputError, IsotoneError, MachineError
 from isotone.core.names import check_group_name
 from isotone.core.services import Service
@@ -27,6 +26,8 @@ REFUSALS = ("refused", "certificate", "protocol", "version")
 """Why there is no session, where trying again makes no sense."""
 UNCERTAIN = ("transitional", "disconnected", "deadline", "left")
 """Why a message is not confirmed that was permitted."""
+SHARE_OF_SENDING = 0.9
+"""Of the time of a command: what is not sent then is given up with its name, before the command itself is."""
 SERVICES = [service.name.lower() for service in Service]
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -123,8 +124,8 @@ def send_command(
     bodies = [text.encode() for text in texts] or [line.rstrip("\n").encode() for line in sys.stdin]
     caller = _caller(who, timeout / 2)
     try:
-        work = send(caller, group, bodies, chosen, confirm=confirm, kind=kind, within_s=timeout)
-        report = _run(work, timeout + 2 * GRACE_S)
+        within_s = SHARE_OF_SENDING * timeout
+        report = _run(send(caller, group, bodies, chosen, confirm=confirm, kind=kind, within_s=within_s), timeout)
     except IsotoneError as error:
         if as_json:
             message = getattr(error.__cause__, "id", None)

@@ -61,7 +61,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
     """Hand the block to the test, which does not name it among its arguments."""
-    block = pyfuncitem.funcargs.get(BLOCK)
+    block = pyfuncitem.callspec.params.get(BLOCK) if hasattr(pyfuncitem, "callspec") else None
     if block is not None:
         pyfuncitem.obj = functools.partial(pyfuncitem.obj, **{BLOCK: block})
 

@@ -123,10 +123,13 @@ def _run_one(
         async with cluster(**options) as made:
             await test(**own, cluster=made)
 
-    if inspect.iscoroutinefunction(test):
-        run(main, seed=seed, limit=limit)
-    else:
-        test(**own)
+    try:
+        if inspect.iscoroutinefunction(test):
+            run(main, seed=seed, limit=limit)
+        else:
+            test(**own)
+    finally:
+        kept_faults.places = None
 
 
 def _shrunk(one: Callable[[frozenset[int] | None], None], error: Exception) -> Exception:
