@@ -289,6 +289,26 @@ def test_4_3_3_a_participant_restarts_a_gbcast() -> None:
     assert cluster.story("b.1") == cluster.story("c.1") == [b"now", ("a.1/p",)]
 
 
+def test_4_3_3_whoever_joins_has_the_view_before_any_other_member() -> None:
+    """D-newcomer: were the others told first, all of them could deliver the view and fail, and the newcomer not know it."""
+    cluster = Cluster()
+    for site in ("b.1", "c.1"):
+        cluster.ask(site, e.JoinWanted(0, "p", "h"))
+        if site == "b.1":
+            cluster.run()
+    for _ in range(20):
+        if cluster.lives["c.1"].gbcasts.at_head:
+            break
+        cluster.step()
+    cluster.cut = {("a.1", "c.1")}
+    cluster.run()
+    assert cluster.lives["b.1"].site.groups["h"].members == ("b.1/p",)
+    cluster.cut = set()
+    cluster.run()
+    assert cluster.lives["b.1"].site.groups["h"] == cluster.lives["c.1"].site.groups["h"]
+    assert cluster.lives["c.1"].site.groups["h"].members == ("b.1/p", "c.1/p")
+
+
 # --- 3.2 --------------------------------------------------------------------------------------------------------------
 
 
