@@ -290,7 +290,7 @@ def test_4_3_3_a_participant_restarts_a_gbcast() -> None:
 
 
 def test_4_3_3_whoever_joins_has_the_view_before_any_other_member() -> None:
-    """D-newcomer: were the others told first, all of them could deliver the view and fail, and the newcomer not know it."""
+    """D-newcomer: else all others could deliver the view and fail, and the newcomer would not find it again."""
     cluster = Cluster()
     for site in ("b.1", "c.1"):
         cluster.ask(site, e.JoinWanted(0, "p", "h"))

@@ -9,9 +9,9 @@ paper gives as an optimisation); D-head (step (3.1) has no message of its own: r
 part 3); D-closure (what precedes a message of the IDlist is sent and listed in step (3.3), and not added in step (4.1):
 another member may not have it when it comes to the commit, and two labels may compare where nothing was caused);
 D-base (the answers of part 3 carry the view of the group, the commit the view that results: so the
-coordinator need not be a member, and one that misses a member tries again); D-newcomer (the site of a process that joins
-has the commit before any other site gets it. It is the only participant that may not know the view of the group: if all
-others delivered the view and failed, it could not find the outcome by restarting the protocol).
+coordinator need not be a member, and one that misses a member tries again); D-newcomer (the site of a process that
+joins has the commit before any other site gets it. It is the only participant that may not know the view of the group:
+if all others delivered the view and failed, it could not find the outcome by restarting the protocol).
 """
 
 from __future__ import annotations
