@@ -34,6 +34,7 @@ from isotone.client.events import (
     Slow,
     Transitional,
     View,
+    ViewChanging,
 )
 from isotone.client.group import Group
 from isotone.client.session import Session
@@ -68,6 +69,7 @@ __all__ = [
     "Unconfirmed",
     "UnknownFate",
     "View",
+    "ViewChanging",
     "blocking",
     "connect",
 ]

@@ -47,7 +47,11 @@ class Life:
         self.groups = Groups(self.site, self.abcasts, self.cbcasts, self.gbcasts)
         self.sending = Sending(self.site, self.abcasts, self.cbcasts, self.gbcasts)
         self.collector = Collector(self.site, self.cbcasts)
-        self._senders = {"abcast": self.abcasts, "cbcast": self.cbcasts, "gbcast": self.gbcasts}
+        self._senders: dict[str, Abcasts | Cbcasts | Gbcasts] = {
+            "abcast": self.abcasts,
+            "cbcast": self.cbcasts,
+            "gbcast": self.gbcasts,
+        }
         self._counted = 0
 
     @property
