@@ -130,6 +130,8 @@ TASKS = {
         sweep("replicated", "full"),
         sweep("isis", "oracle"),
         sweep("isis", "full"),
+        sweep("synchrony", "oracle"),
+        sweep("synchrony", "full"),
         sweep("hab", "consensus"),
         sweep("hab", "corel"),
         sweep("flows", "rings"),

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from isotone.client import Transitional as Transitional
     from isotone.client import Unconfirmed as Unconfirmed
     from isotone.client import View as View
+    from isotone.client import ViewChanging as ViewChanging
     from isotone.client import connect as connect
     from isotone.core.errors import IsotoneError as IsotoneError
     from isotone.core.ordered_log import Maybe as Maybe
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 
 _CLIENT = (
     *("connect", "Session", "Group", "Settings", "Message", "Bundle", "View", "Transitional", "SelfLeave", "Slow"),
-    *("Receipt", "Reconnected", "ClientError", "Unconfirmed"),
+    *("Receipt", "Reconnected", "ViewChanging", "ClientError", "Unconfirmed"),
 )
 _SERVICES = ("UNRELIABLE", "RELIABLE", "FIFO", "CAUSAL", "AGREED", "SAFE")
 _WHERE = dict.fromkeys(_CLIENT, "isotone.client") | {

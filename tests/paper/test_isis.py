@@ -157,6 +157,19 @@ def test_4_2_steps_4_and_5_a_pending_extension_goes_on_and_grows() -> None:
     assert manager.extension[0] == pending and manager.last.members == ("c.1", "b.2")
 
 
+def test_4_2_of_two_extensions_of_one_manager_the_longer_goes_on() -> None:
+    """a saved a proposal of c; then c added a view that b saved alone, and that c may have committed."""
+    first, second = w.SiteView(2, SITES, LIVES), w.SiteView(3, ("b.1", "c.1"), LIVES)
+    manager = views("a", life=2)
+    manager.saved, manager.extension = (1, "c"), (first,)
+    hello(manager, "b.2", 900_000, live=False)
+    manager.tick(1_000_000)
+    ((_, asked),) = said(manager, w.Interrogate)
+    assert isinstance(asked, w.Interrogate)
+    manager.on_promise("b.2", w.Promise(asked.ballot, manager.committed, (1, "c"), (first, second)), 1_000_000)
+    assert manager.extension[:2] == (first, second)
+
+
 def test_4_2_footnote_3_a_minority_proposes_nothing() -> None:
     alone = views("a")
     alone.tick(10_000_000)
@@ -287,6 +300,26 @@ def test_4_3_3_a_participant_restarts_a_gbcast() -> None:
     cluster.step()
     cluster.fail("a.1")
     assert cluster.story("b.1") == cluster.story("c.1") == [b"now", ("a.1/p",)]
+
+
+def test_4_3_3_whoever_joins_has_the_view_before_any_other_member() -> None:
+    """D-newcomer: else all others could deliver the view and fail, and the newcomer would not find it again."""
+    cluster = Cluster()
+    for site in ("b.1", "c.1"):
+        cluster.ask(site, e.JoinWanted(0, "p", "h"))
+        if site == "b.1":
+            cluster.run()
+    for _ in range(20):
+        if cluster.lives["c.1"].gbcasts.at_head:
+            break
+        cluster.step()
+    cluster.cut = {("a.1", "c.1")}
+    cluster.run()
+    assert cluster.lives["b.1"].site.groups["h"].members == ("b.1/p",)
+    cluster.cut = set()
+    cluster.run()
+    assert cluster.lives["b.1"].site.groups["h"] == cluster.lives["c.1"].site.groups["h"]
+    assert cluster.lives["c.1"].site.groups["h"].members == ("b.1/p", "c.1/p")
 
 
 # --- 3.2 --------------------------------------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ from isotone.client.events import (
     Slow,
     Transitional,
     View,
+    ViewChanging,
 )
 from isotone.client.group import Group
 from isotone.client.session import Session
@@ -70,6 +71,7 @@ __all__ = [
     "Unconfirmed",
     "UnknownFate",
     "View",
+    "ViewChanging",
     "blocking",
     "connect",
 ]

@@ -102,7 +102,7 @@ class Message(told.Message):
         self._worker.run(self._source.session._reply(self, body, service), timeout)
 
 
-GroupEvent = Message | told.View | told.Transitional | told.SelfLeave | told.Slow | told.Reconnected
+GroupEvent = Message | told.View | told.ViewChanging | told.Transitional | told.SelfLeave | told.Slow | told.Reconnected
 SessionEvent = Message | told.Slow | told.Interrupted | told.Resumed | told.Reconnected
 
 
@@ -261,9 +261,11 @@ class Session:
         """See `isotone.Session.dropped_private`."""
         return self._session.dropped_private
 
-    def join(self, group: str, timeout: float | None = None) -> Group:
+    def join(self, group: str, timeout: float | None = None, *, view_synchronous: bool = False) -> Group:
         """Become a member; returns when the first view with us came."""
-        joined = self._joined[group] = Group(self._worker.run(self._session.join(group), timeout), self, self._worker)
+        joined = self._joined[group] = Group(
+            self._worker.run(self._session.join(group, view_synchronous=view_synchronous), timeout), self, self._worker
+        )
         return joined
 
     def send(

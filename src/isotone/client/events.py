@@ -228,6 +228,15 @@ class Slow(msgspec.Struct, frozen=True):
     bound_bytes: int
 
 
+class ViewChanging(msgspec.Struct, frozen=True):
+    """Another view of a view-synchronous group is about to come.
+
+    What is sent before the next event is asked for goes in the present view, what is sent then in the next one.
+    """
+
+    group: str
+
+
 class Interrupted(msgspec.Struct, frozen=True):
     """The stream to the daemon is gone; it is looked for. Nothing is lost yet."""
 
@@ -274,6 +283,6 @@ class Reconnected(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-GroupEvent = Message | View | Transitional | SelfLeave | Slow | Reconnected
-BundleEvent = Bundle | View | Transitional | SelfLeave | Slow | Reconnected
+GroupEvent = Message | View | ViewChanging | Transitional | SelfLeave | Slow | Reconnected
+BundleEvent = Bundle | View | ViewChanging | Transitional | SelfLeave | Slow | Reconnected
 SessionEvent = Message | Slow | Interrupted | Resumed | Reconnected

@@ -32,6 +32,8 @@ from isotone.client.inbox import Inbox
 from isotone.client.sending import Body
 from isotone.core.ids import ClientId, MessageId
 from isotone.core.services import Service
+from isotone.core.views import GroupView
+from isotone.evs.sessions.synchrony import FLUSH
 
 if TYPE_CHECKING:
     from isotone.client.session import Session
@@ -183,7 +185,8 @@ class Group:
 
     # --- what the session tells it ---------------------------------------------------------------------------------
 
-    def _on_view(self, view: View, me: ClientId) -> None:
+    def _on_group_view(self, told: GroupView, me: ClientId) -> None:
+        view = View(told.group, told.id, told.members, told.transitional, told.cause, told.subject, told.together)
         size = MEMBER_BYTES * len(view.members)
         self._tell_reconnected(view, size)
         self.view, self._in_session, self._in_transition = view, True, False
@@ -203,7 +206,7 @@ class Group:
 
     def _on_bundle(self, bundle: Bundle, size: int) -> None:
         """A message to several groups comes as soon as we are in one of them: it may be too early for this one."""
-        if self._in_session:
+        if self._in_session and not bundle.bundle.flags & FLUSH:
             self._put(bundle, size)
 
     def _on_transitional(self, signal: Transitional) -> None:

@@ -18,7 +18,6 @@ from isotone.client.events import (
     Resumed,
     SentMessage,
     Slow,
-    View,
 )
 from isotone.client.group import Group, Membership
 from isotone.client.inbox import Inbox, Pressure
@@ -134,8 +133,7 @@ class Hearing:
     def _on_view(self, told: GroupView) -> None:
         group = self.groups.get(told.group)
         if group is not None:
-            view = View(told.group, told.id, told.members, told.transitional, told.cause, told.subject, told.together)
-            group._on_view(view, self.id)
+            group._on_group_view(told, self.id)
             self.calls.on_members(told.group, told.members)
 
     def _on_left(self, name: str) -> None:

@@ -89,12 +89,13 @@ class Inbox:
     def __init__(self, loop: Loop, pressure: Pressure) -> None:
         self._loop = loop
         self._pressure = pressure
-        self._items: deque[tuple[Queued, int]] = deque()
+        self._items: deque[tuple[Queued, int, Callable[[], None] | None]] = deque()
         self._place, self._start = 0, 0  # in the bundle at the head
         self._waiters: list[asyncio.Future[None]] = []
         self._ended = False
         self._error: ClientError | None = None
         self._turn = 0
+        self._then: Callable[[], None] | None = None  # when the program is done with what it took last
         self.held = 0
 
     def __len__(self) -> int:
@@ -102,12 +103,12 @@ class Inbox:
 
     # --- putting ---------------------------------------------------------------------------------------------------
 
-    def put(self, item: Queued, size: int = 0) -> None:
-        """One more; ignored when it is over."""
+    def put(self, item: Queued, size: int = 0, then: Callable[[], None] | None = None) -> None:
+        """One more; ignored when it is over. ``then`` is called when the program has taken it and asks for more."""
         if self._ended:
             return
         size += EVENT_BYTES
-        self._items.append((item, size))
+        self._items.append((item, size, then))
         self.held += size
         self._pressure.held += size
         if self._waiters:
@@ -135,11 +136,15 @@ class Inbox:
     def may_take(self) -> bool:
         """Whether the next event may be taken without waiting: it is there, and the turn is not over."""
         self._turn += 1
+        if self._then is not None:
+            self._go_on()
         return bool(self._items) and self._turn < TURN_MAX
 
     async def wait(self) -> None:
         """Until there is something; `StopAsyncIteration`, or the error, at the end. What is there stays there."""
         self._turn += 1
+        if self._then is not None:
+            self._go_on()
         if self._items and self._turn >= TURN_MAX:
             self._turn = 0
             await asyncio.sleep(0)
@@ -156,6 +161,11 @@ class Inbox:
             finally:
                 if not waiter.done() or waiter.cancelled():
                     self._waiters = [each for each in self._waiters if each is not waiter]
+
+    def _go_on(self) -> None:
+        then, self._then = self._then, None
+        assert then is not None
+        then()
 
     def take(self) -> Queued:
         """The next event; of a bundle, one message."""
@@ -177,7 +187,9 @@ class Inbox:
         return item.rest(place, start) if place and isinstance(item, Bundle) else item
 
     def _pop(self) -> Queued:
-        item, size = self._items.popleft()
+        item, size, then = self._items.popleft()
+        if then is not None:
+            self._then = then
         self._place = self._start = 0
         self.held -= size
         if not self._ended:

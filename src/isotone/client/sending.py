@@ -200,8 +200,8 @@ class Sending:
 
     # --- sending ---------------------------------------------------------------------------------------------------
 
-    async def send_one(self, parcel: Parcel, due: float | None) -> Receipt:
-        """Send what fits into one bundle."""
+    async def send_one(self, parcel: Parcel, due: float | None, *, again: bool = True) -> Receipt:
+        """Send what fits into one bundle; ``again``: also in a later session, if it did not leave in the present."""
         while True:
             await self.room(due, _size(parcel))
             sent = self._submit(parcel, due)
@@ -211,6 +211,8 @@ class Sending:
                 sent.waiter.cancel()  # no more than a mark, if somebody gave up waiting
             if not isinstance(outcome, Again):
                 return outcome
+            if not again:
+                raise NotSent("disconnected")
 
     async def send(self, pieces: Sequence[Parcel], due: float | None) -> Receipt | None:
         """Send in order; the receipt of the last, None where there is nothing to send."""

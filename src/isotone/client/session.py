@@ -24,6 +24,7 @@ from isotone.client.ledger import Parcel
 from isotone.client.link import Endpoint, Link, State
 from isotone.client.sending import Body, Sending, parcels
 from isotone.client.streams import Loop
+from isotone.client.synchrony import SynchronousGroup
 from isotone.core import boundary as b4
 from isotone.core.choice import Choice
 from isotone.core.errors import LocalProtocolError
@@ -91,8 +92,12 @@ class Session:
 
     # --- groups ----------------------------------------------------------------------------------------------------
 
-    async def join(self, group: str) -> Group:
-        """Become a member; returns when the first view with us came, which is also the first event of the group."""
+    async def join(self, group: str, *, view_synchronous: bool = False) -> Group:
+        """Become a member; returns when the first view with us came, which is also the first event of the group.
+
+        With ``view_synchronous`` every message is delivered in the view in which it was sent: before each new view all
+        members flush, see `ViewChanging`. All members must have joined the group so.
+        """
         if is_private_group(check_group_name(group)):
             raise LocalProtocolError(f"{group} is private: it has its client alone")
         groups = self._hearing.groups
@@ -100,7 +105,8 @@ class Session:
             await self._out_of(held)
         if held is not None:
             raise LocalProtocolError(f"{self.name} joined {group} already")
-        joined = groups[group] = Group(self, group, Inbox(self._loop, self._pressure))
+        kind = SynchronousGroup if view_synchronous else Group
+        joined = groups[group] = kind(self, group, Inbox(self._loop, self._pressure))
         try:
             await self._sending.room()
             self._hearing.ask_join(joined)
@@ -178,7 +184,29 @@ class Session:
         parcel = self._parcel(
             as_groups(groups), (as_bytes(body),), service, types=(type,), confirm=confirm, flags=flags
         )
-        return await self._sending.send_one(parcel, self._due(deadline))
+        return await self._send((parcel,), self._due(deadline))
+
+    async def _send(self, pieces: Sequence[Parcel], due: float | None) -> Receipt:
+        """To a view-synchronous group of ours in its view; otherwise as soon as there is room."""
+        synchronous = self._synchronous(pieces[0].groups)
+        if synchronous is not None:
+            return await synchronous._send_in_view(pieces, due)
+        if len(pieces) == 1:
+            return await self._sending.send_one(pieces[0], due)
+        receipt = await self._sending.send(pieces, due)
+        assert receipt is not None  # there is at least one piece
+        return receipt
+
+    def _synchronous(self, groups: tuple[str, ...]) -> SynchronousGroup | None:
+        """The group of ours that is sent to, if it is view-synchronous: then it stands alone."""
+        joined = self._hearing.groups
+        for name in groups:
+            group = joined.get(name)
+            if isinstance(group, SynchronousGroup):
+                if len(groups) > 1:
+                    raise LocalProtocolError(f"{name} is view-synchronous here: send to it alone")
+                return group
+        return None
 
     async def post(
         self,
@@ -199,6 +227,9 @@ class Session:
         named = (groups,) if isinstance(groups, str) else as_groups(groups)
         kind = (named, service, SELF_DISCARD if self_discard else 0)
         content = body if isinstance(body, bytes) else as_bytes(body)
+        if self._synchronous(kind[0]) is not None:
+            parcel = self._parcel(kind[0], (content,), service, types=(type,), confirm=False, flags=kind[2])
+            return (await self._send((parcel,), None)).id
         posted = self._sending.post(kind, content, type)
         while not posted:
             await self._sending.room()
@@ -226,7 +257,7 @@ class Session:
         contents = tuple(map(as_bytes, bodies))
         whole = self._parcel(as_groups(groups), contents, service, types=tuple(types), confirm=confirm, flags=flags)
         pieces = parcels(whole, self._endpoint.settings.session)
-        return await self._sending.send(pieces, self._due(deadline))
+        return await self._send(pieces, self._due(deadline))
 
     def _parcel(
         self,
@@ -282,7 +313,7 @@ class Session:
             parcel = self._parcel((group,), (content,), service, types=(type,), confirm=False, flags=CALL)
             due = self._loop.time() + deadline
             async with asyncio.timeout_at(due):  # what became of the call itself is not waited for any longer
-                await self._sending.send_one(parcel, due)
+                await self._send((parcel,), due)
             await self._sending.wait(done)
         except (NotSent, UnknownFate) as error:
             raise NoAnswer(error.reason, call.collected()) from error

@@ -9,7 +9,9 @@ paper gives as an optimisation); D-head (step (3.1) has no message of its own: r
 part 3); D-closure (what precedes a message of the IDlist is sent and listed in step (3.3), and not added in step (4.1):
 another member may not have it when it comes to the commit, and two labels may compare where nothing was caused);
 D-base (the answers of part 3 carry the view of the group, the commit the view that results: so the
-coordinator need not be a member, and one that misses a member tries again).
+coordinator need not be a member, and one that misses a member tries again); D-newcomer (the site of a process that
+joins has the commit before any other site gets it. It is the only participant that may not know the view of the group:
+if all others delivered the view and failed, it could not find the outcome by restarting the protocol).
 """
 
 from __future__ import annotations
@@ -44,6 +46,7 @@ class Coordination:
     priorities: dict[str, tuple[Priority, bool]] = field(default_factory=dict)
     chosen: Priority | None = None
     ready: dict[str, GbcastReady] = field(default_factory=dict)
+    outcome: GbcastCommit | None = None  # known, and under way to a newcomer
 
 
 @dataclass
@@ -88,6 +91,8 @@ class Gbcasts:
 
     def _advance(self, id: str) -> None:
         coordination = self.active[id]
+        if coordination.outcome is not None:
+            return
         sites = self.site.alive(coordination.start.participants)
         if coordination.chosen is None:
             if any(site not in coordination.priorities for site in sites):
@@ -132,10 +137,32 @@ class Gbcasts:
         return GroupView(base.name, base.number + (staying != base.members), staying)
 
     def finish(self, commit: GbcastCommit) -> None:
-        """The outcome is known: tell all participants."""
-        coordination = self.active.pop(commit.id)
+        """The outcome is known: tell the site of whoever joins, and when it has it all other participants."""
+        coordination = self.active[commit.id]
+        coordination.outcome = commit
+        newcomer = self._newcomer(coordination.start)
+        if newcomer:
+            self.site.send(newcomer, commit, ("gbcast", commit.id))
+        else:
+            self._tell_all(coordination, commit)
+
+    def _newcomer(self, start: GbcastStart) -> str:
+        """The site of a process that joins, unless it is this one."""
+        sites = sites_of(start.processes) if start.kind is Kind.JOIN else ()
+        return next((site for site in self.site.alive(sites) if site != self.site.me), "")
+
+    def on_sent(self, site: str, id: str) -> None:
+        """The newcomer has the commit, or failed."""
+        coordination = self.active.get(id)
+        if coordination is not None and coordination.outcome is not None:
+            self._tell_all(coordination, coordination.outcome)
+
+    def _tell_all(self, coordination: Coordination, commit: GbcastCommit) -> None:
+        del self.active[commit.id]
+        newcomer = self._newcomer(coordination.start)
         for site in self.site.alive(coordination.start.participants):
-            self.site.send(site, commit)
+            if site != newcomer:
+                self.site.send(site, commit)
         self.site.store.setdefault(commit.id, Stored(delivered=True)).disposable = True
         self.finished.append((coordination.start, commit))
 
@@ -199,8 +226,9 @@ class Gbcasts:
 
     def on_commit(self, source: str, commit: GbcastCommit) -> None:
         """Part 4; at a coordinator that took over: a participant knows the outcome already."""
-        if commit.id in self.active:
-            self.finish(commit)
+        if (coordination := self.active.get(commit.id)) is not None:
+            if coordination.outcome is None:
+                self.finish(commit)
             return
         stored = self.site.queue.pop(commit.id, None)
         if stored is None:

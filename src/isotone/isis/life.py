@@ -47,6 +47,11 @@ class Life:
         self.groups = Groups(self.site, self.abcasts, self.cbcasts, self.gbcasts)
         self.sending = Sending(self.site, self.abcasts, self.cbcasts, self.gbcasts)
         self.collector = Collector(self.site, self.cbcasts)
+        self._senders: dict[str, Abcasts | Cbcasts | Gbcasts] = {
+            "abcast": self.abcasts,
+            "cbcast": self.cbcasts,
+            "gbcast": self.gbcasts,
+        }
         self._counted = 0
 
     @property
@@ -103,7 +108,7 @@ class Life:
         for _ in range(ROUNDS_MAX):
             if channels.sent:
                 site, (whose, what) = channels.sent.popleft()
-                (self.abcasts if whose == "abcast" else self.cbcasts).on_sent(site, what)
+                self._senders[whose].on_sent(site, what)
             elif channels.inbox:
                 self._dispatch(*channels.inbox.popleft())
             elif not self._advance(transmit):

@@ -222,7 +222,7 @@ class SiteViews:
         promises = [self._promises[name] for name in sorted(self._promises)]
         for promise in promises:
             self.learn(promise.committed)
-        best = max(promises, key=lambda promise: promise.saved)
+        best = max(promises, key=lambda promise: (promise.saved, _last_number(promise.extension)))
         self.extension = tuple(each for each in best.extension if each.number > self.view.number)
         self.saved, self.dirty = self._ballot, True
         self._leads, self._acknowledged = True, {}
@@ -371,3 +371,8 @@ class SiteViews:
         """*You are dead*, says somebody in a later view."""
         if dead.number > self.view.number:
             self.doomed = f"site view {dead.number} is without it"
+
+
+def _last_number(extension: tuple[SiteView, ...]) -> int:
+    """Under one ballot an extension only grows: the longest has all that may be committed."""
+    return extension[-1].number if extension else 0

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from isotone.core.choice import Choice
+from isotone.core.contract import Automaton
 from isotone.core.ids import DaemonId
 from isotone.sim.evs_clients import Clients
 from isotone.sim.evs_nodes import CLIENTS, EvsNodes
@@ -163,7 +164,10 @@ class OracleRun(EvsNodes):
         world.add_service(self._oracle)
         world.observers.append(ToldOracle(world))
         for node in plan.topology.nodes:
-            world.add_process(node.name, _clients_only, site=node.site)
+            world.add_process(node.name, self._program, site=node.site)
+
+    def _program(self, boot: Boot) -> Mapping[str, Automaton]:
+        return {CLIENTS: Clients(boot.daemon)}
 
     def stabilise(self) -> tuple[tuple[str, ...], ...]:
         """From here on the oracle owes progress."""
@@ -174,7 +178,3 @@ class OracleRun(EvsNodes):
     def choices(self) -> Mapping[str, int]:
         """The free choices that the oracle took."""
         return self._oracle.taken
-
-
-def _clients_only(boot: Boot) -> dict[str, Clients]:
-    return {CLIENTS: Clients(boot.daemon)}

@@ -12,6 +12,7 @@ from isotone.sim.hab.system import HabSystem
 from isotone.sim.isis.system import IsisSystem
 from isotone.sim.plan import Plan, decode_plan, read_header
 from isotone.sim.replicated.system import ReplicatedSystem
+from isotone.sim.synchrony.system import SynchronySystem
 from isotone.sim.system import System
 
 SYSTEMS: Mapping[str, System] = {
@@ -21,6 +22,7 @@ SYSTEMS: Mapping[str, System] = {
     "flows": FlowsSystem(),
     "isis": IsisSystem(),
     "hab": HabSystem(),
+    "synchrony": SynchronySystem(),
 }
 
 

@@ -1,4 +1,4 @@
-"""What a swarm needs of a system under test. ``--system evs|corel|isis|hab|flows`` chooses one; `registry` lists them.
+"""What a swarm needs of a system under test. ``--system evs|corel|isis|…`` chooses one; `registry` lists them.
 
 A system draws its topology and workload, says which faults each of its stacks is built to bear and which properties
 apply, builds itself into a world, and says after the heal what is still missing before it counts as live.

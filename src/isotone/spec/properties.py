@@ -40,6 +40,7 @@ class Boundary(Enum):
     HAB = "HAB"
     FLOWS = "flows"
     REPLICATED = "replicated"
+    SYNCHRONY = "view synchrony"
 
 
 class Form(Enum):

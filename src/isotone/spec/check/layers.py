@@ -22,12 +22,15 @@ from isotone.spec.check.isis import IsisChecker
 from isotone.spec.check.isis.checker import ENTRIES as ISIS_ENTRIES
 from isotone.spec.check.replicated import ENTRIES as REPLICATED_ENTRIES
 from isotone.spec.check.replicated import ReplicatedChecker
+from isotone.spec.check.synchrony import ENTRIES as SYNCHRONY_ENTRIES
+from isotone.spec.check.synchrony import SynchronyChecker
 from isotone.spec.corel_properties import COREL_PROPERTIES
 from isotone.spec.flows_properties import FLOW_PROPERTIES
 from isotone.spec.hab_properties import HAB_PROPERTIES
 from isotone.spec.isis_properties import ISIS_PROPERTIES
 from isotone.spec.properties import BY_ID, Form, Property
 from isotone.spec.replicated_properties import REPLICATED_PROPERTIES
+from isotone.spec.synchrony_properties import SYNCHRONY_PROPERTIES
 from isotone.spec.verdicts import State, Verdict
 from isotone.trace.events import Entry, Row
 
@@ -87,6 +90,7 @@ LAYERS: tuple[Layer, ...] = (
     Layer("flows", FLOW_PROPERTIES, FLOW_ENTRIES, FlowChecker),
     Layer("ISIS", ISIS_PROPERTIES, ISIS_ENTRIES, IsisChecker),
     Layer("HAB", HAB_PROPERTIES, HAB_ENTRIES, HabChecker),
+    Layer("view synchrony", SYNCHRONY_PROPERTIES, SYNCHRONY_ENTRIES, SynchronyChecker),
 )
 
 ALL_PROPERTIES: Mapping[str, Property] = {
