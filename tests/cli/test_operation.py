@@ -191,6 +191,16 @@ def test_flood_hears_all_that_it_sent(cluster: Running) -> None:
     assert report["received"] == report["sent"] > 0
 
 
+def test_a_cluster_that_runs_is_judged_as_far_as_it_is_recorded(cluster: Running) -> None:
+    sent = told("group", "send", "judged", "hello", "--confirm", "--address", cluster.clients)
+    assert sent["id"].startswith("#") and sent["stamp"]
+    traces = cluster.description["trace"]
+    wait_until(lambda: isotone("check", traces).exit_code == 0, "enough is recorded to be judged")
+    judged = isotone("check", traces, "--json")
+    assert json.loads(judged.stdout)["properties"]["EVS-2.5"]["holds"] == 1
+    assert "is still written: judged" in judged.stderr
+
+
 def test_chat_sends_what_is_typed_and_shows_it(cluster: Running) -> None:
     result = isotone("group", "chat", "room", "--name", "ada", "--address", cluster.clients, stdin="hello\nworld\n")
     assert result.exit_code == 0, result.output

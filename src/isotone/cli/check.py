@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import click
 
+from isotone.cli.context import read_context
 from isotone.cli.output import json_option, print_json, progress_bar, results
 from isotone.cli.tables import print_summary
 from isotone.core.errors import InputError, MachineError
 from isotone.sim.run import verdicts_and_violations
 from isotone.sim.summary import Failure, Summary, count_verdicts, failure_of, is_unjudged, missing_told
 from isotone.spec.check import check
-from isotone.trace.reader import read_runs, trace_files
+from isotone.trace.events import Row
+from isotone.trace.reader import is_still_written, read_runs, rows_of_run, trace_files
 from isotone.trace.record import OnUnreadable
+from isotone.trace.running import complete_part
 
 _T = TypeVar("_T")
 
 
 @click.command("check")
-@click.argument("traces", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True), metavar="TRACES…")
+@click.argument("traces", nargs=-1, type=click.Path(path_type=Path, exists=True), metavar="[TRACES…]")
 @click.option(
     "--engine",
     type=click.Choice(("python", "spark")),
@@ -35,17 +39,25 @@ _T = TypeVar("_T")
 def check_command(traces: tuple[Path, ...], engine: str, master: str | None, as_json: bool) -> int:
     """Judge every property over recorded traces.
 
-    TRACES are files (.jsonl, .parquet, .spool) or directories of them. Files of one run are read as one record,
-    whatever machine they come from. A verdict that would need lost rows is "not judged"; records that others name and
-    that are not there are named, and the command ends with 5 if nothing could be judged of some run. A file that cannot
-    be read is named and left out; the command then ends with 2, or with 1 if a property is violated too.
+    TRACES are files (.jsonl, .parquet, .spool) or directories of them; without any, those of the cluster that
+    `isotone up` runs from this directory. Files of one run are read as one record, whatever machine they come from.
+    While daemons of this machine still write, what all of them have recorded is judged, and a line says how far that
+    goes. A verdict that would need lost rows is "not judged"; records that others name and that are not there are
+    named, and the command ends with 5 if nothing could be judged of some run. A file that cannot be read is named and
+    left out; the command then ends with 2, or with 1 if a property is violated too.
 
     \b
     Examples:
       isotone sim replay 17 --trace run17.jsonl
+      isotone check
       isotone check run17.jsonl
       isotone check /var/lib/isotone/trace --json
     """
+    if not traces:
+        context = read_context()
+        if context is None:
+            raise InputError("no trace: name a file or a directory, or run `isotone up` in this directory")
+        traces = (Path(context.trace),)
     if engine == "spark":
         return _check_on_spark(traces, master, as_json=as_json)
     if master is not None:
@@ -106,9 +118,11 @@ def check_traces(traces: Sequence[Path], skip_unreadable: OnUnreadable | None = 
         skip_unreadable(path, error)
 
     command = shlex.join(["isotone", "check", *map(str, traces)])
+    named = list(_named(traces, skip))
+    is_live = is_still_written(named)
     with progress_bar("runs checked", total=None) as advance:
-        for run, rows in readable(read_runs(list(_named(traces, skip)), skip_unreadable=skip)):
-            report = check(readable(rows))
+        for run, rows in readable(read_runs(named, skip_unreadable=skip)):
+            report = check(readable(_complete(run, named) if is_live else rows))
             states, violations = verdicts_and_violations(report)
             missing += missing_told(run, report.missing)
             verdicts.append(states)
@@ -125,6 +139,18 @@ def check_traces(traces: Sequence[Path], skip_unreadable: OnUnreadable | None = 
         unjudged=sum(map(is_unjudged, verdicts)),
         missing=tuple(missing),
     )
+
+
+def _complete(run: str, paths: Sequence[Path]) -> Iterable[Row]:
+    """The rows of a run, up to its last complete moment if it is still written."""
+    read = partial(rows_of_run, paths, run, skip_unreadable=lambda path, error: None)  # they were named already
+    part = complete_part(read)
+    if part is None:
+        return read()
+    told = f"{run} is still written: judged {part.rows - part.left_out:,} of {part.rows:,} rows"
+    rest = "; the others wait for rows of senders that are not written yet" if part.left_out else ""
+    click.echo(f"isotone: {told}{rest}", err=True)
+    return part.rows_of(read)
 
 
 def _named(traces: Iterable[Path], skip: OnUnreadable) -> Iterator[Path]:

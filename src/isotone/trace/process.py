@@ -33,11 +33,23 @@ def this_process() -> str:
 
 def has_died(header: PartHeader) -> bool:
     """Whether the process that wrote this part is certainly gone, while its machine still runs."""
+    return _is_running(header) is False
+
+
+def is_alive(header: PartHeader) -> bool:
+    """Whether the process that writes this part certainly runs, on this machine."""
+    return _is_running(header) is True
+
+
+def _is_running(header: PartHeader) -> bool | None:
+    """None where it cannot be told from here."""
     if not header.writer or not header.boot or header.boot != this_boot():
-        return False
+        return None
     namespace, _, process = header.writer.partition(" ")
     number, _, began = process.partition(" ")
-    return namespace == _namespace() != "" and number.isdecimal() and _began(int(number)) != began
+    if not namespace == _namespace() != "" or not number.isdecimal():
+        return None
+    return _began(int(number)) == began
 
 
 def has_all_parts(paths: list[Path], header: PartHeader) -> bool:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from heapq import merge as merge_sorted
 from pathlib import Path
@@ -23,6 +24,7 @@ from isotone.trace.jsonl import read_jsonl
 from isotone.trace.layout import JSONL_SUFFIX, PARQUET_SUFFIX, SPOOL_SUFFIX, SUFFIXES
 from isotone.trace.merge import Stream, merge
 from isotone.trace.parquet import ParquetFile
+from isotone.trace.process import is_alive
 from isotone.trace.record import OnUnreadable, Part, node_rows
 from isotone.trace.spool import SpoolPart, rotated_path
 
@@ -67,6 +69,22 @@ def read_runs(
             skip_unreadable(path, error)
     for name, run in runs.items():
         yield name, _rows(run, skip_unreadable)
+
+
+def is_still_written(paths: Iterable[Path]) -> bool:
+    """Whether a process of this machine that still runs writes one of these files."""
+    for path in trace_files(paths):
+        if path.suffix == SPOOL_SUFFIX:
+            with suppress(InputError):  # who reads it says so
+                header = _open(path).header
+                if header is not None and is_alive(header):
+                    return True
+    return False
+
+
+def rows_of_run(paths: Sequence[Path], name: str, *, skip_unreadable: OnUnreadable | None = None) -> Iterable[Row]:
+    """The rows of one run of these files, read anew."""
+    return next((rows for run, rows in read_runs(paths, skip_unreadable=skip_unreadable) if run == name), ())
 
 
 def trace_files(paths: Iterable[Path]) -> Iterator[Path]:

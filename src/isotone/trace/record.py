@@ -16,7 +16,7 @@ from isotone.trace.dense import index_after
 from isotone.trace.events import Crashed, Entry, Row, Truncated
 from isotone.trace.layout import PartHeader, Tail
 from isotone.trace.parquet import ParquetFile
-from isotone.trace.process import has_all_parts, has_died
+from isotone.trace.process import has_all_parts, has_died, is_alive
 from isotone.trace.spool import SpoolPart, rotated_path
 from isotone.trace.writer import Level
 
@@ -24,6 +24,7 @@ Part = SpoolPart | ParquetFile
 OnUnreadable = Callable[[Path, InputError], None]
 
 NOT_CLOSED = "the writer did not close its record"
+STILL_WRITTEN = "the record is still written"
 
 
 def node_rows(parts: Iterable[Part], skip_unreadable: OnUnreadable | None) -> Iterator[Row]:
@@ -88,7 +89,9 @@ def _missing_end(header: PartHeader, tail: Tail, last: Row | None, *, died_alone
         return None
     if died_alone and header.level == Level.FULL.value and not tail.problem:
         return Crashed(f"{header.node}#{header.incarnation}")
-    return Truncated(f"{NOT_CLOSED}: {tail.problem}" if tail.problem else NOT_CLOSED)
+    if tail.problem:
+        return Truncated(f"{NOT_CLOSED}: {tail.problem}")
+    return Truncated(STILL_WRITTEN if is_alive(header) else NOT_CLOSED)
 
 
 def _weakest(parts: list[Part]) -> PartHeader:
