@@ -63,8 +63,7 @@ class Orders:
             self._accuse_causal(process, piece, index)
         if news:
             self._exercise(process, piece, mark)
-        if first < mark.low:
-            mark.low = first
+        mark.low = min(mark.low, first)
         if service is not Service.RELIABLE and last > mark.fifo:
             mark.fifo, mark.fifo_at = last, index
         if service >= Service.CAUSAL:
@@ -111,8 +110,7 @@ class Orders:
                     floor_at[other] = index
                     if sequence > weak[other]:
                         pending[other] = sequence
-        if ordinal > mark.seen:
-            mark.seen = ordinal
+        mark.seen = max(mark.seen, ordinal)
         if last > floor[sender]:
             floor[sender] = last
             floor_at[sender] = index
