@@ -115,8 +115,10 @@ def _check_pairs(fields: Mapping[str, Values]) -> None:
     counts = list(map(len, fields["lengths"]))
     if counts != list(map(len, fields["digests"])):
         raise _OutOfOrder
-    if max(fields.get("first_sequence", [0]), default=0) > _SEQUENCE_MAX - max(counts, default=0):
-        raise _OutOfOrder
+    firsts = fields.get("first_sequence", [])
+    if max(firsts, default=0) > _SEQUENCE_MAX - max(counts, default=0):
+        if any(first > _SEQUENCE_MAX - max(0, count - 1) for first, count in zip(firsts, counts)):
+            raise _OutOfOrder
 
 
 def _text(batches: Batches, values: Values) -> Values:

@@ -26,6 +26,8 @@ from isotone.trace.layout import PartHeader, Tail, check_place
 from isotone.trace.vocabulary import check_version
 
 BATCH_ROWS = 8192
+TAKEN_ROWS = 1024
+"""Of a batch, so many are objects at a time: a file of each node is open while they are merged."""
 BATCH_MESSAGES = 65536
 """Of the rows that are turned into columns at a time: a row of a bundle has a length and a digest for each."""
 _VERSION_KEY = b"isotone_trace"
@@ -182,11 +184,14 @@ class ParquetFile:
                         self._check_new(row, seen)
                     yield row
 
-    def _rows_of(self, batches: Batches, batch: Any, run: str | None) -> Iterable[Row]:
-        """All columns at a time if the batch is in order; else one row after the other, to say what is not."""
+    def _rows_of(self, batches: Batches, batch: Any, run: str | None) -> Iterator[Row]:
+        """All columns at a time where they are in order; else one row after the other, to say what is not."""
         wanted = run if self._run is None else self._run
-        found = batches.rows(batch, wanted) if wanted is not None and run in (None, wanted) else None
-        return self._one_by_one(batch, run) if found is None else found
+        is_quick = wanted is not None and run in (None, wanted)
+        for start in range(0, batch.num_rows, TAKEN_ROWS):
+            part = batch.slice(start, TAKEN_ROWS)
+            found = batches.rows(part, str(wanted)) if is_quick else None
+            yield from self._one_by_one(part, run) if found is None else found
 
     def _one_by_one(self, batch: Any, run: str | None) -> Iterator[Row]:
         for columns in batch.to_pylist():

@@ -16,7 +16,7 @@ from isotone.spec.check.network import NetworkChecker
 from isotone.spec.check.people import parse_daemon
 from isotone.spec.check.rules import CLIENTS, DAEMONS
 from isotone.spec.check.sequencer import Need, Sequencer
-from isotone.spec.check.terms import Delivery, Seen
+from isotone.spec.check.terms import Seen
 from isotone.spec.properties import Boundary
 from isotone.spec.verdicts import Report, State, Verdict
 from isotone.trace import events as trace
@@ -54,8 +54,10 @@ class Checker:
 
     def feed_many(self, rows: Iterable[Row]) -> None:
         """Take many rows."""
+        take = self._sequencer.feed
         for row in rows:
-            self.feed(row)
+            self.rows += 1
+            take(row)
 
     def finish(self) -> Report:
         """The verdicts; the checker is used up."""
@@ -131,12 +133,12 @@ class Checker:
             engine, boundary = self._daemons, 1
         else:
             return None
-        assert isinstance(entry, trace.Delivered | trace.DaemonDelivered)
-        first = entry.first_sequence
-        last = first + len(entry.lengths) - 1
-        if engine is None or engine.ready(row.node, entry.sender, last):
+        first: int = entry.first_sequence  # type: ignore[attr-defined]  # the kind is known
+        last = first + len(entry.lengths) - 1  # type: ignore[attr-defined]
+        sender: str = entry.sender  # type: ignore[attr-defined]
+        if engine is None or engine.ready(row.node, sender, last):
             return None
-        return Need(boundary, entry.sender, first, last)
+        return Need(boundary, sender, first, last)
 
     def _sends(self, row: Row) -> Need | None:
         entry = row.entry
@@ -276,8 +278,8 @@ class Checker:
     def _on_deliver(self, row: Row, entry: trace.Delivered) -> None:
         assert self._clients is not None
         content = (entry.service, _as_set(entry.groups), entry.lengths, entry.digests)
-        delivery = Delivery(entry.receivers, entry.sender, entry.first_sequence, content, entry.lamport, entry.stamper)
-        self._clients.deliver(self._clients.home(row.node, row.incarnation), row.index, delivery)
+        sent, stamp = (entry.sender, entry.first_sequence, content), (entry.lamport, entry.stamper)
+        self._clients.deliver(self._clients.home(row.node, row.incarnation), row.index, entry.receivers, sent, stamp)
         self.events += len(entry.lengths) * len(entry.receivers)
 
     def _on_view(self, row: Row, entry: trace.ViewDelivered) -> None:
@@ -311,8 +313,8 @@ class Checker:
     def _on_daemon_deliver(self, row: Row, entry: trace.DaemonDelivered) -> None:
         assert self._daemons is not None
         content = (entry.service, DAEMON_GROUP, entry.lengths, entry.digests)
-        delivery = Delivery((entry.daemon,), entry.sender, entry.first_sequence, content, entry.lamport, entry.stamper)
-        self._daemons.deliver(self._daemons.home(row.node, row.incarnation), row.index, delivery)
+        sent, stamp = (entry.sender, entry.first_sequence, content), (entry.lamport, entry.stamper)
+        self._daemons.deliver(self._daemons.home(row.node, row.incarnation), row.index, (entry.daemon,), sent, stamp)
         self.events += len(entry.lengths)
 
     def _on_daemon_view(self, row: Row, entry: trace.DaemonViewDelivered) -> None:

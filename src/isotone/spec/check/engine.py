@@ -25,8 +25,11 @@ from isotone.spec.check.safe import Safe
 from isotone.spec.check.stamps import Stamps
 from isotone.spec.check.store import Store, all_sent
 from isotone.spec.check.tally import Tally
-from isotone.spec.check.terms import NOWHERE, Before, Content, Delivery, Seen, StampKey, ViewId
+from isotone.spec.check.terms import NOWHERE, Before, Content, Messages, Seen, StampKey, ViewId
 from isotone.spec.verdicts import EventId
+
+_BY_DELIVERING = ("2.5", "2.6")
+"""What every delivery exercises."""
 
 
 class Engine:
@@ -147,19 +150,21 @@ class Engine:
             groups = [group for group in groups if group not in process.leaving and not process.blind]
         return {group: process.stays[group].view.id for group in groups} if groups else NOWHERE
 
-    def deliver(self, home: Home, index: int, row: Delivery) -> None:
+    def deliver(
+        self, home: Home, index: int, receivers: tuple[str, ...], sent: Messages, stamped: tuple[int, str]
+    ) -> None:
         """These processes deliver a bundle, or a part of one."""
-        receivers, text, first, content, lamport, stamper = row
+        text, first, content = sent
+        lamport, stamper = stamped
         self.active = True
-        sender = self.people.sender(text)
-        event = home.event(index)
+        sender = self.people.senders.get(text) or self.people.sender(text)
+        event = (home.node, home.incarnation, index)
         stamp = (lamport, self._stamp_keys.get(stamper) or self._stamp_key(stamper))
         for piece in self.store.pieces(sender, first, content, event, receivers[0] if receivers else ""):
             self._deliver_piece(home, receivers, piece, stamp, event)
         if self.store.late:
             self._deliver_late(home, receivers, sender, event)
-        self.tally.exercised.add("2.5")
-        self.tally.exercised.add("2.6")
+        self.tally.exercised.update(_BY_DELIVERING)
 
     def _deliver_piece(
         self, home: Home, receivers: tuple[str, ...], piece: Piece, stamp: StampKey, event: EventId
@@ -184,7 +189,12 @@ class Engine:
         self.stamps.delivered(bundle, stamp, event, fresh)
         self.orders.deliver(fresh, piece, index, stamp)
         own = bundle.sender.process
-        if own is not None and own in by and bundle in own.own and all(own in part.by for part in bundle.pieces):
+        if (
+            own is not None
+            and own in by
+            and bundle in own.own
+            and (len(bundle.pieces) == 1 or all(own in part.by for part in bundle.pieces))
+        ):
             del own.own[bundle]
 
     def _deliver_late(self, home: Home, receivers: tuple[str, ...], sender: Sender, event: EventId) -> None:

@@ -11,6 +11,8 @@ repeated one is a matter of 2.5 alone.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from isotone.core.services import Service
 from isotone.spec.check.records import Bundle, Mark, Piece, Process, Sender
 from isotone.spec.check.stamps import told
@@ -57,12 +59,12 @@ class Orders:
             mark = process.marks[sender] = Mark()
         if first < mark.fifo:
             self._accuse_fifo(process, piece, mark, index)
-        if first <= process.floor.get(sender, 0):
+        if first <= process.floor[sender]:
             self._accuse_causal(process, piece, index)
         if news:
             self._exercise(process, piece, mark)
         mark.low = min(mark.low, first)
-        if service >= Service.FIFO and last > mark.fifo:
+        if service is not Service.RELIABLE and last > mark.fifo:
             mark.fifo, mark.fifo_at = last, index
         if service >= Service.CAUSAL:
             self._absorb(process, mark, bundle, last, index)
@@ -80,8 +82,11 @@ class Orders:
 
     # --- causality -----------------------------------------------------------------------------------------------
 
-    def _news(self, bundle: Bundle, seen: int) -> list[dict[Sender, int]]:
+    def _news(self, bundle: Bundle, seen: int) -> Sequence[dict[Sender, int]]:
         """The causal past of a bundle, without that of the sender's bundles up to the one seen."""
+        if bundle.ordinal == seen + 1:  # so it is mostly
+            self.work += 1 + len(bundle.increment)
+            return (bundle.increment,)
         found = []
         walk: Bundle | None = bundle
         while walk is not None and walk.ordinal > seen:
@@ -97,32 +102,33 @@ class Orders:
     def _absorb(self, process: Process, mark: Mark, bundle: Bundle, last: int, index: int) -> None:
         """Raise the floor to the past of a causal message and to the message itself."""
         floor, floor_at, weak, pending = process.floor, process.floor_at, process.weak, process.pending
-        known = floor.get
-        sender = bundle.sender
+        sender, ordinal = bundle.sender, bundle.ordinal
         for news in self._news(bundle, mark.seen):
             for other, sequence in news.items():
-                if sequence > known(other, 0):
+                if sequence > floor[other]:
                     floor[other] = sequence
                     floor_at[other] = index
-                    if sequence > weak.get(other, 0):
+                    if sequence > weak[other]:
                         pending[other] = sequence
-        mark.seen = max(mark.seen, bundle.ordinal)
-        if last > known(sender, 0):
+        mark.seen = max(mark.seen, ordinal)
+        if last > floor[sender]:
             floor[sender] = last
             floor_at[sender] = index
-            if last > weak.get(sender, 0):
+            if last > weak[sender]:
                 pending[sender] = last
 
     def _learn(self, process: Process, mark: Mark, bundle: Bundle, last: int) -> None:
         """Know the past of a message that is not causal; its later sends carry it on."""
         floor, weak, pending = process.floor, process.weak, process.pending
-        for news in self._news(bundle, max(mark.seen, mark.seen_weak)):
+        sender, ordinal = bundle.sender, bundle.ordinal
+        seen, seen_weak = mark.seen, mark.seen_weak
+        for news in self._news(bundle, seen if seen > seen_weak else seen_weak):
             for other, sequence in news.items():
-                if sequence > weak.get(other, 0) and sequence > floor.get(other, 0):
+                if sequence > floor[other] and sequence > weak[other]:
                     weak[other] = pending[other] = sequence
-        mark.seen_weak = max(mark.seen_weak, bundle.ordinal)
-        sender = bundle.sender
-        if last > weak.get(sender, 0) and last > floor.get(sender, 0):
+        if ordinal > seen_weak:
+            mark.seen_weak = ordinal
+        if last > floor[sender] and last > weak[sender]:
             weak[sender] = pending[sender] = last
 
     def _exercise(self, process: Process, piece: Piece, mark: Mark) -> None:

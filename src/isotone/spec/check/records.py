@@ -71,6 +71,15 @@ class Mark:
         return min(rows, default=None)
 
 
+class Heights(dict["Sender", int]):
+    """The highest sequence by sender; 0 of those it has not."""
+
+    __slots__ = ()
+
+    def __missing__(self, sender: Sender) -> int:
+        return 0
+
+
 class Process:
     """One process and its place in every order."""
 
@@ -122,9 +131,9 @@ class Process:
         self.trails: dict[str, Trail] = {}  # by group; only of clients
         self.own: dict[Bundle, list[str]] = {}  # sends to groups it is in, not yet delivered here
         self.marks: dict[Sender, Mark] = {}
-        self.floor: dict[Sender, int] = {}  # what causally precedes a causal message delivered here …
+        self.floor = Heights()  # what causally precedes a causal message delivered here …
         self.floor_at: dict[Sender, int] = {}  # … and the row of the delivery that says so
-        self.weak: dict[Sender, int] = {}  # what is known beyond the floor, by deliveries that are not causal
+        self.weak = Heights()  # what is known beyond the floor, by deliveries that are not causal
         self.pending: dict[Sender, int] = {}  # news since the last send
         self.past: dict[Sender, int] = {}  # all that was known at the last send
         self.high_stamp = self.agreed_stamp = NO_STAMP

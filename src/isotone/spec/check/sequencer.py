@@ -39,10 +39,11 @@ class Sequencer:
 
     def feed(self, row: Row) -> None:
         """One more row of its node."""
-        queue = self._queues.get(row.node)
-        if queue:
-            queue.append(row)
-            return
+        if self._waiting or self._queues:
+            queue = self._queues.get(row.node)
+            if queue:
+                queue.append(row)
+                return
         need = self._need(row)
         if need is not None:
             self._block(row, need)

@@ -19,6 +19,9 @@ StampKey = tuple[int, tuple[str, int]]
 Content = tuple[Service, tuple[str, ...], tuple[int, ...], tuple[int, ...]]
 """Service, groups, lengths and digests of a bundle."""
 
+Messages = tuple[str, int, Content]
+"""The sender, the first sequence and the content of what a delivery row is about."""
+
 NO_STAMP: StampKey = (-1, ("", 0))
 TOP_STAMP: StampKey = (1 << 64, ("", 0))
 NEVER = 1 << 62
@@ -41,17 +44,6 @@ class Seen(NamedTuple):
     id: ViewId
     members: tuple[str, ...]
     transitional: tuple[str, ...]
-
-
-class Delivery(NamedTuple):
-    """A delivery row."""
-
-    receivers: tuple[str, ...]
-    sender: str
-    first: int
-    content: Content
-    lamport: int
-    stamper: str
 
 
 class Left(Enum):
