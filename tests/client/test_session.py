@@ -18,6 +18,7 @@ from isotone.evs.sessions.admission import Admitted, Denied
 from isotone.evs.sessions.notices import GroupsHeld
 from isotone.evs.sessions.settings import ClientSettings, ServerSettings
 from tests.client.daemon import Daemon, run, within
+from tests.ports import free_port
 
 
 def test_the_example_of_the_front_page() -> None:
@@ -322,6 +323,33 @@ def test_confirmation() -> None:
                 assert await chat.send(b"4", confirm=True), "a view ends the transition"
             daemon.held = None
             assert await chat.send_many([bytes(40_000)] * 5, confirm=True)
+
+    run(main)
+
+
+def test_where_nobody_listens_the_first_session_fails_at_once() -> None:
+    address = f"127.0.0.1:{free_port()}"
+
+    async def main() -> None:
+        patient = Settings(session=ClientSettings(connect_within_us=3_600_000_000))
+        with pytest.raises(ConnectFailed, match=f"{address}: Connection refused") as failed:
+            await isotone.connect([address, "unix:/nowhere/isotone"], settings=patient)
+        assert failed.value.code == "unreachable" and "No such file" in str(failed.value)
+
+    run(main)
+
+
+def test_who_asks_to_wait_finds_a_daemon_that_comes_later(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with Daemon() as daemon:
+            await daemon.deafen()
+            patient = Settings(wait_for_daemon_s=3_600)
+            opening = asyncio.ensure_future(isotone.connect(daemon.address, settings=patient)._open())
+            while "Connection refused" not in caplog.text:
+                await asyncio.sleep(0)
+            await daemon.listen()
+            me = await within(opening)
+            await me.close()
 
     run(main)
 

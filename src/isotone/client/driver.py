@@ -46,8 +46,8 @@ class Listener(Protocol):
     def on_turn(self) -> None:
         """All of one turn was said."""
 
-    def on_refused(self, address: Address, reason: str) -> None:
-        """The certificate or TLS of one end is nothing for the other."""
+    def on_refused(self, address: Address, code: str, reason: str) -> None:
+        """The certificate or TLS of one end is nothing for the other, or nobody listens there."""
 
     def on_impossible(self, error: BaseException) -> None:
         """No stream can ever be opened there."""
@@ -238,8 +238,8 @@ class Driver:
     def _on_closed(self, number: int, reason: str) -> None:
         self.hand(StreamClosed(self.now(), number, reason))
 
-    def _on_refused(self, number: int, reason: str) -> None:
-        self._listener.on_refused(self._streams[number].address, reason)
+    def _on_refused(self, number: int, code: str, reason: str) -> None:
+        self._listener.on_refused(self._streams[number].address, code, reason)
 
     def _on_impossible(self, error: BaseException) -> None:
         self._listener.on_impossible(error)

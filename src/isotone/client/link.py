@@ -17,7 +17,7 @@ import msgspec
 from isotone.client.driver import Driver
 from isotone.client.errors import ClientError, Closed, ConnectFailed, Disconnected
 from isotone.client.settings import Settings
-from isotone.client.streams import Loop
+from isotone.client.streams import CERTIFICATE, UNREACHABLE, Loop
 from isotone.core import boundary as b4
 from isotone.core.choice import Choice
 from isotone.core.contract import Address
@@ -28,8 +28,6 @@ from isotone.evs.sessions.settings import ClientSettings
 
 FINAL = (EndCode.ASKED, EndCode.REPLACED)
 """After these there is no other session: it was meant, or another client has the name."""
-CERTIFICATE = "certificate"
-"""The code of a first session that TLS is in the way of."""
 PAUSE_FIRST_S = 0.05
 MICROSECONDS = 1_000_000
 
@@ -93,7 +91,8 @@ class Link:
         self._pause_s = PAUSE_FIRST_S
         self._again: asyncio.TimerHandle | None = None
         self._paused = False
-        self._refused: dict[Address, str] = {}  # where TLS came to nothing, and why
+        self._refused: dict[Address, tuple[str, str]] = {}  # addresses of no use, as a code and in words
+        self._wait_until = loop.time() + endpoint.settings.wait_for_daemon_s  # for a daemon where nobody listens
         self._said = ""  # why the last session ended, as the log has it
         self._parted: asyncio.Future[None] | None = None  # who waits for the parting
         self.impossible: BaseException | None = None  # why no stream can be opened here
@@ -221,16 +220,22 @@ class Link:
         """All of one turn was said."""
         self._owner.on_turn()
 
-    def on_refused(self, address: Address, reason: str) -> None:
-        """TLS came to nothing there. Nobody waits long for that: the first session is given up when all refuse."""
-        if self._refused.get(address) != reason:
+    def on_refused(self, address: Address, code: str, reason: str) -> None:
+        """That address is of no use. Nobody waits long for that: the first session is given up when all refuse.
+
+        Unless the program wants to wait for a daemon where nobody listens yet.
+        """
+        if self._refused.get(address) != (code, reason):
             logger.warning("%s is not connected to %s: %s", self._endpoint.name, address, reason)
-            self._refused[address] = reason
-        if self.state is State.OPENING and all(each in self._refused for each in self._endpoint.addresses):
-            self.shut(ConnectFailed(CERTIFICATE, self._refusals()))
+            self._refused[address] = (code, reason)
+        if self.state is not State.OPENING or any(each not in self._refused for each in self._endpoint.addresses):
+            return
+        codes = {code for code, _ in self._refused.values()}
+        if UNREACHABLE not in codes or self._loop.time() >= self._wait_until:
+            self.shut(ConnectFailed(CERTIFICATE if CERTIFICATE in codes else UNREACHABLE, self._refusals()))
 
     def _refusals(self) -> str:
-        return "; ".join(f"{address}: {reason}" for address, reason in self._refused.items())
+        return "; ".join(f"{address}: {reason}" for address, (_, reason) in self._refused.items())
 
     def on_impossible(self, error: BaseException) -> None:
         """Trying again would not help."""

@@ -20,6 +20,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of private messages and notices for a program that never looked at `Session.events()`; the oldest go."""
     reconnect_within_s: float = 300.0
     """How long to look for a daemon for the next session after one ended; 0: never."""
+    wait_for_daemon_s: float = 0.0
+    """How long the first session looks for a daemon where nobody listens: 0 fails at once, more says so in the log and
+    tries again."""
     resume_within_s: float = 3.0
     """How long to look for the daemon of a session whose stream broke, when others are named too; then one of them
     opens another session, and what happened in between is missed. Nothing is missed with the old one."""
@@ -34,5 +37,5 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         if not 0 < self.inbox_bytes_max <= self.overrun_bytes_max:
             raise LocalProtocolError("overrun_bytes_max is at least inbox_bytes_max, which is above 0")
         times = (self.reconnect_within_s, self.resume_within_s, self.pause_max_s, self.close_within_s)
-        if min(*times, self.private_unread_max) < 0:
+        if min(*times, self.wait_for_daemon_s, self.private_unread_max) < 0:
             raise LocalProtocolError("times and bounds are not negative")

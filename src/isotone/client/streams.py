@@ -17,6 +17,8 @@ UNIX_BUFFER_BYTES = 1024 * 1024
 """Room for several bundles; that of TCP grows by itself."""
 FLUSH_S = 2.0
 """What was written before a close has so much time to leave."""
+CERTIFICATE, UNREACHABLE = "certificate", "unreachable"
+"""Why an address is of no use: TLS, or nobody listens there."""
 REFUSING = ("ALERT", "CERTIFICATE", "VERSION", "PROTOCOL")
 """In what OpenSSL calls an error that is an answer."""
 
@@ -33,7 +35,7 @@ class Told:
         received: Callable[[int, bytes], None],
         writable: Callable[[int], None],
         closed: Callable[[int, str], None],
-        refused: Callable[[int, str], None],
+        refused: Callable[[int, str, str], None],
         impossible: Callable[[BaseException], None],
         gone: Callable[[int], None],
     ) -> None:
@@ -42,7 +44,7 @@ class Told:
         self.writable = writable
         self.closed = closed
         self.refused = refused
-        """Said before ``closed``: TLS is why, and it would be again."""
+        """Said before ``closed``, with `CERTIFICATE` or `UNREACHABLE`."""
         self.impossible = impossible
         """Instead of ``closed``: this loop does not open such streams, as that of simulated clusters."""
         self.gone = gone
@@ -179,7 +181,9 @@ class Stream(asyncio.Protocol):
         self._closing = True
         reason = "closed by the daemon" if error is None else said(error)
         if is_refusal(error):
-            self._told.refused(self.number, reason)
+            self._told.refused(self.number, CERTIFICATE, reason)
+        elif isinstance(error, ConnectionRefusedError | FileNotFoundError):
+            self._told.refused(self.number, UNREACHABLE, reason)
         self._told.closed(self.number, reason)
 
 

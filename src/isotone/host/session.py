@@ -18,6 +18,7 @@ from contextlib import suppress
 from functools import partial
 
 from isotone.client.driver import Driver
+from isotone.client.streams import CERTIFICATE
 from isotone.core.addresses import full_addresses
 from isotone.core.boundary import (
     Ask,
@@ -98,9 +99,10 @@ class _Session:
         if self.queue:
             asyncio.get_running_loop().call_soon(self._service.carry, self)
 
-    def on_refused(self, address: Address, reason: str) -> None:
-        """Another address may do; if none does, the session ends with its reason."""
-        self._service.note(self, f"the daemon at {address} and this process do not accept each other: {reason}")
+    def on_refused(self, address: Address, code: str, reason: str) -> None:
+        """Another address may do, or the daemon comes later; if none does, the session ends with its reason."""
+        if code == CERTIFICATE:
+            self._service.note(self, f"the daemon at {address} and this process do not accept each other: {reason}")
 
     def on_impossible(self, error: BaseException) -> None:
         """This loop opens no such streams."""
