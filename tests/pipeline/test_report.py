@@ -133,8 +133,16 @@ def test_every_figure_is_there(page: str) -> None:
 
 
 def test_a_violation_is_told_with_its_witness(page: str) -> None:
-    assert "EVS-2.5 is violated in demo &lt;run&gt;" in page
+    assert "No duplication (EVS-2.5) is violated in demo &lt;run&gt;" in page
     assert "d1#1 event 7" in page
+
+
+def test_the_story_stands_before_the_verdicts_and_violated_ones_are_open(page: str) -> None:
+    assert page.index('<section id="views"') < page.index('<section id="verdicts"')
+    assert "d1, d2: view 2!d1 with 2 members" in page and "faults are injected at d1" in page
+    clients, daemons = page.index("<b>Groups of clients</b>"), page.index("<b>Between daemons</b>")
+    assert clients < daemons and page.count("<details open>") == 1
+    assert page.rindex("<details open>", 0, daemons) < clients, "the group with the violation"
 
 
 def test_thesis_values_stand_beside_ours(page: str) -> None:

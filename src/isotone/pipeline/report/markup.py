@@ -44,6 +44,7 @@ td.id { white-space: nowrap; font-weight: 600; } td small { color: var(--soft); 
 .violated { background: #fbe4e2; color: var(--bad); font-weight: 650; }
 .not_exercised { background: #eef1f4; color: var(--soft); } .not_judged { background: #fdf0dc; color: #8a5a0b; }
 .missing { color: #8a5a0b; background: #fdf6ea; border-radius: 6px; padding: 8px 12px; }
+details { margin: 8px 0; } summary { cursor: pointer; padding: 4px 0; }
 .broken { border-left: 3px solid var(--bad); padding: 2px 0 2px 12px; margin: 10px 0; }
 code { font: 13px/1.4 ui-monospace, "DejaVu Sans Mono", monospace; background: #f1f4f7; border-radius: 4px;
   padding: 1px 5px; }

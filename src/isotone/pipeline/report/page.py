@@ -21,7 +21,7 @@ from isotone.pipeline.report.markup import card, figure, page, run_name, section
 from isotone.pipeline.report.measures import latency_section, other_section, throughput_section
 from isotone.pipeline.report.tally import Tally, tallied
 from isotone.pipeline.report.verdicts import verdict_section
-from isotone.pipeline.report.views import DRAWN, OF_GROUPS, lanes, picture
+from isotone.pipeline.report.views import DRAWN, OF_GROUPS, Lanes, lanes, moments_of, picture
 from isotone.pipeline.stages import TIMELINE, unfinished
 from isotone.pipeline.tables import manifests, read_table, reading
 from isotone.spec.verdicts import State
@@ -30,8 +30,8 @@ RESULTS = Path("results")
 STEPS = 3
 """How often a report says what it is at."""
 LINKS = (
+    ("views", "What happened"),
     ("verdicts", "Verdicts"),
-    ("views", "Views over time"),
     ("latency", "Latency"),
     ("throughput", "Throughput"),
     ("measures", "Other measures"),
@@ -104,8 +104,8 @@ def build(
     parts = [
         _unfinished(unfinished_runs),
         _cards(tally, timeline),
-        verdict_section(tally),
         _views(drawn, timeline, len(runs)),
+        verdict_section(tally),
         latency_section(drawn, metrics),
         throughput_section(drawn, metrics),
         other_section(drawn, metrics),
@@ -151,9 +151,16 @@ def _views(runs: Sequence[str], timeline: Rows, count: int) -> str:
             body += f"<h3>{text(run_name(run))}</h3>"
             left = f" Not drawn: {shown.left}." if shown.left else ""
             caption = f"Views of {shown.of} in run {run_name(run)}.{left}"
-            body += figure(f"views-{place}", picture(f"views-{place}", shown), caption)
+            body += figure(f"views-{place}", picture(f"views-{place}", shown), caption) + _sentences(shown)
         else:
             body += f"<h3>{text(run_name(run))}</h3><p>No view was installed.</p>"
     if count > len(runs):
         body += f'<p class="note">{count - len(runs)} more runs are in the tables.</p>'
-    return section("views", "Views over time", body)
+    return section("views", "What happened", body)
+
+
+def _sentences(shown: Lanes) -> str:
+    """The same in words, folded: who was in which view from when on, crashes, starts, injected faults."""
+    told = moments_of(shown)
+    lines = "".join(f"<tr><td class='n'>{moment:.3f} s</td><td>{text(what)}</td></tr>" for moment, what in told)
+    return f"<details><summary>In words: {len(told)} moments</summary><table>{lines}</table></details>" if told else ""

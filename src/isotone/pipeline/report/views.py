@@ -19,6 +19,7 @@ OF_GROUPS = ("view", "selfleave")
 """Rows that are drawn only where no views of daemons are recorded."""
 DRAWN = ("sview", "crash", "recover", "linkfailed", "faults", "truncated", "last")
 LANES_MAX = 40
+MOMENTS_MAX = 200
 BARS_MAX = 1500
 """Of more bars than that, or marks of a kind, the shorter or later ones are left out: the page is to stay readable."""
 LABELS_MAX = 60
@@ -138,6 +139,22 @@ def _cuts(rows: Rows, at: dict[int, float], end: float) -> list[tuple[str, float
         elif row["node"] in since:
             found.append((row["node"], since.pop(row["node"]), at[id(row)]))
     return found + [(node, begin, end) for node, begin in sorted(since.items())]
+
+
+def moments_of(shown: Lanes) -> list[tuple[float, str]]:
+    """What is drawn, as sentences in the order of time; the first `MOMENTS_MAX`."""
+    told: list[tuple[float, str]] = []
+    for view in dict.fromkeys(bar.view for bar in shown.bars):
+        bars = [bar for bar in shown.bars if bar.view == view]
+        nodes = ", ".join(sorted({bar.node for bar in bars}, key=natural_order))
+        members = f"{bars[0].members} member{'' if bars[0].members == 1 else 's'}"
+        told.append((min(bar.begin for bar in bars), f"{nodes}: view {view} with {members}"))
+    told += [(moment, f"{node} ends, by a crash or a stop") for node, moment in shown.crashes]
+    told += [(moment, f"{node} starts") for node, moment in shown.starts]
+    told += [(moment, f"a link of {node} failed") for node, moment in shown.failures]
+    for node, begin, end in shown.cuts:
+        told += [(begin, f"faults are injected at {node}"), (end, f"the injected faults at {node} end")]
+    return sorted(told)[:MOMENTS_MAX]
 
 
 def picture(id: str, shown: Lanes) -> str:
