@@ -232,7 +232,7 @@ class Link:
             return
         codes = {code for code, _ in self._refused.values()}
         if UNREACHABLE not in codes or self._loop.time() >= self._wait_until:
-            self.shut(ConnectFailed(CERTIFICATE if CERTIFICATE in codes else UNREACHABLE, self._refusals()))
+            self.shut(ConnectFailed(UNREACHABLE if UNREACHABLE in codes else CERTIFICATE, self._refusals()))
 
     def _refusals(self) -> str:
         return "; ".join(f"{address}: {reason}" for address, (_, reason) in self._refused.items())
