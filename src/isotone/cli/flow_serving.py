@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from isotone.core.errors import InputError, MachineError
 from isotone.flows.hierarchy import grown, leaves_of, ring_settings
@@ -42,8 +42,26 @@ def say(**fields: object) -> None:
 async def serve_authority(options: AuthorityOptions, until: Until) -> None:
     """Start, write invitations, say that it is ready, wait."""
     process = await open_authority(options)
+    try:
+        await until_ended(until, [process])
+    finally:
+        process.close()
+
+
+async def until_ended(until: Until, processes: Sequence[FlowProcess]) -> None:
+    """Wait for whoever started us; a `MachineError` when one of these can go on no more."""
+    asked = asyncio.create_task(_wait(until))
+    waits: list[asyncio.Future[Any]] = [asked, *(each.ended for each in processes)]
+    done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    if asked not in done:
+        asked.cancel()
+        raise MachineError(
+            "; ".join(f"{each.address}: {each.ended.result()}" for each in processes if each.ended in done)
+        )
+
+
+async def _wait(until: Until) -> None:
     await until()
-    process.close()
 
 
 async def open_authority(options: AuthorityOptions) -> FlowProcess:
@@ -101,11 +119,13 @@ async def serve_nodes(
             node.follow_versions(versions, lambda version: _apply(command, version))
     say(ready=[node.process.address for node in nodes], ring=invitation.ring)
     reader = asyncio.create_task(_read_inputs(nodes)) if versions is None else None
-    await until()
-    if reader is not None:
-        reader.cancel()
-    for node in nodes:
-        node.close()
+    try:
+        await until_ended(until, [node.process for node in nodes])
+    finally:
+        if reader is not None:
+            reader.cancel()
+        for node in nodes:
+            node.close()
 
 
 async def _apply(command: str, version: int) -> bool:

@@ -25,7 +25,7 @@ import msgspec
 
 from isotone.flows.compiler import Rules, Values
 from isotone.flows.operators import at_most
-from isotone.flows.values import Pairs, RangeSet, Value
+from isotone.flows.values import LIMITLESS, Pairs, RangeSet, Value
 
 Version = tuple[int, int]
 """(view, round): of an aggregate of one ring; of the root's ring for what comes down."""
@@ -53,10 +53,16 @@ class Token(msgspec.Struct, gc=False):
     result_round: int = 0  # 0: none of this view is complete
     results: Values = ()
     reach: list[int] = []  # up to where each guarded set must not be truncated (Dw1)
+    ranges_max: int = LIMITLESS  # of each value, but for that
     down_version: Version = NO_VERSION
     down: tuple[Value, ...] = ()
     share_version: Version = NO_VERSION
     shares: list[Pairs] = []
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether a set in it lacks what did not fit."""
+        return any(isinstance(each, RangeSet) and each.limit < LIMITLESS for each in self.values)
 
 
 class Standing(Enum):
@@ -84,7 +90,6 @@ class Ring:
         "number",
         "partial_seen",
         "place",
-        "ranges_max",
         "reach",
         "recovering",
         "recovery_age",
@@ -96,10 +101,9 @@ class Ring:
         "values",
     )  # fmt: skip
 
-    def __init__(self, me: str, rules: Rules, ranges_max: int) -> None:
+    def __init__(self, me: str, rules: Rules) -> None:
         self.me = me
         self.rules = rules
-        self.ranges_max = ranges_max
         self._operators = [each.operator.apply for each in rules.regular]
         self._guards = rules.guards
         self._sets = any(each.type.value in ("set", "pairs") for each in rules.regular)
@@ -202,15 +206,15 @@ class Ring:
                 value = values[place]
                 values[place] = mine[place] if value is None else self._operators[place](value, mine[place])
         if self._sets:
-            self._truncate(values)
+            self._truncate(values, token.ranges_max)
 
-    def _truncate(self, values: list[Value | None]) -> None:
+    def _truncate(self, values: list[Value | None], ranges_max: int) -> None:
         """At most so many ranges in a value, but of guarded ones all that results ever reached stays (Dw1)."""
         for place, value in enumerate(values):
             if isinstance(value, RangeSet):
-                values[place] = value.truncated(self.ranges_max, self.reach[place])
+                values[place] = value.truncated(ranges_max, self.reach[place])
             elif isinstance(value, Pairs):
-                values[place] = value.truncated(self.ranges_max)
+                values[place] = value.truncated(ranges_max)
 
     def keep_reach(self, results: Values) -> None:
         """These flowed: no later result may be truncated below them."""
@@ -221,7 +225,7 @@ class Ring:
 
     # --- the leader ------------------------------------------------------------------------------------------------
 
-    def begin_round(self, patience: int) -> Token | None:
+    def begin_round(self, patience: int, ranges_max: int = LIMITLESS) -> Token | None:
         """A new token; None while a recovery token is under way, for at most ``patience`` calls."""
         if self.recovering:
             self.recovery_age += 1
@@ -231,6 +235,7 @@ class Ring:
         self.issued += 1
         token = Token(self.members[0].id, self.number, self.issued, [None] * len(self._operators), shares=[])
         token.result_round, token.results = self.result_round, self.results
+        token.ranges_max = ranges_max
         if self._sets:
             token.reach = list(self.reach)
         if self.recovering:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from isotone.core.contract import Address, Automaton
-from isotone.core.errors import InputError
+from isotone.core.errors import InputError, LocalProtocolError
 from isotone.flows.authority import Authority, RingSettings
 from isotone.flows.client import FlowOutput, InputGiven, PacketTaken, ShareOutput
 from isotone.flows.compiler import compile_text
@@ -90,10 +90,12 @@ class RunningNode:
                 values[name] = from_plain(value)
             except ValueError as error:
                 raise InputError(f"{name}: {error}") from error
-        types = {each.name: each.type for each in self._rules.inputs}
-        for name in values:
-            if name not in types:
-                raise InputError(f"{self._rules.program} has no input {name}; it has {', '.join(types)}")
+        node = self.process.automaton
+        assert isinstance(node, FlowNode)
+        try:
+            node.check_inputs(values)
+        except LocalProtocolError as error:
+            raise InputError(str(error)) from error
         self.process.tell(lambda at: InputGiven(at, values))
 
     def close(self) -> None:
@@ -148,9 +150,12 @@ class RunningNode:
                     "view": each.ring.number,
                     "members": len(each.ring.members),
                     "leads": each.ring.leads,
+                    "token_ms": each.pace.interval_us / 1_000,
+                    "ranges_max": each.pace.ranges_max,
                 }
                 for each in automaton.stack
             ],
+            "too_long": automaton.too_long,
             "version": list(automaton.heard_version),
             "outputs": {name: to_plain(value) for name, value in self.heard.items()},
         }

@@ -19,6 +19,7 @@ from isotone.sim.flows.lean import LeanRun, LeanSettings
 
 Rows = list[dict[str, Any]]
 UNLIMITED = 1_000_000
+KNOWN_MAX = 500
 
 
 class PhaseClients:
@@ -58,7 +59,7 @@ class CommitClients:
         self._drawn = 0
         self._heard: list[Decisions] = [Decisions()] * nodes
         self.learned: dict[int, float] = {}  # when the slowest so far learned of a transaction
-        self._cache: dict[int, tuple[int, RangeSet]] = {}
+        self._known: dict[int, tuple[Decisions, RangeSet]] = {}  # what of each is decided; by identity
 
     def values(self, node: int, at: float) -> Values:
         """Votes on all that came so far, by the client rules."""
@@ -67,18 +68,18 @@ class CommitClients:
             self._drawn += 1
             if not self._choice.chance(self._commits):
                 self._against[self._choice.below(self._nodes)].append(self._drawn)
-        decided = self._decided(node)
+        decided = self._decided(self._heard[node])
         against = self._against[node] = [each for each in self._against[node] if each not in decided]
         mine = range_set(against)
         everything = interval(1, latest)
         return (everything.difference(mine).union(decided), mine)
 
-    def _decided(self, node: int) -> RangeSet:
-        heard = self._heard[node]
-        key = id_of(heard)
-        found = self._cache.get(node)
-        if found is None or found[0] != key:
-            found = self._cache[node] = (key, heard.decided())
+    def _decided(self, heard: Decisions) -> RangeSet:
+        found = self._known.get(id(heard))
+        if found is None:
+            if len(self._known) > KNOWN_MAX:
+                self._known.clear()
+            found = self._known[id(heard)] = (heard, heard.decided())
         return found[1]
 
     def rules_say(self, node: int, at: float) -> Values:
@@ -92,7 +93,7 @@ class CommitClients:
     def hear(self, node: int, at: float, values: tuple[Value, ...]) -> None:
         """Learn; the slowest counts."""
         decisions = next(each for each in values if isinstance(each, Decisions))
-        before, after = prefix_end(self._decided(node)), prefix_end(decisions.decided())
+        before, after = prefix_end(self._decided(self._heard[node])), prefix_end(self._decided(decisions))
         self._heard[node] = decisions
         for number in range(before + 1, after + 1):
             self.learned[number] = at
@@ -105,11 +106,6 @@ class CommitClients:
         """From arrival to the slowest client's knowledge, of those that arrived in this time."""
         numbers = range(int(first * self._rate) + 1, int(last * self._rate) + 1)
         return [self.learned[each] - each / self._rate for each in numbers if each in self.learned]
-
-
-def id_of(decisions: Decisions) -> int:
-    """A number that changes whenever more is decided."""
-    return decisions.committed.size() + decisions.aborted.size() + 2 * decisions.forgotten
 
 
 # --- runs ----------------------------------------------------------------------------------------------------------
@@ -232,7 +228,7 @@ def token_cost(probes: int = 200) -> tuple[dict[str, Any], Rows]:
     for ranges in (10, 100, 1_000):
         edges = [(10 * each, 10 * each + 7) for each in range(ranges)]
         sets = [RangeSet(tuple(edge for pair in edges for edge in (pair[0], pair[1] + odd))) for odd in (0, 1)]
-        ring = Ring("b", rules, UNLIMITED)
+        ring = Ring("b", rules)
         ring.take_view(1, [Member("a", "", 1), Member("b", "", 1)])
         ring.values, ring.regular = (sets[0], RangeSet()), True
         whole = cheap = 0.0
