@@ -16,6 +16,11 @@ RECOVERY_ROUNDS = 5
 """So many token intervals a leader waits for a recovery token before it takes it for lost."""
 
 
+def patience(ring: Ring) -> int:
+    """How many ticks a recovery token may be under way."""
+    return RECOVERY_ROUNDS + len(ring.members) // 8
+
+
 class Component:
     """Of one ring; ``me`` is who we are in it, and is never used again once this component sleeps."""
 
@@ -53,11 +58,6 @@ class Component:
     def is_top(self) -> bool:
         """Whether the root is embedded in this component."""
         return self.is_booted and not self.parent
-
-    @property
-    def patience(self) -> int:
-        """How many ticks a recovery token may be under way."""
-        return RECOVERY_ROUNDS + len(self.ring.members) // 8
 
     def load(self, token: Token) -> None:
         """What the leader gives a new token to carry down. Shares go once: a token that is lost takes them with it."""

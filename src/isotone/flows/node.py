@@ -38,7 +38,7 @@ from isotone.core.contract import (
 from isotone.core.errors import LocalProtocolError, RemoteProtocolError
 from isotone.flows.client import FlowOutput, InputGiven, PacketTaken, ShareOutput
 from isotone.flows.compiler import Rules, Values, contributions, initial_inputs, plain_rules
-from isotone.flows.component import Component
+from isotone.flows.component import Component, patience
 from isotone.flows.messages import (
     CODEC,
     Alive,
@@ -279,7 +279,7 @@ class FlowNode:
         actions: list[Action] = [SetTimer(("tick", name), pace.interval_us)]
         if ring.recovering:
             actions += self._prepare_recovery(component)
-        token = ring.begin_round(component.patience, pace.ranges_max)
+        token = ring.begin_round(patience(ring), pace.ranges_max)
         if token is None:
             return actions
         component.load(token)

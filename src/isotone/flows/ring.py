@@ -30,6 +30,7 @@ from isotone.flows.values import LIMITLESS, Pairs, RangeSet, Value
 Version = tuple[int, int]
 """(view, round): of an aggregate of one ring; of the root's ring for what comes down."""
 NO_VERSION: Version = (0, 0)
+DOUBLINGS_MAX = 6
 
 
 class Member(msgspec.Struct, frozen=True, gc=False):
@@ -84,6 +85,7 @@ class Ring:
         "count_seen",
         "floor",
         "floor_known",
+        "given_up",
         "issued",
         "me",
         "members",
@@ -121,6 +123,7 @@ class Ring:
         self.issued = 0  # the leader's last round
         self.recovering = False
         self.recovery_age = 0  # ticks since the last recovery token was sent
+        self.given_up = 0  # recovery tokens that were taken for lost, without one that came back
         self.floor: Values | None = None
         self.floor_known = False
         self.reach = [0] * len(rules.regular)  # how far each guarded set has reached; known across views
@@ -147,7 +150,7 @@ class Ring:
         self.number = number
         self.contributed_since = self.round_seen = self.count_seen = self.result_round = self.issued = 0
         self.partial_seen, self.results = [], ()
-        self.recovering, self.recovery_age = False, 0
+        self.recovering, self.recovery_age, self.given_up = False, 0, 0
         return True
 
     # --- members ---------------------------------------------------------------------------------------------------
@@ -226,11 +229,14 @@ class Ring:
     # --- the leader ------------------------------------------------------------------------------------------------
 
     def begin_round(self, patience: int, ranges_max: int = LIMITLESS) -> Token | None:
-        """A new token; None while a recovery token is under way, for at most ``patience`` calls."""
+        """A new token; None while a recovery token is under way, for at most ``patience`` calls, twice as many after
+        each that was lost: a trip may take longer than we think."""
         if self.recovering:
             self.recovery_age += 1
-            if not self.floor_known or (self.recovery_age <= patience and self.issued > self.round_seen):
+            under_way = self.issued > self.round_seen
+            if not self.floor_known or (under_way and self.recovery_age <= patience << self.given_up):
                 return None
+            self.given_up = min(self.given_up + under_way, DOUBLINGS_MAX)
             self.recovery_age = 0
         self.issued += 1
         token = Token(self.members[0].id, self.number, self.issued, [None] * len(self._operators), shares=[])
@@ -253,7 +259,7 @@ class Ring:
             self.recovering = True
             return standing, False
         self.result_round, self.results = token.round, tuple(token.values)
-        self.recovering = False
+        self.recovering, self.given_up = False, 0
         if self.contributed_since:
             self.regular = True
         if self._sets:

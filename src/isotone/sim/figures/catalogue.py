@@ -19,6 +19,8 @@ from isotone.sim.figures.membership_scale import cold_start, idle, rolling_resta
 from isotone.sim.figures.ring_acceleration import ring_acceleration
 from isotone.sim.figures.throughput_by_routing import throughput_by_routing
 from isotone.sim.flows import figures as flows
+from isotone.sim.flows import findings
+from isotone.sim.flows.findings import Finding
 
 Rows = list[dict[str, Any]]
 
@@ -29,15 +31,18 @@ class Figure(msgspec.Struct, frozen=True):
     figure: str
     parameters: dict[str, Any]
     rows: Rows
+    findings: tuple[Finding, ...] = ()
 
 
 class Recipe(msgspec.Struct, frozen=True):
-    """How a figure is drawn: who measures, and which columns are its axes and tell its curves apart."""
+    """How a figure is drawn: who measures, which columns are its axes and tell its curves apart, and what of the
+    paper's findings the rows show."""
 
     measure: Callable[..., tuple[dict[str, Any], Rows]]
     x: str
     y: str
     curves: tuple[str, ...]
+    findings: Callable[[Rows], list[Finding]] | None = None
 
 
 _ROUTING = Recipe(throughput_by_routing, "source", "tree_kbit_per_second", ())
@@ -62,12 +67,12 @@ FIGURES: Mapping[str, Recipe] = {
     "site-loss": Recipe(site_loss, "step", "seconds", _SIZE),
     "split-and-merge": Recipe(split_and_merge, "step", "seconds", _SIZE),
     "idle-daemons": Recipe(idle, "daemons", "keep_alive_packets", _SIZE),
-    "flows-10": Recipe(flows.phase_duration, "nodes", "phase_s", ("mttf_s",)),
-    "flows-11": Recipe(flows.latency_by_rate, "tps", "latency_s", ()),
-    "flows-12": Recipe(flows.latency_by_size, "nodes", "latency_s", ()),
-    "flows-13": Recipe(flows.unlimited_tokens, "commit_percent", "token_bytes", ()),
-    "flows-14": Recipe(flows.phase_by_token_rate, "tokens_per_s", "phase_s", ()),
-    "flows-15": Recipe(flows.phase_by_ring_size, "ring_size", "phase_s", ()),
+    "flows-10": Recipe(flows.phase_duration, "nodes", "phase_s", ("mttf_s",), findings.of_phase_duration),
+    "flows-11": Recipe(flows.latency_by_rate, "tps", "latency_s", ("k_max",), findings.of_latency_by_rate),
+    "flows-12": Recipe(flows.latency_by_size, "nodes", "latency_s", (), findings.of_latency_by_size),
+    "flows-13": Recipe(flows.unlimited_tokens, "commit_percent", "token_bytes", (), findings.of_unlimited_tokens),
+    "flows-14": Recipe(flows.phase_by_token_rate, "tokens_per_s", "phase_s", ("rate",), findings.of_token_rate),
+    "flows-15": Recipe(flows.phase_by_ring_size, "ring_size", "phase_s", ("rate",), findings.of_ring_size),
     "hab-table-1": Recipe(hab_table_1, "m", "messages", ("protocol",)),
     "hab-latency": Recipe(hab_latency, "centre", "delays", ("step", "source")),
     "flows-token-cost": Recipe(flows.token_cost, "ranges", "us_per_token", ()),
@@ -85,10 +90,11 @@ def recipe_named(name: str) -> Recipe:
 
 def figure_named(name: str, **parameters: Any) -> Figure:
     """Measure what the figure of this name shows; an `InputError` says which parameter it does not have."""
-    measure = recipe_named(name).measure
+    recipe = recipe_named(name)
+    measure = recipe.measure
     taken = signature(measure).parameters
     for each in parameters:
         if each not in taken:
             raise InputError(f"{name} has no {each}; it has {', '.join(taken)}")
     used, rows = measure(**parameters)
-    return Figure(name, used, rows)
+    return Figure(name, used, rows, tuple(recipe.findings(rows)) if recipe.findings else ())

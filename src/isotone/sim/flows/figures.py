@@ -20,6 +20,8 @@ from isotone.sim.flows.lean import LeanRun, LeanSettings
 Rows = list[dict[str, Any]]
 UNLIMITED = 1_000_000
 KNOWN_MAX = 500
+BUDGET = 125_000
+"""Bytes a second at each member where rings adapt: the megabit of [Flows 4.2]."""
 
 
 class PhaseClients:
@@ -147,6 +149,10 @@ def commit_run(settings: LeanSettings, *, tps: float, commits: float, seconds: f
         "latency_s": round(mean(found), 3) if found else None,
         "decided": round(len(found) / max(1, wanted), 3),
         "token_bytes": round(mean(sizes)) if sizes else None,
+        "value_bytes": round(mean(run.value_bytes[len(sizes) :])) if sizes else None,
+        "largest_bytes": max(sizes, default=None),
+        "ranges": max(run.token_ranges, default=0),
+        "truncated": round(run.truncated / max(1, len(run.token_bytes)), 3),
         "layers": run.layers,
         "cpu_per_virtual_s": round(spent / seconds, 3),
     }
@@ -173,11 +179,15 @@ def phase_duration(daemons: int = 32_768, seed: int = 1, probes: int = 12) -> tu
 
 
 def latency_by_rate(daemons: int = 10_000, seed: int = 1, probes: int = 8) -> tuple[dict[str, Any], Rows]:
-    """Figure 11: latency and token size by transactions a second, 95 % commit, at most 100 ranges."""
+    """Figure 11: latency and token size by transactions a second, 95 % commit, at most 100 ranges; and with a k_max
+    that adapts."""
     rows: Rows = []
-    for tps in (100, 250, 500, 750, 1_000, 1_250, 1_500):
+    for tps in (250, 500, 1_000, 1_500, 2_000, 3_000, 4_000):
         found = commit_run(_lean(daemons, seed), tps=tps, commits=0.95, seconds=probes)
-        rows.append({"tps": tps, "nodes": daemons, **found})
+        rows.append({"tps": tps, "k_max": 100, "nodes": daemons, **found})
+    for tps in (1_000, 4_000):
+        found = commit_run(_lean(daemons, seed, bytes_per_s=BUDGET), tps=tps, commits=0.95, seconds=probes)
+        rows.append({"tps": tps, "k_max": "adapts", "nodes": daemons, **found})
     return {"daemons": daemons, "seed": seed, "seconds": probes}, rows
 
 
@@ -205,10 +215,12 @@ def unlimited_tokens(daemons: int = 4_096, seed: int = 1, probes: int = 8) -> tu
 def phase_by_token_rate(daemons: int = 4_096, seed: int = 1, probes: int = 12) -> tuple[dict[str, Any], Rows]:
     """Figure 14: phase duration by tokens a second."""
     rows: Rows = []
-    for rate in (2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 16.0, 24.0):
+    for rate in (2.0, 5.0, 8.0, 10.0, 12.0, 16.0, 24.0, 40.0):
         settings = _lean(daemons, seed, token_rate=rate)
-        found = phase_seconds(settings, probes * (5.0 / rate + 0.4) * 4)
-        rows.append({"tokens_per_s": rate, "nodes": daemons, **found})
+        found = phase_seconds(settings, probes * (4.0 / rate + 0.4))
+        rows.append({"tokens_per_s": rate, "rate": "fixed", "nodes": daemons, **found})
+    found = phase_seconds(_lean(daemons, seed, bytes_per_s=BUDGET), probes * 0.8)
+    rows.append({"tokens_per_s": None, "rate": "adapts", "nodes": daemons, **found})
     return {"daemons": daemons, "seed": seed, "probes": probes}, rows
 
 
@@ -216,8 +228,11 @@ def phase_by_ring_size(daemons: int = 4_096, seed: int = 1, probes: int = 12) ->
     """Figure 15: phase duration by the size of rings."""
     rows: Rows = []
     for size in (2, 4, 8, 16, 32, 64):
-        found = phase_seconds(_lean(daemons, seed, ring_size=size), probes * 4.0)
-        rows.append({"ring_size": size, "nodes": daemons, **found})
+        found = phase_seconds(_lean(daemons, seed, ring_size=size), probes * 1.5)
+        rows.append({"ring_size": size, "rate": "fixed", "nodes": daemons, **found})
+    for size in (8, 64):
+        found = phase_seconds(_lean(daemons, seed, ring_size=size, bytes_per_s=BUDGET), probes * 1.5)
+        rows.append({"ring_size": size, "rate": "adapts", "nodes": daemons, **found})
     return {"daemons": daemons, "seed": seed, "probes": probes}, rows
 
 

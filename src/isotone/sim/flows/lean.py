@@ -18,14 +18,15 @@ import msgspec
 
 from isotone.core.choice import Choice
 from isotone.flows.compiler import Rules, Values
+from isotone.flows.component import patience
 from isotone.flows.messages import token_to_wire
 from isotone.flows.pace import Pace
 from isotone.flows.ring import NO_VERSION, Member, Ring, Token, Version
 from isotone.flows.root import Root
-from isotone.flows.values import Value
+from isotone.flows.values import RangeSet, Value
 
-SAMPLE = 499
-"""One token of so many is measured."""
+SAMPLES_PER_S = 40
+"""So many tokens are measured, about."""
 
 
 class LeanSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,11 +95,15 @@ class LeanRun:
         self.rules, self.client, self.settings = rules, client, settings
         self.now = 0.0
         self.hops = 0
-        self.token_bytes: list[int] = []
+        self.token_bytes: list[int] = []  # of a sample of tokens that came back, and how many of their ranges
+        self.value_bytes: list[int] = []  # without the last result and what goes down
+        self.token_ranges: list[int] = []
+        self.truncated = 0  # of the sample
         self.views = 0
         self._choice = Choice(f"lean/{settings.seed}")
         self._heap: list[tuple[float, int, Callable[..., None], tuple[object, ...]]] = []
-        self._count = 0
+        self._count = self._finished = 0
+        self._sample = round(settings.nodes / settings.ring_size * settings.token_rate / SAMPLES_PER_S) | 1
         self._life = [0] * settings.nodes
         self.up = [True] * settings.nodes
         self._root = Root(rules)
@@ -242,7 +247,7 @@ class LeanRun:
         ring = leader.ring
         if ring.recovering:
             self._recover(circle, leader)
-        token = ring.begin_round(5, leader.pace.ranges_max)
+        token = ring.begin_round(patience(ring), leader.pace.ranges_max)
         if token is None:
             return
         leader.pace.sent(token.round, round(self.now * 1e6))
@@ -300,13 +305,19 @@ class LeanRun:
 
     def _measure(self, leader: _Seat, token: Token) -> None:
         adapts = self.settings.bytes_per_s > 0
-        if not adapts and self._count % SAMPLE:
+        self._finished += 1
+        chosen = self._finished % self._sample == 0
+        if not adapts and not chosen:
             return
         length = len(token_to_wire("r.1.1", token, 0).body)
         if adapts:
             leader.pace.came_back(token.round, round(self.now * 1e6), length, token.is_truncated)
-        if self._count % SAMPLE == 0:
+        if chosen:
             self.token_bytes.append(length)
+            without = msgspec.structs.replace(token, results=(), down=())
+            self.value_bytes.append(len(token_to_wire("r.1.1", without, 0).body))
+            self.token_ranges.append(sum(each.ranges for each in token.values if isinstance(each, RangeSet)))
+            self.truncated += token.is_truncated
 
     def _decided(self, circle: _Circle, leader: _Seat) -> None:
         held = self._root.pending
