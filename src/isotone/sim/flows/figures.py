@@ -135,7 +135,7 @@ def phase_seconds(settings: LeanSettings, seconds: float) -> dict[str, Any]:
 
 
 def commit_run(settings: LeanSettings, *, tps: float, commits: float, seconds: float) -> dict[str, Any]:
-    """Decision latency of the slowest client and token size, over the second half of the run."""
+    """Decision latency of the slowest client, token size, and what results at the top have; over the second half."""
     rules = compile_text(PROGRAMS["commit"])
     clients = CommitClients(rules, settings.nodes, tps, commits, settings.seed)
     run = LeanRun(rules, clients, settings)
@@ -145,14 +145,15 @@ def commit_run(settings: LeanSettings, *, tps: float, commits: float, seconds: f
     found = clients.latencies(seconds * 0.35, seconds * 0.65)
     wanted = int(seconds * 0.65 * tps) - int(seconds * 0.35 * tps)
     sizes = run.token_bytes[len(run.token_bytes) // 2 :]
+    half = len(run.value_bytes) // 2
     return {
         "latency_s": round(mean(found), 3) if found else None,
         "decided": round(len(found) / max(1, wanted), 3),
         "token_bytes": round(mean(sizes)) if sizes else None,
-        "value_bytes": round(mean(run.value_bytes[len(sizes) :])) if sizes else None,
         "largest_bytes": max(sizes, default=None),
-        "ranges": max(run.token_ranges, default=0),
-        "truncated": round(run.truncated / max(1, len(run.token_bytes)), 3),
+        "value_bytes": round(mean(run.value_bytes[half:])),
+        "ranges": round(mean(run.ranges[half:])),
+        "truncated": round(mean(run.truncated[half:]), 2),
         "layers": run.layers,
         "cpu_per_virtual_s": round(spent / seconds, 3),
     }

@@ -57,7 +57,7 @@ def of_latency_by_rate(rows: Rows) -> list[Finding]:
     findings = []
     if len(well) >= 3:
         linear = correlation([row["tps"] for row in well], [row["value_bytes"] for row in well])
-        words = f"of the aggregated values: correlation {linear:.3f}"
+        words = f"values at the top: correlation {linear:.3f}"
         findings.append(Finding("token size is linear in the rate", words, linear >= 0.97))
     if well:
         slow, fast = (pick(row["latency_s"] for row in well) for pick in (max, min))
@@ -76,7 +76,7 @@ def of_latency_by_rate(rows: Rows) -> list[Finding]:
 def of_latency_by_size(rows: Rows) -> list[Finding]:
     """Figure 12."""
     steps = [after["latency_s"] - before["latency_s"] for before, after in pairwise(rows)]
-    sizes = [after["token_bytes"] - before["token_bytes"] for before, after in pairwise(rows)]
+    sizes = [after["value_bytes"] - before["value_bytes"] for before, after in pairwise(rows)]
     return [
         Finding(
             "latency grows with the logarithm of the size",
@@ -86,15 +86,16 @@ def of_latency_by_size(rows: Rows) -> list[Finding]:
         Finding(
             "token size grows with the logarithm of the size",
             f"{', '.join(f'{step:+d}' for step in sizes)} bytes for each factor of 8",
-            rows[-1]["token_bytes"] <= 2 * len(rows) * rows[0]["token_bytes"],
+            rows[-1]["value_bytes"] <= 2 * len(rows) * rows[0]["value_bytes"],
         ),
     ]
 
 
 def of_unlimited_tokens(rows: Rows) -> list[Finding]:
     """Figure 13."""
-    size, ranges = rows[-1]["token_bytes"], rows[-1]["ranges"]
-    words = f"{size / 1000:.1f} KB; {16 * ranges / 1000:.1f} KB if each of its {ranges} ranges took 16 bytes"
+    size, ranges = rows[-1]["largest_bytes"], rows[-1]["ranges"]
+    plain = f"{ranges * 32 / 1000:.1f} KB with 8 bytes for each end of a range in two sets"
+    words = f"up to {size / 1000:.1f} KB, with {ranges} ranges in a set: {plain}"
     return [Finding("about 12 KB a token when half of the transactions commit", words, 8_000 <= size <= 16_000)]
 
 

@@ -95,10 +95,10 @@ class LeanRun:
         self.rules, self.client, self.settings = rules, client, settings
         self.now = 0.0
         self.hops = 0
-        self.token_bytes: list[int] = []  # of a sample of tokens that came back, and how many of their ranges
-        self.value_bytes: list[int] = []  # without the last result and what goes down
-        self.token_ranges: list[int] = []
-        self.truncated = 0  # of the sample
+        self.token_bytes: list[int] = []  # of a sample of tokens that came back
+        self.value_bytes: list[int] = []  # of results at the top: without what goes down and the last result
+        self.ranges: list[int] = []  # of the largest value in each
+        self.truncated: list[bool] = []
         self.views = 0
         self._choice = Choice(f"lean/{settings.seed}")
         self._heap: list[tuple[float, int, Callable[..., None], tuple[object, ...]]] = []
@@ -292,7 +292,7 @@ class LeanRun:
 
     def _finish(self, circle: _Circle, leader: _Seat, token: Token) -> None:
         _, complete = leader.ring.finish_round(token)
-        self._measure(leader, token)
+        self._measure(circle, leader, token)
         if not complete:
             return
         if circle.parent is None:
@@ -303,10 +303,15 @@ class LeanRun:
             leader.above.ring.values = tuple(token.values)
             leader.above.has_counted = True
 
-    def _measure(self, leader: _Seat, token: Token) -> None:
+    def _measure(self, circle: _Circle, leader: _Seat, token: Token) -> None:
         adapts = self.settings.bytes_per_s > 0
         self._finished += 1
         chosen = self._finished % self._sample == 0
+        if circle.parent is None:
+            without = msgspec.structs.replace(token, results=(), down=())
+            self.value_bytes.append(len(token_to_wire("r", without, 0).body))
+            self.ranges.append(max((each.ranges for each in token.values if isinstance(each, RangeSet)), default=0))
+            self.truncated.append(token.is_truncated)
         if not adapts and not chosen:
             return
         length = len(token_to_wire("r.1.1", token, 0).body)
@@ -314,10 +319,6 @@ class LeanRun:
             leader.pace.came_back(token.round, round(self.now * 1e6), length, token.is_truncated)
         if chosen:
             self.token_bytes.append(length)
-            without = msgspec.structs.replace(token, results=(), down=())
-            self.value_bytes.append(len(token_to_wire("r.1.1", without, 0).body))
-            self.token_ranges.append(sum(each.ranges for each in token.values if isinstance(each, RangeSet)))
-            self.truncated += token.is_truncated
 
     def _decided(self, circle: _Circle, leader: _Seat) -> None:
         held = self._root.pending
