@@ -118,7 +118,7 @@ class Authority:
     periodic_timers = ("detector",)
 
     def __init__(self, rings: Mapping[str, RingSettings], detector: DetectorSettings | None = None) -> None:
-        rules = {text: compile_text(text) for text in {each.program for each in rings.values()}}
+        rules = {text: compile_text(text) for text in dict.fromkeys(each.program for each in rings.values())}
         watching = detector or DetectorSettings()
         self._services = {name: _Service(each, rules[each.program], watching) for name, each in rings.items()}
         self._ticket = 0

@@ -16,8 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import msgspec
-
 from isotone.core.codec.control import ControlMessage
 from isotone.core.contract import (
     Action,
@@ -59,7 +57,8 @@ from isotone.flows.messages import (
     token_to_wire,
 )
 from isotone.flows.operators import at_most
-from isotone.flows.ring import NO_VERSION, Standing, Token, Version
+from isotone.flows.recording import completion, contribution, shown
+from isotone.flows.ring import NO_VERSION, Token, Version
 from isotone.flows.root import Decision, Root
 from isotone.flows.values import Pairs, Value, to_plain
 from isotone.trace import flows as trace
@@ -69,11 +68,6 @@ BODY_BYTES_MAX = 60_000
 """Of a token or a decision: what is longer does not fit into a datagram."""
 DEPTH_MAX = 12
 """Rings above one another; a chain of authorities that is longer is a loop."""
-
-
-def shown(values: object) -> str:
-    """Values as JSON, for the trace."""
-    return msgspec.json.encode(values).decode()
 
 
 class FlowNode:
@@ -320,7 +314,7 @@ class FlowNode:
             return []
         actions = self._take_down(component, token)
         standing = ring.add_to(token)
-        return [*actions, *self._contributed(component, token, standing), *self._forward(component, token)]
+        return [*actions, *contribution(component, token, standing), *self._forward(component, token)]
 
     def _take_down(self, component: Component, token: Token) -> list[Action]:
         """What came from above, and our share of what is dealt out."""
@@ -335,38 +329,16 @@ class FlowNode:
         values = component.ring.values
         return [None if rule.known < 0 or values is None else values[rule.known] for rule in self.rules.shares]
 
-    def _contributed(self, component: Component, token: Token, standing: Standing) -> list[Action]:
-        values = component.ring.values
-        if values is None:
-            return []
-        told = [None if each is None else to_plain(each) for each in values]
-        entry = trace.Contributed(
-            component.name, component.me, token.number, token.round, standing.value, component.origin, shown(told)
-        )
-        return [Note(entry)]
-
     def _finish(self, component: Component, token: Token) -> list[Action]:
         ring = component.ring
         share = component.take_share(token, self._allowed(component))
         actions = self._hand_shares(self.stack.index(component), share)
         standing, complete = ring.finish_round(token)
-        actions += self._contributed(component, token, standing)
+        actions += contribution(component, token, standing)
         if ring.recovering:
             actions += self._prepare_recovery(component)
         if complete:
-            told = [None if each is None else to_plain(each) for each in token.values]
-            floor = "" if token.floor is None else shown([to_plain(each) for each in token.floor if each is not None])
-            entry = trace.Aggregated(
-                component.name,
-                component.me,
-                token.number,
-                token.round,
-                shown(told),
-                token.recovers,
-                floor,
-                component.is_top,
-            )
-            actions.append(Note(entry))
+            actions.append(completion(component, token))
         if complete or any(value is not None for value in token.values):
             actions += self._hand_up(component, (token.number, token.round), tuple(token.values))
         return actions
@@ -377,7 +349,9 @@ class FlowNode:
         if component.is_top:
             if self.root is None:
                 return []
-            return self._propose(component, self.root.take_result(version, values))
+            decision = self.root.take_result(version, values)
+            component.ring.recovering |= self.root.fell
+            return self._propose(component, decision)
         place = self.stack.index(component)
         if len(self.stack) > place + 1:
             above = self.stack[place + 1]
@@ -448,6 +422,7 @@ class FlowNode:
             return []
         held, asked = decision_from_bytes(message.body, self.rules), self.root.pending
         onward = self.root.learn(held)
+        component.ring.recovering |= self.root.fell
         if held.aggregates:
             component.ring.keep_reach(held.aggregates)
         actions: list[Action] = []

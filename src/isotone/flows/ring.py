@@ -10,7 +10,8 @@ its own values last; then the round is *complete* and its result has flowed. Mem
   token shows that a round which it took part in is complete, and it took part in all since.
 * In a new view a member stays regular only if it was a member of all views since the last that it knew.
 * A complete round to which nobody added guarded values proves that all members are candidates. The leader then sends
-  *recovery* tokens, one at a time, that carry a floor; candidates that are not below the floor take part.
+  *recovery* tokens, one at a time, that carry a floor; who is not below the floor takes part, who is below is a
+  candidate. So it does in the top ring when the root finds a result below the last decision.
 
 Implements: [Flows 3.2]. Deviations: Dw4 an unbroken run of rounds instead of one round (tokens may chase each other);
 Dw5 recovery, which the paper omits; Dw6 the leader adds its values last. See ``docs/protocols/flows.md``.
@@ -180,12 +181,15 @@ class Ring:
     def _standing(self, token: Token) -> Standing:
         if not self.has_guarded:
             return Standing.BESIDE
+        if token.recovers and token.floor is not None and not self._reaches(token.floor):
+            self.regular = False
+            return Standing.BESIDE
         if self.regular:
             return Standing.REGULAR
         if self.contributed_since:
             return Standing.ADMITTED
         if token.recovers:
-            return Standing.ADMITTED if token.floor is None or self._reaches(token.floor) else Standing.BESIDE
+            return Standing.ADMITTED
         if self.result_round and self.result_round == self.round_seen:
             return Standing.ADMITTED if self._reaches(self.results) else Standing.BESIDE
         if self.count_seen and not self.leads and self._reaches(self.partial_seen):
