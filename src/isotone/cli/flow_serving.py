@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,6 +30,7 @@ class AuthorityOptions(NamedTuple):
     under: Path | None
     token_ms: int
     ranges: int
+    bytes_per_s: int
     state: Path
     invitations: Path
 
@@ -78,7 +80,13 @@ async def open_authority(options: AuthorityOptions) -> FlowProcess:
     host, port = parse_place(options.bind)
     process = await start_authority(
         lambda address: ring_settings(
-            names, program, address, parent=parent, token_us=options.token_ms * 1_000, ranges_max=options.ranges
+            names,
+            program,
+            address,
+            parent=parent,
+            token_us=options.token_ms * 1_000,
+            ranges_max=options.ranges,
+            bytes_per_s=options.bytes_per_s,
         ),
         host,
         port,
@@ -109,7 +117,9 @@ async def serve_nodes(
     host, port = parse_place(bind)
     nodes = [
         RunningNode(
-            invitation, name if count == 1 else f"{name}{number + 1}", lambda who, told: say(node=who, outputs=told)
+            invitation,
+            name if count == 1 else f"{name}{number + 1}",
+            lambda who, what, told: say(node=who, at=time.monotonic_ns(), **{what: told}),
         )
         for number in range(count)
     ]

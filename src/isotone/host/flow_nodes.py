@@ -20,6 +20,8 @@ from isotone.flows.values import Value, from_plain, to_plain
 from isotone.host.flow_invitations import Invitation
 from isotone.host.flow_process import FlowProcess
 
+Tell = Callable[[str, str, object], None]
+"""Which node, what, and its value: outputs, a packet, a version that is applied or confirmed, whether it is regular."""
 Apply = Callable[[int], Awaitable[bool]]
 """Put a version into effect; False if that failed, and it is to be tried again."""
 
@@ -45,8 +47,9 @@ def _authority_status(automaton: Automaton) -> object:
 class RunningNode:
     """A node, its last outputs, and a client that goes along with phases or versions, or is driven from outside."""
 
-    def __init__(self, invitation: Invitation, name: str, tell: Callable[[str, object], None] | None = None) -> None:
+    def __init__(self, invitation: Invitation, name: str, tell: Tell | None = None) -> None:
         self.name = name
+        self.was_regular = False
         self.heard: dict[str, Value] = {}
         self.entered = 0
         self._invitation = invitation
@@ -59,6 +62,7 @@ class RunningNode:
             self._make,
             performers={FlowOutput: self._on_output, ShareOutput: self._on_share, PacketTaken: self._on_packet},
             status=self._status,
+            looked=self._look,
         )
 
     def _make(self, address: Address, incarnation: int) -> Automaton:
@@ -106,19 +110,26 @@ class RunningNode:
 
     # --- outputs ---------------------------------------------------------------------------------------------------
 
+    def _look(self, automaton: Automaton) -> None:
+        """After each event: say so when our values begin or cease to count."""
+        assert isinstance(automaton, FlowNode)
+        if self._tell and automaton.is_regular is not self.was_regular:
+            self.was_regular = automaton.is_regular
+            self._tell(self.name, "regular", self.was_regular)
+
     def _on_output(self, action: FlowOutput) -> None:
         self.heard = dict(action.values)
         if self._tell:
-            self._tell(self.name, {name: to_plain(value) for name, value in action.values.items()})
+            self._tell(self.name, "outputs", {name: to_plain(value) for name, value in action.values.items()})
         self._go_on()
 
     def _on_share(self, action: ShareOutput) -> None:
         if self._tell:
-            self._tell(self.name, {name: to_plain(value) for name, value in action.values.items()})
+            self._tell(self.name, "outputs", {name: to_plain(value) for name, value in action.values.items()})
 
     def _on_packet(self, action: PacketTaken) -> None:
         if self._tell:
-            self._tell(self.name, {"packet": action.number})
+            self._tell(self.name, "packet", action.number)
 
     def _go_on(self) -> None:
         """The next version that we may enter; one at a time, or at once the highest after a restart."""
@@ -131,10 +142,14 @@ class RunningNode:
 
     async def _enter(self, version: int) -> None:
         assert self._apply is not None
+        if self._tell:
+            self._tell(self.name, "applying", version)
         done = await self._apply(version)
         self._applying = None
         if done:
             self.entered = version
+            if self._tell:
+                self._tell(self.name, "confirmed", version)
             self.process.tell(lambda at: InputGiven(at, {"L": version}))
             self._go_on()
 

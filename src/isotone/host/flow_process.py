@@ -65,6 +65,7 @@ class FlowProcess(asyncio.DatagramProtocol):
         state: Path | None = None,
         performers: Mapping[type[Action], Callable[[Any], None]] | None = None,
         status: Callable[[Automaton], object] | None = None,
+        looked: Callable[[Automaton], None] | None = None,
     ) -> None:
         self._make, self._status = make, status
         self._told = dict(performers or {})
@@ -75,6 +76,8 @@ class FlowProcess(asyncio.DatagramProtocol):
         self.ended: asyncio.Future[str] = self._loop.create_future()
         self._places: dict[Address, tuple[str, int] | None] = {}
         self._engine = Engine(self._now, submit=self._submit, failed=self._failed)
+        if looked is not None:
+            self._engine.after.append(lambda lane, event, actions: looked(lane.automaton))
         self._timers = Timers(self._loop, self._now, self._fire)
         self.address = Address("")
 

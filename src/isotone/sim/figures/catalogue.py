@@ -90,11 +90,16 @@ def recipe_named(name: str) -> Recipe:
 
 def figure_named(name: str, **parameters: Any) -> Figure:
     """Measure what the figure of this name shows; an `InputError` says which parameter it does not have."""
-    recipe = recipe_named(name)
-    measure = recipe.measure
+    measure = recipe_named(name).measure
     taken = signature(measure).parameters
     for each in parameters:
         if each not in taken:
             raise InputError(f"{name} has no {each}; it has {', '.join(taken)}")
     used, rows = measure(**parameters)
-    return Figure(name, used, rows, tuple(recipe.findings(rows)) if recipe.findings else ())
+    return Figure(name, used, rows, findings_of(name, rows))
+
+
+def findings_of(name: str, rows: Rows) -> tuple[Finding, ...]:
+    """What the paper finds in this figure, held against these rows."""
+    recipe = recipe_named(name)
+    return tuple(recipe.findings(rows)) if recipe.findings else ()
