@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from threading import Thread
 from typing import Any
 
 LONG_S = 120  # a bound for hangs only: nothing is measured
@@ -23,6 +24,8 @@ class Child:
             text=True,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )
+
+        self.reader: Thread | None = None  # who reads its lines, if that is not the test itself
 
     def line(self) -> dict[str, Any]:
         assert self.process.stdout is not None
@@ -41,5 +44,8 @@ class Child:
         if self.process.poll() is None:
             self.process.send_signal(sign)
         self.process.wait(timeout=LONG_S)
-        assert self.process.stdin is not None
+        if self.reader is not None:
+            self.reader.join(LONG_S)
+        assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.close()
+        self.process.stdout.close()

@@ -8,6 +8,7 @@ goes on where it stopped: each round of kills is one line of the file. Exits wit
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import random
 import signal
@@ -18,6 +19,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, NamedTuple
 
+from isotone.host.flow_process import ask_status
 from tests.flows.flow_children import LONG_S, Child
 
 RINGS = "r,r.1,r.2,r.1.1,r.1.2,r.2.1,r.2.2"
@@ -27,10 +29,10 @@ STEPS = 3  # versions that all must get on by before the next deed
 
 
 class Happened(NamedTuple):
-    """One line of a node: ``life`` tells one process from the next of the same nodes."""
+    """One line of a node, or what was done to nodes."""
 
     at: int
-    life: str
+    node: str
     what: str
     value: Any
 
@@ -43,7 +45,7 @@ class RollOut:
         self.happened: list[Happened] = []
         self.authority = self._start_authority("127.0.0.1:0")
         self.address = self.authority.line()["ready"]
-        self._lives = 0
+        self.places: dict[str, list[str]] = {}  # of the nodes of each process
         self.confirmed: dict[str, int] = {}
         self.groups = {ring: self._start_nodes(ring) for ring in LEAVES}
 
@@ -55,21 +57,23 @@ class RollOut:
     def _start_nodes(self, ring: str) -> Child:
         invitation = str(self._directory / "invitations" / ring)
         child = Child("node", invitation, "--count", str(NODES_EACH), "--versions", "1000000000", "--name", f"{ring}-")
-        self._lives += 1
         self.confirmed[ring] = 0
-        Thread(target=self._read, args=(child, ring, self._lives), daemon=True).start()
+        child.reader = Thread(target=self._read, args=(child, ring), daemon=True)
+        child.reader.start()
         return child
 
-    def _read(self, child: Child, ring: str, life: int) -> None:
+    def _read(self, child: Child, ring: str) -> None:
         assert child.process.stdout is not None
         for text in child.process.stdout:
             try:
                 line = json.loads(text)
             except ValueError:
                 continue  # cut off by the kill
-            for what in ("applying", "confirmed", "regular"):
+            if "ready" in line:
+                self.places[ring] = line["ready"]
+            for what in ("applying", "confirmed", "left_out"):
                 if what in line:
-                    self.happened.append(Happened(line["at"], f"{line['node']}/{life}", what, line[what]))
+                    self.happened.append(Happened(line["at"], line["node"], what, line[what]))
             if "confirmed" in line:
                 self.confirmed[ring] = max(self.confirmed[ring], line["confirmed"])
 
@@ -81,22 +85,42 @@ class RollOut:
             assert time.monotonic() < end, f"no progress: {self.confirmed}, wanted {wanted}"
             time.sleep(0.02)
 
-    def kill(self, ring: str, choice: random.Random) -> None:
-        """One process, with eight nodes; the others go on; it comes back."""
-        self.groups[ring].end(signal.SIGKILL)
-        del self.confirmed[ring]
-        self.happened.append(Happened(time.monotonic_ns(), ring, "killed", None))
+    def rest(self) -> None:
+        """Until all nodes count in all their rings; then a few versions more."""
         self.get_on()
-        self.groups[ring] = self._start_nodes(ring)
+        end = time.monotonic() + LONG_S
+        while not asyncio.run(self._all_count()):
+            assert time.monotonic() < end, "some node does not count"
+            time.sleep(0.05)
+        self._note("quiet")
         self.get_on()
 
-    def kill_authority(self) -> None:
-        """Nothing forms anew meanwhile, all else goes on."""
-        self.authority.end(signal.SIGKILL)
+    async def _all_count(self) -> bool:
+        places = [place for ring in self.groups for place in self.places.get(ring, [])]
+        if len(places) < NODES_EACH * len(LEAVES):
+            return False
+        told = await asyncio.gather(*(ask_status(place, LONG_S) for place in places))
+        return all(ring["regular"] for each in told for ring in each["rings"])
+
+    def _note(self, what: str) -> None:
+        self.happened.append(Happened(time.monotonic_ns(), "", what, None))
+
+    def kill(self, ring: str) -> None:
+        """One process, with eight nodes; the others go on; it comes back."""
+        self._note("deed")
+        self.groups[ring].end(signal.SIGKILL)
+        del self.confirmed[ring], self.places[ring]
         self.get_on()
+        self.groups[ring] = self._start_nodes(ring)
+        self.rest()
+
+    def kill_authority(self) -> None:
+        """The register is there: nothing is decided before it is back, with all that it had decided."""
+        self._note("deed")
+        self.authority.end(signal.SIGKILL)
         self.authority = self._start_authority(self.address)
         self.authority.line()
-        self.get_on()
+        self.rest()
 
     def close(self) -> None:
         for child in (*self.groups.values(), self.authority):
@@ -104,33 +128,23 @@ class RollOut:
 
 
 def violations(happened: list[Happened]) -> list[str]:
-    """No node may begin version k+1 while one that counts has not confirmed k; one that is left out soon is no more."""
-    found: list[str] = []
-    events = sorted(happened, key=lambda each: each.at)
+    """While all nodes count, and until the next is killed or left out, none begins k+1 before all confirmed k."""
+    found: dict[str, str] = {}
     confirmed: dict[str, int] = {}
-    counted: set[str] = set()
-    suspects: dict[str, str] = {}
-    for each in events:
+    is_quiet = False
+    for each in sorted(happened, key=lambda each: each.at):
         match each.what:
             case "confirmed":
-                confirmed[each.life] = each.value
-            case "regular" if each.value:
-                counted.add(each.life)
-            case "regular":
-                counted.discard(each.life)
-                suspects.pop(each.life, None)
-            case "killed":
-                gone = {life for life in counted if life.startswith(f"{each.life}-")}
-                counted -= gone
-                suspects = {life: why for life, why in suspects.items() if life not in gone}
-            case "applying":
-                for life in counted:
-                    if confirmed.get(life, 0) < each.value - 1:
-                        suspects.setdefault(
-                            life, f"{each.life} begins {each.value}, {life} is at {confirmed.get(life, 0)}"
-                        )
-    found += suspects.values()
-    return found
+                confirmed[each.node] = each.value
+            case "quiet":
+                is_quiet = True
+            case "deed" | "left_out":
+                is_quiet = False
+            case "applying" if is_quiet:
+                for node, version in confirmed.items():
+                    if version < each.value - 1:
+                        found.setdefault(node, f"{each.node} begins {each.value}, {node} is at {version}")
+    return list(found.values())
 
 
 def run_round(seed: int, kills: int) -> dict[str, Any]:
@@ -139,18 +153,20 @@ def run_round(seed: int, kills: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="flow-kills-") as directory:
         run = RollOut(Path(directory))
         try:
-            run.get_on()
+            run.rest()
             for number in range(kills):
                 if number % 3 == 2:
                     run.kill_authority()
                 else:
-                    run.kill(choice.choice(LEAVES), choice)
+                    run.kill(choice.choice(LEAVES))
         finally:
             run.close()
     return {
         "seed": seed,
         "kills": kills,
         "versions": max(run.confirmed.values()),
+        "quiet": sum(each.what == "quiet" for each in run.happened),
+        "left_out": sum(each.what == "left_out" for each in run.happened),
         "confirmations": sum(each.what == "confirmed" for each in run.happened),
         "seconds": round(time.monotonic() - began, 1),
         "violations": violations(run.happened),

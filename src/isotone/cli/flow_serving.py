@@ -70,7 +70,7 @@ async def open_authority(options: AuthorityOptions) -> FlowProcess:
     """A running authority with its invitations written."""
     parent, program = ("", ""), options.program
     if options.under is not None:
-        above = read_invitation(options.under.read_text())
+        above = read_invitation(read_text(options.under))
         parent, program = (above.ring, above.authority), above.program
     if not program:
         raise InputError("name a program, or an invitation with --under")
@@ -109,11 +109,21 @@ def hash_of(path: Path) -> int:
     return sum(place * ord(sign) for place, sign in enumerate(str(path), start=1))
 
 
+def read_text(path: Path) -> str:
+    """Of an invitation; an `InputError` for what cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not an invitation: it is no text") from None
+
+
 async def serve_nodes(
     path: Path, *, bind: str, name: str, count: int, trust: str, versions: int | None, command: str, until: Until
 ) -> None:
     """Join with as many nodes; then inputs and outputs are JSON lines."""
-    invitation = read_invitation(path.read_text(), trust)
+    invitation = read_invitation(read_text(path), trust)
     host, port = parse_place(bind)
     nodes = [
         RunningNode(

@@ -192,7 +192,7 @@ class Authority:
         told = service.settings
         actions: list[Action] = []
         if message.member not in service.wanted:
-            room = VIEW_BYTES_MAX - sum(len(repr(each)) for each in service.wanted.items())
+            room = VIEW_BYTES_MAX - sum(len(f"{id}{at}".encode()) for id, at in service.wanted.items())
             if len(service.wanted) >= MEMBERS_MAX or room < 0:
                 raise RemoteProtocolError(f"the ring is full: {len(service.wanted)} members")
             service.wanted[message.member] = message.address

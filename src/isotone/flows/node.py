@@ -90,6 +90,7 @@ class FlowNode:
         self._input_version = 0
         self._heard: dict[str, Value] = {}
         self.heard_version: Version = NO_VERSION
+        self.left_out = 0  # how often one of our rings went on without us
         self.too_long = 0  # tokens and decisions that were not sent
 
     def handle(self, event: Event) -> list[Action]:
@@ -235,6 +236,7 @@ class FlowNode:
     def _rejoin(self, component: Component) -> list[Action]:
         """We were left out: all that we were in this ring is over, and we ask to be let in as somebody new."""
         actions = self._sleep_above(component)
+        self.left_out += 1
         self._count += 1
         component.begin_again(f"{self.me}/{self._count}")
         return [

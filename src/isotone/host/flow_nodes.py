@@ -21,7 +21,7 @@ from isotone.host.flow_invitations import Invitation
 from isotone.host.flow_process import FlowProcess
 
 Tell = Callable[[str, str, object], None]
-"""Which node, what, and its value: outputs, a packet, a version that is applied or confirmed, whether it is regular."""
+"""Which node, what, and its value: outputs, a packet, a version applied or confirmed, how often it was left out."""
 Apply = Callable[[int], Awaitable[bool]]
 """Put a version into effect; False if that failed, and it is to be tried again."""
 
@@ -49,7 +49,7 @@ class RunningNode:
 
     def __init__(self, invitation: Invitation, name: str, tell: Tell | None = None) -> None:
         self.name = name
-        self.was_regular = False
+        self._left_out = 0
         self.heard: dict[str, Value] = {}
         self.entered = 0
         self._invitation = invitation
@@ -111,11 +111,11 @@ class RunningNode:
     # --- outputs ---------------------------------------------------------------------------------------------------
 
     def _look(self, automaton: Automaton) -> None:
-        """After each event: say so when our values begin or cease to count."""
+        """After each event: say so when a ring went on without us."""
         assert isinstance(automaton, FlowNode)
-        if self._tell and automaton.is_regular is not self.was_regular:
-            self.was_regular = automaton.is_regular
-            self._tell(self.name, "regular", self.was_regular)
+        if self._tell and automaton.left_out != self._left_out:
+            self._left_out = automaton.left_out
+            self._tell(self.name, "left_out", self._left_out)
 
     def _on_output(self, action: FlowOutput) -> None:
         self.heard = dict(action.values)
@@ -164,12 +164,14 @@ class RunningNode:
                     "ring": each.name,
                     "view": each.ring.number,
                     "members": len(each.ring.members),
+                    "regular": each.ring.regular,
                     "leads": each.ring.leads,
                     "token_ms": each.pace.interval_us / 1_000,
                     "ranges_max": each.pace.ranges_max,
                 }
                 for each in automaton.stack
             ],
+            "left_out": automaton.left_out,
             "too_long": automaton.too_long,
             "version": list(automaton.heard_version),
             "outputs": {name: to_plain(value) for name, value in self.heard.items()},
