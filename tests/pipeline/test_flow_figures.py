@@ -13,9 +13,8 @@ from isotone.sim.flows.figures import phase_points, phase_row
 
 def test_the_sweep_is_the_figure(spark: SparkSession) -> None:
     rows = figure_rows(means(phase_sweep(spark, 64, [1, 2], 4)))
-    assert [(row["nodes"], row["mttf_s"]) for row in rows] == [(n, m or "never") for n, m in phase_points(64)]
-    for row in rows:
-        mttf = 0.0 if row["mttf_s"] == "never" else row["mttf_s"]
-        alone = [phase_row(row["nodes"], mttf, seed, 4)["phase_s"] for seed in (1, 2)]
+    for point, row in zip(phase_points(64), rows, strict=True):
+        assert (row["nodes"], row["mttf_s"], row["detection_s"]) == (point[0], point[1] or "never", point[2])
+        alone = [phase_row(*point, seed, 4)["phase_s"] for seed in (1, 2)]
         assert abs(row["phase_s"] - mean(alone)) < 0.001
     assert len(findings_of("flows-10", rows)) == 3

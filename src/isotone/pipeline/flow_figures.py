@@ -16,15 +16,17 @@ from isotone.trace.parquet import require_pyarrow
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-POINT = "nodes long, mttf_s double, seed long, probes long"
+POINT = "nodes long, mttf_s double, detection_s double, seed long, probes long"
 MEASURED = f"{POINT}, layers long, phase_s double, phases long, views_per_s double, cpu_s double"
 
 
 def phase_sweep(spark: SparkSession, daemons: int, seeds: Sequence[int], probes: int) -> DataFrame:
     """One row for each point and seed; the largest first, so that no task is left over at the end."""
-    points = [(size, mttf, seed, probes) for size, mttf in phase_points(daemons) for seed in seeds]
+    points = [(*point, seed, probes) for point in phase_points(daemons) for seed in seeds]
     points.sort(key=lambda point: -point[0])
-    jobs = spark.createDataFrame(points, POINT).repartitionByRange(len(points), F.desc("nodes"), "mttf_s", "seed")
+    jobs = spark.createDataFrame(points, POINT).repartitionByRange(
+        len(points), F.desc("nodes"), "mttf_s", "detection_s", "seed"
+    )
     return jobs.mapInArrow(_play, MEASURED)
 
 
@@ -32,10 +34,8 @@ def _play(batches: Iterable[Any]) -> Iterator[Any]:
     arrow = require_pyarrow()
     for batch in batches:
         for point in batch.to_pylist():
-            size, mttf, seed, probes = point.values()
-            row = phase_row(size, mttf, seed, probes)
-            layers = row["layers"]
-            spent = row["cpu_per_virtual_s"] * (0.5 * layers + 0.3) * probes
+            row = phase_row(*point.values())
+            spent = row["cpu_per_virtual_s"] * (0.5 * row["layers"] + 0.3) * point["probes"]
             told = {name: row[name] for name in ("layers", "phase_s", "phases", "views_per_s")}
             yield arrow.RecordBatch.from_pylist([{**point, **told, "cpu_s": spent}])
 
@@ -43,7 +43,7 @@ def _play(batches: Iterable[Any]) -> Iterator[Any]:
 def means(measured: DataFrame) -> DataFrame:
     """By size and mean time to failure, over the seeds."""
     return (
-        measured.groupBy("nodes", "mttf_s")
+        measured.groupBy("nodes", "mttf_s", "detection_s")
         .agg(
             F.first("layers").alias("layers"),
             F.round(F.avg("phase_s"), 3).alias("phase_s"),
@@ -51,7 +51,11 @@ def means(measured: DataFrame) -> DataFrame:
             F.round(F.avg("views_per_s"), 1).alias("views_per_s"),
             F.round(F.sum("cpu_s"), 1).alias("cpu_s"),
         )
-        .orderBy("nodes", F.when(F.col("mttf_s") == 0, F.lit(float("inf"))).otherwise(F.col("mttf_s")).desc())
+        .orderBy(
+            "nodes",
+            F.when(F.col("mttf_s") == 0, F.lit(float("inf"))).otherwise(F.col("mttf_s")).desc(),
+            F.desc("detection_s"),
+        )
     )
 
 

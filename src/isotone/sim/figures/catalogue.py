@@ -67,7 +67,7 @@ FIGURES: Mapping[str, Recipe] = {
     "site-loss": Recipe(site_loss, "step", "seconds", _SIZE),
     "split-and-merge": Recipe(split_and_merge, "step", "seconds", _SIZE),
     "idle-daemons": Recipe(idle, "daemons", "keep_alive_packets", _SIZE),
-    "flows-10": Recipe(flows.phase_duration, "nodes", "phase_s", ("mttf_s",), findings.of_phase_duration),
+    "flows-10": Recipe(flows.phase_duration, "nodes", "phase_s", ("mttf_s", "detection_s"), findings.of_phase_duration),
     "flows-11": Recipe(flows.latency_by_rate, "tps", "latency_s", ("k_max",), findings.of_latency_by_rate),
     "flows-12": Recipe(flows.latency_by_size, "nodes", "latency_s", (), findings.of_latency_by_size),
     "flows-13": Recipe(flows.unlimited_tokens, "commit_percent", "token_bytes", (), findings.of_unlimited_tokens),

@@ -168,21 +168,24 @@ def _lean(nodes: int, seed: int, **changed: Any) -> LeanSettings:
 
 def phase_duration(daemons: int = 32_768, seed: int = 1, probes: int = 12) -> tuple[dict[str, Any], Rows]:
     """Figure 10: phase duration by system size and mean time to failure; ``probes`` phases are waited for."""
-    rows = [phase_row(size, mttf, seed, probes) for size, mttf in phase_points(daemons)]
+    rows = [phase_row(*point, seed, probes) for point in phase_points(daemons)]
     return {"daemons": daemons, "seed": seed, "probes": probes}, rows
 
 
-def phase_points(daemons: int) -> list[tuple[int, float]]:
-    """The sizes up to this one, each with the mean times to failure of Figure 10; 0: nobody fails."""
+def phase_points(daemons: int) -> list[tuple[int, float, float]]:
+    """The sizes up to this one, each with the mean times to failure of Figure 10 (0: nobody fails), and how long it
+    takes to notice a failure."""
     sizes = [8 ** (layer + 1) for layer in range(12) if 8 ** (layer + 1) <= daemons]
-    return [(size, mttf) for size in sizes for mttf in (0.0, 100.0, 10.0)]
+    courses = ((0.0, 0.15), (100.0, 0.15), (10.0, 0.15), (10.0, 0.0))
+    return [(size, *course) for size in sizes for course in courses]
 
 
-def phase_row(size: int, mttf: float, seed: int, probes: int) -> dict[str, Any]:
+def phase_row(size: int, mttf: float, detection: float, seed: int, probes: int) -> dict[str, Any]:
     """One point of Figure 10."""
     layers = max(1, len(oct(size - 1)) - 2)
-    found = phase_seconds(_lean(size, seed, mttf=mttf), (0.5 * layers + 0.3) * probes)
-    return {"nodes": size, "mttf_s": mttf or "never", **found}
+    settings = _lean(size, seed, mttf=mttf, detection=detection)
+    found = phase_seconds(settings, (0.5 * layers + 0.3) * probes)
+    return {"nodes": size, "mttf_s": mttf or "never", "detection_s": detection, **found}
 
 
 def latency_by_rate(daemons: int = 10_000, seed: int = 1, probes: int = 8) -> tuple[dict[str, Any], Rows]:
