@@ -271,5 +271,6 @@ def token_cost(probes: int = 200) -> tuple[dict[str, Any], Rows]:
             CODEC.encode(token_to_wire("r", taken, 0))
             whole += time.process_time() - began
         told = {"us_per_token": round(whole / probes * 1e6), "us_without_codec": round(cheap / probes * 1e6)}
-        rows.append({"ranges": ranges, **told, "token_bytes": len(wire)})
+        share = {"codec_percent": round(100 * (1 - cheap / whole))}
+        rows.append({"ranges": ranges, **told, **share, "token_bytes": len(wire)})
     return {"probes": probes}, rows
