@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from threading import Thread
+from threading import Condition, Thread
 from typing import Any, NamedTuple
 
 from isotone.host.flow_process import ask_status
@@ -43,6 +43,7 @@ class RollOut:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self.happened: list[Happened] = []
+        self._news = Condition()
         self.authority = self._start_authority("127.0.0.1:0")
         self.address = self.authority.line()["ready"]
         self.places: dict[str, list[str]] = {}  # of the nodes of each process
@@ -74,16 +75,17 @@ class RollOut:
             for what in ("applying", "confirmed", "left_out"):
                 if what in line:
                     self.happened.append(Happened(line["at"], line["node"], what, line[what]))
-            if "confirmed" in line:
-                self.confirmed[ring] = max(self.confirmed[ring], line["confirmed"])
+            if "confirmed" in line and ring in self.confirmed:
+                with self._news:
+                    self.confirmed[ring] = max(self.confirmed[ring], line["confirmed"])
+                    self._news.notify_all()
 
     def get_on(self) -> None:
         """Until nodes of all processes confirmed a few versions more."""
         wanted = max(self.confirmed.values()) + STEPS
-        end = time.monotonic() + LONG_S
-        while min(self.confirmed.values()) < wanted:
-            assert time.monotonic() < end, f"no progress: {self.confirmed}, wanted {wanted}"
-            time.sleep(0.02)
+        with self._news:
+            done = self._news.wait_for(lambda: min(self.confirmed.values()) >= wanted, LONG_S)
+        assert done, f"no progress: {self.confirmed}, wanted {wanted}"
 
     def rest(self) -> None:
         """Until all nodes count in all their rings; then a few versions more."""
@@ -91,7 +93,6 @@ class RollOut:
         end = time.monotonic() + LONG_S
         while not asyncio.run(self._all_count()):
             assert time.monotonic() < end, "some node does not count"
-            time.sleep(0.05)
         self._note("quiet")
         self.get_on()
 
