@@ -66,6 +66,11 @@ class Callers:
         request = Request(id, self.out.me, call.number, settled, call.body)
         self.out.asked.append(CastWanted(self.out.at, call.group, Order.CAUSAL, encode(request)))
 
+    @property
+    def waiting(self) -> list[str]:
+        """Ids of calls whose answer the application has not heard."""
+        return [*self.open, *(reply.id for _, reply in self._unsure.values())]
+
     def repeat(self) -> None:
         """Ask again what was asked long ago."""
         for id in list(self.open):

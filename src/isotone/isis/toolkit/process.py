@@ -31,6 +31,7 @@ from isotone.isis.toolkit.layer import (
     Order,
     Over,
     Secured,
+    SecureWanted,
     TellWanted,
     Told,
     Viewed,
@@ -147,6 +148,8 @@ class Toolkit:
                 self._call(token, group, body)
             case ToolUsed():
                 self._use(event)
+            case SecureWanted(at=at, token=token):
+                heard = self.layer.handle(SecureWanted(at, -token))  # those of calls are positive
             case _:
                 heard = self.layer.handle(event)
         return self._settle(heard)
@@ -236,6 +239,8 @@ class Toolkit:
                 self.out.say(heard)
                 if group in self.opened:
                     self._open(group)
+            case Secured(token=token) if token < 0:
+                self.out.say(Secured(-token))
             case Secured(token=token):
                 self.callers.on_secured(token)
             case Told(sender=sender, body=body):
@@ -306,7 +311,7 @@ class Toolkit:
         self.callers.call(group, wanted.body, token, id)
 
     def _on_nested(self, answer: Answered) -> None:
-        group, operation, id, target = self._nested.pop(answer.token)
+        group, operation, id, target = self._nested.pop(answer.token, ("", "", "", ""))
         member = self.members.get(group)
         for tool in member.tools if member is not None else ():
             if isinstance(tool, Component):

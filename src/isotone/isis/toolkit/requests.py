@@ -83,7 +83,7 @@ class Requests(Tool):
         self.results: dict[str, Kept] = {}
         self.settled: dict[str, int] = {}  # by caller: it has all answers up to here
         self._sites, self._performer = sites, performer
-        self._staging: dict[str, int] = {}  # parts that this coordinator has staged
+        self._staging: dict[str, int] = {}  # parts that were staged, by action that was begun here
 
     # --- state -----------------------------------------------------------------------------------------------------
 
@@ -161,6 +161,8 @@ class Requests(Tool):
                     del self.results[id]
 
     def _begin(self, id: str) -> None:
+        if id in self._staging:
+            return
         pending = self.pending[id]
         self._staging[id] = 0
         self.member.out.record(ActionBegun(self.member.me, self.member.group, id))

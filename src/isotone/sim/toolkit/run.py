@@ -135,7 +135,7 @@ class ToolkitRun(EvsNodes):
                 missing.append(f"{name} is not ready in {group}")
             elif member._sender.snapshots or len(member.full) != len(member.view.members):
                 missing.append(f"{name} keeps snapshots of {group}")
-        missing += [f"{name} waits for an answer to {id}" for id in toolkit.callers.open]
+        missing += [f"{name} waits for an answer to {id}" for id in toolkit.callers.waiting]
         for group, member in toolkit.members.items():
             for tool in member.tools:
                 if isinstance(tool, Component) and tool.requests.pending:
