@@ -1,4 +1,4 @@
-"""The calendar on three real processes: any one is killed while two people edit; no confirmed entry is lost or doubled."""
+"""The calendar on three real processes: any one is killed while two people edit; no confirmed entry is lost."""
 
 from __future__ import annotations
 

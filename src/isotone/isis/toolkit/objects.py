@@ -288,7 +288,7 @@ class Component(Tool):
 
     def _fail(self, id: str, error: Exception) -> None:
         text = f"{type(error).__name__}: {error}"[:1000]
-        self.requests.finish(id, encode(text), encode([]), failed=True)
+        self.requests.finish(id, encode(text), encode([]), True)
 
     def change(self, id: str, changes: bytes, *, failed: bool) -> None:
         """At every component: the operation is done."""

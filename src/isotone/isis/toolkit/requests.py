@@ -178,7 +178,7 @@ class Requests(Tool):
             self.member.cast(Order.CAUSAL, Staged(id, self._staging[id], part))
             self._staging[id] += 1
 
-    def finish(self, id: str, result: bytes, changes: bytes, *, failed: bool = False) -> None:
+    def finish(self, id: str, result: bytes, changes: bytes, failed: bool = False) -> None:
         """As its coordinator: it is done."""
         if self.steward_of(id) != self.member.me:
             return  # another one carries it out by now
