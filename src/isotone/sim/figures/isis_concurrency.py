@@ -75,25 +75,27 @@ class FileNode:
         return self._tell(event)
 
     def _tell(self, event: Event) -> list[Action]:
-        out: list[Action] = []
-        at = event.at
-        for action in self.toolkit.handle(event):
-            match action:
-                case ActionWanted(id=id, body=body):
-                    self.left[id] = int(body)
-                    out += self._tell(ToolUsed(at, GROUP, "locks", "ask", ("item", id, True)))
-                case LockHeld(owner=id):
-                    out.append(SetTimer(("work", id), self.work_us))
-                case Secured():
-                    out += self._go_on(at, next(iter(self.left)))
-                case Answered(token=token):
-                    self.answered[token] = at
-                case ItemChanged():
-                    self.updated = at
-                case _ if not isinstance(action, HEARD):
-                    self.frames += isinstance(action, b4.Ask)
-                    out.append(action)
+        actions = self.toolkit.handle(event)
+        out = [action for action in actions if not isinstance(action, HEARD)]
+        self.frames += sum(isinstance(action, b4.Ask) for action in out)
+        for action in actions:
+            out += self._hear(event.at, action)
         return out
+
+    def _hear(self, at: int, action: Action) -> list[Action]:
+        match action:
+            case ActionWanted(id=id, body=body):
+                self.left[id] = int(body)
+                return self._tell(ToolUsed(at, GROUP, "locks", "ask", ("item", id, True)))
+            case LockHeld(owner=id):
+                return [SetTimer(("work", id), self.work_us)]
+            case Secured():
+                return self._go_on(at, next(iter(self.left)))
+            case Answered(token=token):
+                self.answered[token] = at
+            case ItemChanged():
+                self.updated = at
+        return []
 
     def _update(self, at: int, id: str) -> list[Action]:
         out = self._tell(ToolUsed(at, GROUP, "data", "put", ("item", b"%d" % self.left[id])))
