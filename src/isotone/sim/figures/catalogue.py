@@ -11,6 +11,7 @@ import msgspec
 from isotone.core.errors import InputError
 from isotone.sim.figures.hab_latency import hab_latency
 from isotone.sim.figures.hab_table import hab_table_1
+from isotone.sim.figures.isis_concurrency import isis_concurrency
 from isotone.sim.figures.latency_beside_bulk import latency_beside_bulk
 from isotone.sim.figures.latency_by_protocol import chain_under_load, one_link
 from isotone.sim.figures.latency_by_service import latency_by_service
@@ -75,6 +76,7 @@ FIGURES: Mapping[str, Recipe] = {
     "flows-15": Recipe(flows.phase_by_ring_size, "ring_size", "phase_s", ("rate",), findings.of_ring_size),
     "hab-table-1": Recipe(hab_table_1, "m", "messages", ("protocol",)),
     "hab-latency": Recipe(hab_latency, "centre", "delays", ("step", "source")),
+    "isis-5.4": Recipe(isis_concurrency, "updates", "answer_s", ("mode", "sites")),
     "flows-token-cost": Recipe(flows.token_cost, "ranges", "us_per_token", ()),
     "many-groups": Recipe(many_groups, "step", "cpu_seconds", ("groups",)),
 }
