@@ -19,7 +19,7 @@ import msgspec
 from isotone.core import boundary, bundles, codec, contract, errors, ids, names, ordered_log, services, versions, views
 from isotone.core.codec import bundle as wire_bundle
 from isotone.core.codec import control, fragment, frame
-from isotone.trace import columns, corel, events, flows, hab, isis, replicated, synchrony, vocabulary
+from isotone.trace import columns, corel, events, flows, hab, isis, replicated, synchrony, toolkit, vocabulary
 
 BLOCK = re.compile(r"(<!-- pinned: ([\w.-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
@@ -165,6 +165,7 @@ MAKERS: dict[str, Callable[[], typing.Iterable[str]]] = {
     "trace.flows": lambda: _kinds_of(flows),
     "trace.isis": lambda: _kinds_of(isis),
     "trace.synchrony": lambda: _kinds_of(synchrony),
+    "trace.toolkit": lambda: _kinds_of(toolkit),
     "trace.hab": lambda: _kinds_of(hab),
     "trace.columns": lambda: (f"{name}: {form}" for name, form in columns.COLUMNS.items()),
     "json": _json_keys,

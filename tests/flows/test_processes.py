@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,38 +14,7 @@ from isotone.flows.hierarchy import grown, leaves_of, ring_settings
 from isotone.flows.library import PHASES
 from isotone.host.flow_invitations import Invitation, load_key, public_text, read_invitation, write_invitation
 from isotone.host.flow_process import ask_status
-
-LONG_S = 120  # a bound for hangs only: nothing is measured
-
-
-class Child:
-    """One ``isotone flow`` process that speaks JSON lines."""
-
-    def __init__(self, *arguments: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "isotone.cli", "flow", *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        )
-
-    def line(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        text = self.process.stdout.readline()
-        assert text, "it ended"
-        found: dict[str, Any] = json.loads(text)
-        return found
-
-    def until_phase(self, phase: int) -> None:
-        """Read until one of its nodes may enter this phase."""
-        while self.line().get("outputs", {}).get("N", 0) < phase:
-            pass
-
-    def end(self, sign: int = signal.SIGTERM) -> None:
-        if self.process.poll() is None:
-            self.process.send_signal(sign)
-        self.process.communicate(timeout=LONG_S)
+from tests.flows.flow_children import LONG_S, Child
 
 
 @pytest.fixture

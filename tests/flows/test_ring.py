@@ -34,7 +34,7 @@ A, B = Address("a"), Address("b")
 def ring_of(names: str, number: int = 1, since: int = 1) -> list[Ring]:
     """Rings in a view, each with the value 5."""
     members = [Member(name, name, since) for name in names]
-    found = [Ring(name, RULES, 100) for name in names]
+    found = [Ring(name, RULES) for name in names]
     for ring in found:
         ring.take_view(number, members)
         ring.values = (5,)
@@ -78,7 +78,7 @@ def test_a_recovery_keeps_those_below_the_floor_out() -> None:
 def test_a_candidate_waits_until_it_is_not_below_and_is_promoted_by_the_result() -> None:
     rings = regular_ring("ab")
     members = [Member("a", "a", 1), Member("b", "b", 1), Member("c", "c", 2)]
-    newcomer = Ring("c", RULES, 100)
+    newcomer = Ring("c", RULES)
     newcomer.values = (3,)
     for ring in (*rings, newcomer):
         ring.take_view(2, members)
@@ -160,7 +160,7 @@ def test_a_chain_of_rings_without_end_is_refused() -> None:
 
     def climb(depth: int) -> None:
         me = node.stack[-1].me
-        hear(Bootstrap(f"r{depth}", me, f"r{depth + 1}", "b", 1_000, 100, PHASES))
+        hear(Bootstrap(f"r{depth}", me, f"r{depth + 1}", "b", 1_000, 100, 0, PHASES))
         hear(RingView(f"r{depth}", 1, (WireMember(me, "a", 1),)))
 
     for depth in range(DEPTH_MAX - 1):

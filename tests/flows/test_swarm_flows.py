@@ -46,6 +46,7 @@ def test_all_programs_depths_and_ambushes_occur() -> None:
     assert taken["struck"] >= 20
     drawn = [draw_terms(seed) for seed in range(1, 91)]
     assert {each.ranges_max for each in drawn} == {4, 100} and max(each.loss for each in drawn) > 0
+    assert {each.bytes_per_s for each in drawn} == {0, 2_000, 100_000}
 
 
 def test_all_are_live_well_within_the_bound() -> None:

@@ -53,14 +53,14 @@ def test_theorem_2_1_results_of_a_ring_never_fall(course: list[tuple[int, int]])
     """Reference: [Flows 2.4, Theorem 2.1]: members grow by chance, and the last one is replaced by chance."""
     rules = compile_text(PROGRAMS["phases"])
     number, results = 1, list[int]()
-    rings = [Ring(name, rules, 100) for name in "abc"]
+    rings = [Ring(name, rules) for name in "abc"]
     for ring in rings:
         ring.values = (0,)
     since = dict.fromkeys("abc", 1)
     for place, grown in [(0, 0)] * 3 + course:
         if place == 3:
             number += 1
-            fresh = Ring(f"n{number}", rules, 100)
+            fresh = Ring(f"n{number}", rules)
             fresh.values = (grown,)
             since[fresh.me] = number
             rings = [*rings[:2], fresh]

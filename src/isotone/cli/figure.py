@@ -48,6 +48,9 @@ def print_figure(console: Console, figure: Figure) -> None:
     for row in figure.rows:
         table.add_row(*("–" if row[name] is None else str(row[name]) for name in columns))
     console.print(table)
+    for each in figure.findings:
+        agrees = "agrees" if each.agrees else "differs"
+        console.print(f"{agrees}: the paper: {each.paper}; ours: {each.ours}", highlight=False, markup=False)
 
 
 def draw(figure: Figure, path: Path) -> None:

@@ -94,6 +94,14 @@ def _proofs(proved: ProvedProgram) -> dict[str, dict[str, list[str] | str]]:
 @click.option("--under", type=click.Path(path_type=Path), help="An invitation whose ring is the parent of ours.")
 @click.option("--token-ms", type=click.IntRange(1), default=100, show_default=True, help="Time between tokens.")
 @click.option("--ranges", type=click.IntRange(1), default=100, show_default=True, help="Ranges in a value, at most.")
+@click.option(
+    "--adapt",
+    "bytes_per_s",
+    type=click.IntRange(0),
+    default=0,
+    metavar="BYTES",
+    help="Adapt token rate and ranges to the network, with so many bytes a second at each member.",
+)
 @click.option("--state", type=click.Path(path_type=Path), required=True, help="Directory for views, register and key.")
 @click.option("--invitations", type=click.Path(path_type=Path), required=True, help="Directory to write them to.")
 def authority_command(
@@ -106,6 +114,7 @@ def authority_command(
     under: Path | None,
     token_ms: int,
     ranges: int,
+    bytes_per_s: int,
     state: Path,
     invitations: Path,
 ) -> None:
@@ -121,6 +130,7 @@ def authority_command(
         under,
         token_ms,
         ranges,
+        bytes_per_s,
         state,
         invitations,
     )

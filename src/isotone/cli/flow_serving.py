@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from isotone.core.errors import InputError, MachineError
 from isotone.flows.hierarchy import grown, leaves_of, ring_settings
@@ -29,6 +30,7 @@ class AuthorityOptions(NamedTuple):
     under: Path | None
     token_ms: int
     ranges: int
+    bytes_per_s: int
     state: Path
     invitations: Path
 
@@ -42,15 +44,33 @@ def say(**fields: object) -> None:
 async def serve_authority(options: AuthorityOptions, until: Until) -> None:
     """Start, write invitations, say that it is ready, wait."""
     process = await open_authority(options)
+    try:
+        await until_ended(until, [process])
+    finally:
+        process.close()
+
+
+async def until_ended(until: Until, processes: Sequence[FlowProcess]) -> None:
+    """Wait for whoever started us; a `MachineError` when one of these can go on no more."""
+    asked = asyncio.create_task(_wait(until))
+    waits: list[asyncio.Future[Any]] = [asked, *(each.ended for each in processes)]
+    done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    if asked not in done:
+        asked.cancel()
+        raise MachineError(
+            "; ".join(f"{each.address}: {each.ended.result()}" for each in processes if each.ended in done)
+        )
+
+
+async def _wait(until: Until) -> None:
     await until()
-    process.close()
 
 
 async def open_authority(options: AuthorityOptions) -> FlowProcess:
     """A running authority with its invitations written."""
     parent, program = ("", ""), options.program
     if options.under is not None:
-        above = read_invitation(options.under.read_text())
+        above = read_invitation(read_text(options.under))
         parent, program = (above.ring, above.authority), above.program
     if not program:
         raise InputError("name a program, or an invitation with --under")
@@ -60,7 +80,13 @@ async def open_authority(options: AuthorityOptions) -> FlowProcess:
     host, port = parse_place(options.bind)
     process = await start_authority(
         lambda address: ring_settings(
-            names, program, address, parent=parent, token_us=options.token_ms * 1_000, ranges_max=options.ranges
+            names,
+            program,
+            address,
+            parent=parent,
+            token_us=options.token_ms * 1_000,
+            ranges_max=options.ranges,
+            bytes_per_s=options.bytes_per_s,
         ),
         host,
         port,
@@ -83,15 +109,27 @@ def hash_of(path: Path) -> int:
     return sum(place * ord(sign) for place, sign in enumerate(str(path), start=1))
 
 
+def read_text(path: Path) -> str:
+    """Of an invitation; an `InputError` for what cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not an invitation: it is no text") from None
+
+
 async def serve_nodes(
     path: Path, *, bind: str, name: str, count: int, trust: str, versions: int | None, command: str, until: Until
 ) -> None:
     """Join with as many nodes; then inputs and outputs are JSON lines."""
-    invitation = read_invitation(path.read_text(), trust)
+    invitation = read_invitation(read_text(path), trust)
     host, port = parse_place(bind)
     nodes = [
         RunningNode(
-            invitation, name if count == 1 else f"{name}{number + 1}", lambda who, told: say(node=who, outputs=told)
+            invitation,
+            name if count == 1 else f"{name}{number + 1}",
+            lambda who, what, told: say(node=who, at=time.monotonic_ns(), **{what: told}),
         )
         for number in range(count)
     ]
@@ -101,11 +139,13 @@ async def serve_nodes(
             node.follow_versions(versions, lambda version: _apply(command, version))
     say(ready=[node.process.address for node in nodes], ring=invitation.ring)
     reader = asyncio.create_task(_read_inputs(nodes)) if versions is None else None
-    await until()
-    if reader is not None:
-        reader.cancel()
-    for node in nodes:
-        node.close()
+    try:
+        await until_ended(until, [node.process for node in nodes])
+    finally:
+        if reader is not None:
+            reader.cancel()
+        for node in nodes:
+            node.close()
 
 
 async def _apply(command: str, version: int) -> bool:

@@ -196,6 +196,34 @@ def sweep_command(*, spec: Path, out: Path, master: str | None, as_json: bool) -
     return code
 
 
+@pipeline_commands.command("figure")
+@click.argument("name", type=click.Choice(["flows-10"]), metavar="NAME")
+@click.option("--daemons", type=click.IntRange(8), default=32_768, show_default=True, help="The largest system.")
+@click.option("--seeds", default="1", show_default=True, help="Such as 1..5; the mean over them is told.")
+@click.option("--probes", type=click.IntRange(1), default=12, show_default=True, help="Phases to wait for.")
+@_master
+@json_option
+def figure_command(*, name: str, daemons: int, seeds: str, probes: int, master: str | None, as_json: bool) -> None:
+    """Measure a figure of simulations as Spark tasks, one for each point and seed.
+
+    \b
+    Examples:
+      isotone pipeline figure flows-10 --master local[2]
+    """
+    from isotone.cli.figure import print_figure
+    from isotone.sim.figures.catalogue import Figure, findings_of
+    from isotone.sim.swarm import parse_seeds
+
+    spark = _pipeline("session").session(master, is_wide=True)
+    measure = _pipeline("flow_figures")
+    rows = measure.figure_rows(measure.means(measure.phase_sweep(spark, daemons, list(parse_seeds(seeds)), probes)))
+    figure = Figure(name, {"daemons": daemons, "seeds": seeds, "probes": probes}, rows, findings_of(name, rows))
+    if as_json:
+        print_json(figure)
+    else:
+        print_figure(results(), figure)
+
+
 def _writing(traces: tuple[Path, ...], out: Path) -> AbstractContextManager[Held]:
     """The lock of the tables, before Spark is started; nothing is made where there is no trace."""
     _pipeline("checking").require_traces(traces)

@@ -38,6 +38,7 @@ from isotone.core.errors import LocalProtocolError, RemoteProtocolError
 from isotone.detector.detector import Detector
 from isotone.detector.settings import DetectorSettings
 from isotone.detector.signals import Heard, PeerAdded, PeerRemoved, ProbeAnswered, SendProbe, Suspect
+from isotone.flows.compiler import Rules, compile_text
 from isotone.flows.messages import (
     CODEC,
     MEMBERS_MAX,
@@ -57,6 +58,8 @@ from isotone.flows.ring import NO_VERSION
 from isotone.flows.values import to_plain
 from isotone.trace import flows as trace
 
+VIEW_BYTES_MAX = 50_000
+"""Of names and addresses in one ring: a view must fit into a datagram."""
 VIEW_DELAY_US = 20_000
 """Joins and failures that come together make one view."""
 
@@ -70,6 +73,7 @@ class RingSettings(msgspec.Struct, frozen=True):
     program: str
     token_us: int = 100_000
     ranges_max: int = 100
+    bytes_per_s: int = 0  # for tokens at each member: then rate and k_max adapt
 
 
 class _StoredRing(msgspec.Struct, frozen=True, array_like=True):
@@ -87,8 +91,8 @@ class _Register(msgspec.Struct, frozen=True, array_like=True):
 class _Service:
     """The membership service of one ring."""
 
-    def __init__(self, settings: RingSettings, detector: DetectorSettings) -> None:
-        self.settings = settings
+    def __init__(self, settings: RingSettings, rules: Rules, detector: DetectorSettings) -> None:
+        self.settings, self.rules = settings, rules
         self.number = 0
         self.members: dict[str, WireMember] = {}  # of the present view, the leader first
         self.wanted: dict[str, str] = {}  # address by member: of the next view
@@ -114,7 +118,9 @@ class Authority:
     periodic_timers = ("detector",)
 
     def __init__(self, rings: Mapping[str, RingSettings], detector: DetectorSettings | None = None) -> None:
-        self._services = {name: _Service(each, detector or DetectorSettings()) for name, each in rings.items()}
+        rules = {text: compile_text(text) for text in dict.fromkeys(each.program for each in rings.values())}
+        watching = detector or DetectorSettings()
+        self._services = {name: _Service(each, rules[each.program], watching) for name, each in rings.items()}
         self._ticket = 0
 
     def handle(self, event: Event) -> list[Action]:
@@ -186,13 +192,21 @@ class Authority:
         told = service.settings
         actions: list[Action] = []
         if message.member not in service.wanted:
-            if len(service.wanted) >= MEMBERS_MAX:
-                raise RemoteProtocolError(f"the ring is full: {MEMBERS_MAX} members")
+            room = VIEW_BYTES_MAX - sum(len(f"{id}{at}".encode()) for id, at in service.wanted.items())
+            if len(service.wanted) >= MEMBERS_MAX or room < 0:
+                raise RemoteProtocolError(f"the ring is full: {len(service.wanted)} members")
             service.wanted[message.member] = message.address
             actions += self._watched(service, service.detector.handle(PeerAdded(at, message.member)), at)
             actions += self._soon(service)
         answer = Bootstrap(
-            told.name, message.member, told.parent, told.parent_authority, told.token_us, told.ranges_max, told.program
+            told.name,
+            message.member,
+            told.parent,
+            told.parent_authority,
+            told.token_us,
+            told.ranges_max,
+            told.bytes_per_s,
+            told.program,
         )
         actions.append(_send(Address(message.address), answer))
         if message.member in service.members:
@@ -244,10 +258,12 @@ class Authority:
 
     def _on_record(self, service: _Service, message: Record) -> list[Action]:
         """Take a decision only from whoever knows the last one; tell the last one in any case, once it is durable."""
-        held = decision_from_bytes(service.register.body)
+        if service.settings.parent:
+            raise RemoteProtocolError("only a top ring has a register")
+        held = decision_from_bytes(service.register.body, service.rules)
         actions: list[Action] = []
         if message.body and message.after == held.version:
-            offered = decision_from_bytes(message.body)
+            offered = decision_from_bytes(message.body, service.rules)
             if offered.version > held.version:
                 service.register = _Register(message.after, message.body)
                 self._ticket += 1
@@ -257,7 +273,7 @@ class Authority:
         return [*actions, _send(Address(message.address), answer)]
 
     def _note(self, service: _Service) -> Action:
-        made = decision_from_bytes(service.register.body)
+        made = decision_from_bytes(service.register.body, service.rules)
         number, round = service.register.after
         aggregates = msgspec.json.encode([to_plain(each) for each in made.aggregates]).decode()
         flows = msgspec.json.encode({name: to_plain(value) for name, value in made.flows.items()}).decode()

@@ -49,6 +49,7 @@ def ring_settings(
     parent: tuple[str, str] = ("", ""),
     token_us: int,
     ranges_max: int,
+    bytes_per_s: int = 0,
 ) -> dict[str, RingSettings]:
     """The settings of all rings at one authority; ``parent``: the ring and authority that the highest hang below."""
     found: dict[str, RingSettings] = {}
@@ -57,7 +58,7 @@ def ring_settings(
     for name in names:
         above = name.rpartition(".")[0]
         ring, where = (above, authority) if above in names else parent
-        found[name] = RingSettings(name, ring, where, program, token_us, ranges_max)
+        found[name] = RingSettings(name, ring, where, program, token_us, ranges_max, bytes_per_s)
     tops = [name for name, each in found.items() if not each.parent]
     if len(tops) > 1:
         raise InputError(f"there is one top ring, not {', '.join(tops)}")

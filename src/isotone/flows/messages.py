@@ -5,7 +5,9 @@ Implements: [Flows 3.1], [Flows 3.2]. Deviations: none.
 
 from __future__ import annotations
 
-from typing import Annotated
+from itertools import accumulate
+from operator import sub
+from typing import Annotated, Any
 
 import msgspec
 
@@ -14,7 +16,7 @@ from isotone.core.errors import RemoteProtocolError
 from isotone.flows.compiler import Rules, Values, global_types, type_of
 from isotone.flows.ring import Member, Token, Version
 from isotone.flows.root import Decision
-from isotone.flows.values import LIMITLESS, Pairs, Value, from_plain, to_plain
+from isotone.flows.values import LIMITLESS, Decisions, Pairs, RangeSet, Value, from_plain
 
 Text = Annotated[str, msgspec.Meta(max_length=200)]
 MEMBERS_MAX = 256
@@ -38,6 +40,7 @@ class Bootstrap(ControlMessage, frozen=True, tag=0xE1):
     parent_authority: Text
     token_us: Natural
     ranges_max: Natural
+    bytes_per_s: Natural
     program: Annotated[str, msgspec.Meta(max_length=20_000)]
 
 
@@ -135,20 +138,49 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
 
 
+def _packed(value: Value) -> object:
+    """As `to_plain`, but each bound is told as the step from the one before: most take one byte."""
+    match value:
+        case RangeSet(bounds, limit):
+            return ("s", -1 if limit == LIMITLESS else limit, *_steps(bounds))
+        case Pairs(entries):
+            return ("p", *((node, *_steps(each.bounds)) for node, each in entries))
+        case Decisions(committed, aborted, forgotten):
+            return ("d", forgotten, _steps(committed.bounds), _steps(aborted.bounds))
+    return value
+
+
+def _steps(bounds: tuple[int, ...]) -> list[int]:
+    return [*bounds[:1], *map(sub, bounds[1:], bounds)]
+
+
+def _unpacked(packed: Any) -> Value:
+    """The inverse; a `ValueError` or `TypeError` for what is no value."""
+    match packed:
+        case ["s", limit, *steps]:
+            return from_plain(["s", limit, *accumulate(steps)])
+        case ["p", *entries]:
+            return from_plain(["p", *([node, *accumulate(steps)] for node, *steps in entries)])
+        case ["d", forgotten, committed, aborted]:
+            return from_plain(["d", forgotten, list(accumulate(committed)), list(accumulate(aborted))])
+    return from_plain(packed)
+
+
 def token_to_wire(ring: str, token: Token, place: int) -> RingToken:
     """For the way to the member at this place."""
     body = (
-        [None if value is None else to_plain(value) for value in token.values],
+        [None if value is None else _packed(value) for value in token.values],
         token.count,
         token.recovers,
-        None if token.floor is None else [None if value is None else to_plain(value) for value in token.floor],
+        None if token.floor is None else [None if value is None else _packed(value) for value in token.floor],
         token.result_round,
-        [None if value is None else to_plain(value) for value in token.results],
+        [None if value is None else _packed(value) for value in token.results],
         token.reach,
+        token.ranges_max,
         token.down_version,
-        [to_plain(value) for value in token.down],
+        [_packed(value) for value in token.down],
         token.share_version,
-        [to_plain(value) for value in token.shares],
+        [_packed(value) for value in token.shares],
     )
     return RingToken(ring, token.number, token.round, place, _encode(body))
 
@@ -156,7 +188,7 @@ def token_to_wire(ring: str, token: Token, place: int) -> RingToken:
 def token_from_wire(wire: RingToken, rules: Rules) -> Token:
     """The inverse; a `RemoteProtocolError` for what is no token of this program."""
     try:
-        values, count, recovers, floor, result_round, results, reach, *below = _decode(wire.body)
+        values, count, recovers, floor, result_round, results, reach, ranges_max, *below = _decode(wire.body)
         down_version, down, share_version, shares = below
         token = Token(
             wire.ring,
@@ -169,8 +201,9 @@ def token_from_wire(wire: RingToken, rules: Rules) -> Token:
             result_round,
             _values(results),
             [_count(each) for each in reach],
+            _count(ranges_max),
             _version(down_version),
-            tuple(from_plain(each) for each in down),
+            tuple(_unpacked(each) for each in down),
             _version(share_version),
             [_pairs(each) for each in shares],
         )
@@ -203,7 +236,7 @@ def _check_token(token: Token, rules: Rules) -> None:
 
 
 def _values(plain: list[object]) -> Values:
-    return tuple(None if each is None else from_plain(each) for each in plain)
+    return tuple(None if each is None else _unpacked(each) for each in plain)
 
 
 def _count(plain: object) -> int:
@@ -220,7 +253,7 @@ def _version(plain: object) -> Version:
 
 
 def _pairs(plain: object) -> Pairs:
-    value = from_plain(plain)
+    value = _unpacked(plain)
     if not isinstance(value, Pairs):
         raise ValueError("a share is a set of pairs")
     return value
@@ -228,18 +261,23 @@ def _pairs(plain: object) -> Pairs:
 
 def decision_to_bytes(decision: Decision) -> bytes:
     """For the register."""
-    flows = sorted((name, to_plain(value)) for name, value in decision.flows.items())
-    return _encode((decision.version, [to_plain(value) for value in decision.aggregates], flows))
+    flows = sorted((name, _packed(value)) for name, value in decision.flows.items())
+    return _encode((decision.version, [_packed(value) for value in decision.aggregates], flows))
 
 
-def decision_from_bytes(data: bytes) -> Decision:
-    """The inverse; empty bytes are the decision before the first."""
+def decision_from_bytes(data: bytes, rules: Rules) -> Decision:
+    """The inverse; no bytes are the decision before the first. A `RemoteProtocolError` for one of another program."""
     if not data:
         return Decision()
     try:
         version, aggregates, flows = _decode(data)
-        told: dict[str, Value] = {str(name): from_plain(value) for name, value in flows}
-        return Decision(_version(version), tuple(from_plain(each) for each in aggregates), told)
+        told: dict[str, Value] = {str(name): _unpacked(value) for name, value in flows}
+        decision = Decision(_version(version), tuple(_unpacked(each) for each in aggregates), told)
+        if [type_of(each) for each in decision.aggregates] != [each.type for each in rules.regular]:
+            raise ValueError("aggregates of another program")
+        if {name: type_of(each) for name, each in told.items()} != global_types(rules):
+            raise ValueError("flows of another program")
+        return decision
     except (ValueError, TypeError, RecursionError, msgspec.MsgspecError) as error:
         raise RemoteProtocolError(f"a malformed decision: {error}") from error
 

@@ -16,8 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import msgspec
-
 from isotone.core.codec.control import ControlMessage
 from isotone.core.contract import (
     Action,
@@ -38,7 +36,7 @@ from isotone.core.contract import (
 from isotone.core.errors import LocalProtocolError, RemoteProtocolError
 from isotone.flows.client import FlowOutput, InputGiven, PacketTaken, ShareOutput
 from isotone.flows.compiler import Rules, Values, contributions, initial_inputs, plain_rules
-from isotone.flows.component import Component
+from isotone.flows.component import Component, patience
 from isotone.flows.messages import (
     CODEC,
     Alive,
@@ -59,19 +57,17 @@ from isotone.flows.messages import (
     token_to_wire,
 )
 from isotone.flows.operators import at_most
-from isotone.flows.ring import NO_VERSION, Standing, Token, Version
+from isotone.flows.recording import completion, contribution, shown
+from isotone.flows.ring import NO_VERSION, Token, Version
 from isotone.flows.root import Decision, Root
 from isotone.flows.values import Pairs, Value, to_plain
 from isotone.trace import flows as trace
 
 ALIVE_US = 100_000
+BODY_BYTES_MAX = 60_000
+"""Of a token or a decision: what is longer does not fit into a datagram."""
 DEPTH_MAX = 12
 """Rings above one another; a chain of authorities that is longer is a loop."""
-
-
-def shown(values: object) -> str:
-    """Values as JSON, for the trace."""
-    return msgspec.json.encode(values).decode()
 
 
 class FlowNode:
@@ -94,6 +90,8 @@ class FlowNode:
         self._input_version = 0
         self._heard: dict[str, Value] = {}
         self.heard_version: Version = NO_VERSION
+        self.left_out = 0  # how often one of our rings went on without us
+        self.too_long = 0  # tokens and decisions that were not sent
 
     def handle(self, event: Event) -> list[Action]:
         """Take one event, say what to do."""
@@ -101,10 +99,10 @@ class FlowNode:
             case DatagramsReceived(_, source, data, size):
                 actions: list[Action] = []
                 for begin in range(0, len(data), size):
-                    actions += self._on_message(CODEC.decode(data[begin : begin + size]), source)
+                    actions += self._on_message(CODEC.decode(data[begin : begin + size]), source, event.at)
                 return actions
-            case TimerFired(_, ("tick", str(ring))):
-                return self._on_tick(ring)
+            case TimerFired(at, ("tick", str(ring))):
+                return self._on_tick(ring, at)
             case TimerFired(_, "alive"):
                 return [*self._say_alive(), SetTimer("alive", ALIVE_US)]
             case InputGiven(_, values):
@@ -129,16 +127,20 @@ class FlowNode:
         note = Note(trace.FlowStarted(self.me, self._leaf[0], shown(plain_rules(self.rules))))
         return [note, *self._renew_inputs(), *self._say_alive(), SetTimer("alive", ALIVE_US)]
 
-    def _on_input(self, values: Mapping[str, Value]) -> list[Action]:
+    def check_inputs(self, values: Mapping[str, Value]) -> None:
+        """A `LocalProtocolError` for inputs that the program does not have, or that go the wrong way."""
         orders = {each.name: each.order for each in self.rules.inputs}
         for name, value in values.items():
             if name not in orders:
-                raise LocalProtocolError(f"{self.rules.program} has no input {name}")
+                raise LocalProtocolError(f"{self.rules.program} has no input {name}; it has {', '.join(orders)}")
             if type(value) is not type(self._inputs[name]):
-                raise LocalProtocolError(f"{name} is not of this type: {value!r}")
+                raise LocalProtocolError(f"{name} is not of this type: {to_plain(value)}")
             order = orders[name]
             if order is not None and self._input_version > 1 and not at_most(self._inputs[name], value, order):
-                raise LocalProtocolError(f"{name} {order.value}, and {value!r} goes the other way")
+                raise LocalProtocolError(f"{name} {order.value}, and {to_plain(value)} goes the other way")
+
+    def _on_input(self, values: Mapping[str, Value]) -> list[Action]:
+        self.check_inputs(values)
         self._inputs |= values
         return self._renew_inputs()
 
@@ -185,7 +187,7 @@ class FlowNode:
     def _component(self, ring: str) -> Component | None:
         return next((each for each in self.stack if each.name == ring), None)
 
-    def _on_message(self, message: ControlMessage, source: Address) -> list[Action]:
+    def _on_message(self, message: ControlMessage, source: Address, at: int) -> list[Action]:
         if isinstance(message, Packet):
             return [PacketTaken(message.number, message.payload)]
         component = self._component(getattr(message, "ring", ""))
@@ -194,26 +196,30 @@ class FlowNode:
         match message:
             case RingToken(place=place):
                 token = token_from_wire(message, self.rules)
-                return self._on_token(component, token) if place == component.ring.place else []
+                if place != component.ring.place:
+                    return []
+                actions = self._on_token(component, token)
+                component.pace.came_back(token.round, at, len(message.body), token.is_truncated)
+                return actions
             case RingView():
-                return self._on_view(component, message)
+                return self._on_view(component, message, at)
             case Bootstrap():
-                return self._on_bootstrap(component, message)
+                return self._on_bootstrap(component, message, at)
             case Probe(ring, member, nonce):
                 return [_send(source, ProbeAnswer(ring, member, nonce))] if member == component.me else []
             case Recorded():
                 return self._on_recorded(component, message)
         raise RemoteProtocolError("not a message for a node")
 
-    def _on_bootstrap(self, component: Component, message: Bootstrap) -> list[Action]:
+    def _on_bootstrap(self, component: Component, message: Bootstrap, at: int) -> list[Action]:
         if message.member != component.me or component.is_booted:
             return []
         if message.program != self.rules.text:
             raise RemoteProtocolError("the authority runs another program")
         component.boot(message)
-        return self._follow_lead(component)
+        return self._follow_lead(component, at)
 
-    def _on_view(self, component: Component, message: RingView) -> list[Action]:
+    def _on_view(self, component: Component, message: RingView, at: int) -> list[Action]:
         ring = component.ring
         entered = any(each.id == component.me for each in message.members)
         if not entered and ring.place < 0:
@@ -224,11 +230,13 @@ class FlowNode:
             return self._rejoin(component)
         names = tuple(each.id for each in message.members)
         note = trace.RingEntered(component.name, component.me, message.number, names, ring.regular)
-        return [Note(note), *self._follow_lead(component)]
+        component.pace.new_view()
+        return [Note(note), *self._follow_lead(component, at)]
 
     def _rejoin(self, component: Component) -> list[Action]:
         """We were left out: all that we were in this ring is over, and we ask to be let in as somebody new."""
         actions = self._sleep_above(component)
+        self.left_out += 1
         self._count += 1
         component.begin_again(f"{self.me}/{self._count}")
         return [
@@ -237,16 +245,16 @@ class FlowNode:
             _send(component.authority, Enrol(component.name, component.me, self._address)),
         ]
 
-    def _follow_lead(self, component: Component) -> list[Action]:
-        """Wake what is embedded if we lead, and else let it sleep."""
+    def _follow_lead(self, component: Component, at: int) -> list[Action]:
+        """Wake what is embedded if we lead, and send a token at once; else let it sleep."""
         if not component.is_booted or component.ring.place < 0:
             return []
         if not component.ring.leads:
             return [*self._sleep_above(component), CancelTimer(("tick", component.name))]
-        actions: list[Action] = [SetTimer(("tick", component.name), component.token_us)]
+        actions: list[Action] = []
         if self.stack[-1] is component and (self.root is None or not component.is_top):
             actions += self._wake_above(component)
-        return actions
+        return [*actions, *self._on_tick(component.name, at)]
 
     def _wake_above(self, component: Component) -> list[Action]:
         if component.is_top:
@@ -259,21 +267,22 @@ class FlowNode:
 
     # --- tokens ----------------------------------------------------------------------------------------------------
 
-    def _on_tick(self, name: str) -> list[Action]:
+    def _on_tick(self, name: str, at: int) -> list[Action]:
         component = self._component(name)
         if component is None or not component.ring.leads:
             return []
-        actions: list[Action] = [SetTimer(("tick", name), component.token_us)]
-        ring = component.ring
+        ring, pace = component.ring, component.pace
+        actions: list[Action] = [SetTimer(("tick", name), pace.interval_us)]
         if ring.recovering:
             actions += self._prepare_recovery(component)
-        token = ring.begin_round(component.patience)
+        token = ring.begin_round(patience(ring), pace.ranges_max)
         if token is None:
             return actions
         component.load(token)
         if len(ring.members) == 1:
             return [*actions, *self._finish(component, token)]
-        return [*actions, self._forward(component, token)]
+        pace.sent(token.round, at)
+        return [*actions, *self._forward(component, token)]
 
     def _prepare_recovery(self, component: Component) -> list[Action]:
         """The top ring has the register's floor. Another ring begins a new life: so must what is embedded in it."""
@@ -289,10 +298,15 @@ class FlowNode:
             return [*self._sleep_above(component), *self._wake_above(component)]
         return []
 
-    def _forward(self, component: Component, token: Token) -> Action:
+    def _forward(self, component: Component, token: Token) -> list[Action]:
+        """To the next member. What is longer than a datagram is lost, and counted for whoever asks."""
         members = component.ring.members
         place = (component.ring.place + 1) % len(members)
-        return _send(Address(members[place].address), token_to_wire(component.name, token, place))
+        message = token_to_wire(component.name, token, place)
+        if len(message.body) > BODY_BYTES_MAX:
+            self.too_long += 1
+            return []
+        return [_send(Address(members[place].address), message)]
 
     def _on_token(self, component: Component, token: Token) -> list[Action]:
         ring = component.ring
@@ -302,7 +316,7 @@ class FlowNode:
             return []
         actions = self._take_down(component, token)
         standing = ring.add_to(token)
-        return [*actions, *self._contributed(component, token, standing), self._forward(component, token)]
+        return [*actions, *contribution(component, token, standing), *self._forward(component, token)]
 
     def _take_down(self, component: Component, token: Token) -> list[Action]:
         """What came from above, and our share of what is dealt out."""
@@ -317,38 +331,16 @@ class FlowNode:
         values = component.ring.values
         return [None if rule.known < 0 or values is None else values[rule.known] for rule in self.rules.shares]
 
-    def _contributed(self, component: Component, token: Token, standing: Standing) -> list[Action]:
-        values = component.ring.values
-        if values is None:
-            return []
-        told = [None if each is None else to_plain(each) for each in values]
-        entry = trace.Contributed(
-            component.name, component.me, token.number, token.round, standing.value, component.origin, shown(told)
-        )
-        return [Note(entry)]
-
     def _finish(self, component: Component, token: Token) -> list[Action]:
         ring = component.ring
         share = component.take_share(token, self._allowed(component))
         actions = self._hand_shares(self.stack.index(component), share)
         standing, complete = ring.finish_round(token)
-        actions += self._contributed(component, token, standing)
+        actions += contribution(component, token, standing)
         if ring.recovering:
             actions += self._prepare_recovery(component)
         if complete:
-            told = [None if each is None else to_plain(each) for each in token.values]
-            floor = "" if token.floor is None else shown([to_plain(each) for each in token.floor if each is not None])
-            entry = trace.Aggregated(
-                component.name,
-                component.me,
-                token.number,
-                token.round,
-                shown(told),
-                token.recovers,
-                floor,
-                component.is_top,
-            )
-            actions.append(Note(entry))
+            actions.append(completion(component, token))
         if complete or any(value is not None for value in token.values):
             actions += self._hand_up(component, (token.number, token.round), tuple(token.values))
         return actions
@@ -359,7 +351,9 @@ class FlowNode:
         if component.is_top:
             if self.root is None:
                 return []
-            return self._propose(component, self.root.take_result(version, values))
+            decision = self.root.take_result(version, values)
+            component.ring.recovering |= self.root.fell
+            return self._propose(component, decision)
         place = self.stack.index(component)
         if len(self.stack) > place + 1:
             above = self.stack[place + 1]
@@ -420,13 +414,17 @@ class FlowNode:
             return []
         assert self.root is not None
         body = decision_to_bytes(decision)
+        if len(body) > BODY_BYTES_MAX:
+            self.too_long += 1
+            return []
         return [_send(top.authority, Record(top.name, top.me, self._address, self.root.last.version, body))]
 
     def _on_recorded(self, component: Component, message: Recorded) -> list[Action]:
         if self.root is None or message.member != component.me or not component.is_top:
             return []
-        held, asked = decision_from_bytes(message.body), self.root.pending
+        held, asked = decision_from_bytes(message.body, self.rules), self.root.pending
         onward = self.root.learn(held)
+        component.ring.recovering |= self.root.fell
         if held.aggregates:
             component.ring.keep_reach(held.aggregates)
         actions: list[Action] = []

@@ -10,7 +10,8 @@ its own values last; then the round is *complete* and its result has flowed. Mem
   token shows that a round which it took part in is complete, and it took part in all since.
 * In a new view a member stays regular only if it was a member of all views since the last that it knew.
 * A complete round to which nobody added guarded values proves that all members are candidates. The leader then sends
-  *recovery* tokens, one at a time, that carry a floor; candidates that are not below the floor take part.
+  *recovery* tokens, one at a time, that carry a floor; who is not below the floor takes part, who is below is a
+  candidate. So it does in the top ring when the root finds a result below the last decision.
 
 Implements: [Flows 3.2]. Deviations: Dw4 an unbroken run of rounds instead of one round (tokens may chase each other);
 Dw5 recovery, which the paper omits; Dw6 the leader adds its values last. See ``docs/protocols/flows.md``.
@@ -25,11 +26,12 @@ import msgspec
 
 from isotone.flows.compiler import Rules, Values
 from isotone.flows.operators import at_most
-from isotone.flows.values import Pairs, RangeSet, Value
+from isotone.flows.values import LIMITLESS, Pairs, RangeSet, Value
 
 Version = tuple[int, int]
 """(view, round): of an aggregate of one ring; of the root's ring for what comes down."""
 NO_VERSION: Version = (0, 0)
+DOUBLINGS_MAX = 6
 
 
 class Member(msgspec.Struct, frozen=True, gc=False):
@@ -53,10 +55,16 @@ class Token(msgspec.Struct, gc=False):
     result_round: int = 0  # 0: none of this view is complete
     results: Values = ()
     reach: list[int] = []  # up to where each guarded set must not be truncated (Dw1)
+    ranges_max: int = LIMITLESS  # of each value, but for that
     down_version: Version = NO_VERSION
     down: tuple[Value, ...] = ()
     share_version: Version = NO_VERSION
     shares: list[Pairs] = []
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether a set in it lacks what did not fit."""
+        return any(isinstance(each, RangeSet) and each.limit < LIMITLESS for each in self.values)
 
 
 class Standing(Enum):
@@ -78,13 +86,13 @@ class Ring:
         "count_seen",
         "floor",
         "floor_known",
+        "given_up",
         "issued",
         "me",
         "members",
         "number",
         "partial_seen",
         "place",
-        "ranges_max",
         "reach",
         "recovering",
         "recovery_age",
@@ -96,10 +104,9 @@ class Ring:
         "values",
     )  # fmt: skip
 
-    def __init__(self, me: str, rules: Rules, ranges_max: int) -> None:
+    def __init__(self, me: str, rules: Rules) -> None:
         self.me = me
         self.rules = rules
-        self.ranges_max = ranges_max
         self._operators = [each.operator.apply for each in rules.regular]
         self._guards = rules.guards
         self._sets = any(each.type.value in ("set", "pairs") for each in rules.regular)
@@ -117,6 +124,7 @@ class Ring:
         self.issued = 0  # the leader's last round
         self.recovering = False
         self.recovery_age = 0  # ticks since the last recovery token was sent
+        self.given_up = 0  # recovery tokens that were taken for lost, without one that came back
         self.floor: Values | None = None
         self.floor_known = False
         self.reach = [0] * len(rules.regular)  # how far each guarded set has reached; known across views
@@ -143,7 +151,7 @@ class Ring:
         self.number = number
         self.contributed_since = self.round_seen = self.count_seen = self.result_round = self.issued = 0
         self.partial_seen, self.results = [], ()
-        self.recovering, self.recovery_age = False, 0
+        self.recovering, self.recovery_age, self.given_up = False, 0, 0
         return True
 
     # --- members ---------------------------------------------------------------------------------------------------
@@ -173,12 +181,15 @@ class Ring:
     def _standing(self, token: Token) -> Standing:
         if not self.has_guarded:
             return Standing.BESIDE
+        if token.recovers and token.floor is not None and not self._reaches(token.floor):
+            self.regular = False
+            return Standing.BESIDE
         if self.regular:
             return Standing.REGULAR
         if self.contributed_since:
             return Standing.ADMITTED
         if token.recovers:
-            return Standing.ADMITTED if token.floor is None or self._reaches(token.floor) else Standing.BESIDE
+            return Standing.ADMITTED
         if self.result_round and self.result_round == self.round_seen:
             return Standing.ADMITTED if self._reaches(self.results) else Standing.BESIDE
         if self.count_seen and not self.leads and self._reaches(self.partial_seen):
@@ -202,15 +213,15 @@ class Ring:
                 value = values[place]
                 values[place] = mine[place] if value is None else self._operators[place](value, mine[place])
         if self._sets:
-            self._truncate(values)
+            self._truncate(values, token.ranges_max)
 
-    def _truncate(self, values: list[Value | None]) -> None:
+    def _truncate(self, values: list[Value | None], ranges_max: int) -> None:
         """At most so many ranges in a value, but of guarded ones all that results ever reached stays (Dw1)."""
         for place, value in enumerate(values):
             if isinstance(value, RangeSet):
-                values[place] = value.truncated(self.ranges_max, self.reach[place])
+                values[place] = value.truncated(ranges_max, self.reach[place])
             elif isinstance(value, Pairs):
-                values[place] = value.truncated(self.ranges_max)
+                values[place] = value.truncated(ranges_max)
 
     def keep_reach(self, results: Values) -> None:
         """These flowed: no later result may be truncated below them."""
@@ -221,16 +232,20 @@ class Ring:
 
     # --- the leader ------------------------------------------------------------------------------------------------
 
-    def begin_round(self, patience: int) -> Token | None:
-        """A new token; None while a recovery token is under way, for at most ``patience`` calls."""
+    def begin_round(self, patience: int, ranges_max: int = LIMITLESS) -> Token | None:
+        """A new token; None while a recovery token is under way, for at most ``patience`` calls, twice as many after
+        each that was lost: a trip may take longer than we think."""
         if self.recovering:
             self.recovery_age += 1
-            if not self.floor_known or (self.recovery_age <= patience and self.issued > self.round_seen):
+            under_way = self.issued > self.round_seen
+            if not self.floor_known or (under_way and self.recovery_age <= patience << self.given_up):
                 return None
+            self.given_up = min(self.given_up + under_way, DOUBLINGS_MAX)
             self.recovery_age = 0
         self.issued += 1
         token = Token(self.members[0].id, self.number, self.issued, [None] * len(self._operators), shares=[])
         token.result_round, token.results = self.result_round, self.results
+        token.ranges_max = ranges_max
         if self._sets:
             token.reach = list(self.reach)
         if self.recovering:
@@ -248,7 +263,7 @@ class Ring:
             self.recovering = True
             return standing, False
         self.result_round, self.results = token.round, tuple(token.values)
-        self.recovering = False
+        self.recovering, self.given_up = False, 0
         if self.contributed_since:
             self.regular = True
         if self._sets:

@@ -31,7 +31,7 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
 class Root:
     """The root component of whoever leads the top ring."""
 
-    __slots__ = ("_rules", "_waiting", "known", "last", "pending")
+    __slots__ = ("_rules", "_waiting", "fell", "known", "last", "pending")
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
@@ -39,13 +39,19 @@ class Root:
         self.last = Decision()  # what the register holds, as far as we know
         self.pending: Decision | None = None  # what we asked it to take
         self._waiting: tuple[Version, Values] | None = None  # the newest result meanwhile
+        self.fell = False  # the last result is below the last decision: the ring must recover above that
 
     def take_result(self, version: Version, aggregates: Values) -> Decision | None:
         """A round of the top ring is complete: what the register shall take, if anything."""
+        self.fell = False
         if not self.known or self.pending is not None:
             self._waiting = (version, aggregates)
             return None
-        if version <= self.last.version or not self._goes_on(aggregates):
+        if version <= self.last.version:
+            return None
+        falls = self._falls(aggregates)
+        self.fell = falls and not any(isinstance(each, RangeSet) and each.limit < LIMITLESS for each in aggregates)
+        if falls:
             return None
         whole = self._filled(aggregates)
         if whole is None:
@@ -63,19 +69,18 @@ class Root:
         present = tuple(each for each in whole if each is not None)
         return present if len(present) == len(whole) else None
 
-    def _goes_on(self, aggregates: Values) -> bool:
-        """A truncated set may reach less far for a while after the leader changed; then nothing is decided."""
+    def _falls(self, aggregates: Values) -> bool:
+        """Whether a guarded one is below the last decision. It may be: for a while, if a truncated set reaches less far
+        under a new leader; and if the ring recovered above a decision that another root had just followed up."""
         last = self.last.aggregates
-        cut = any(isinstance(each, RangeSet) and each.limit < LIMITLESS for each in aggregates)
-        if not last or not cut:
-            return True
-        guards = self._rules.guards
-        return all(
-            aggregates[place] is None or at_most(last[place], aggregates[place], order) for place, order in guards
+        return bool(last) and not all(
+            aggregates[place] is None or at_most(last[place], aggregates[place], order)
+            for place, order in self._rules.guards
         )
 
     def learn(self, held: Decision) -> Decision | None:
         """What the register holds now; perhaps the next thing that it shall take."""
+        self.fell = False
         if self.known and held.version < self.last.version:
             return None
         self.known = True

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from isotone.core.contract import Address, Automaton
-from isotone.core.errors import InputError
+from isotone.core.errors import InputError, LocalProtocolError
 from isotone.flows.authority import Authority, RingSettings
 from isotone.flows.client import FlowOutput, InputGiven, PacketTaken, ShareOutput
 from isotone.flows.compiler import compile_text
@@ -20,6 +20,8 @@ from isotone.flows.values import Value, from_plain, to_plain
 from isotone.host.flow_invitations import Invitation
 from isotone.host.flow_process import FlowProcess
 
+Tell = Callable[[str, str, object], None]
+"""Which node, what, and its value: outputs, a packet, a version applied or confirmed, how often it was left out."""
 Apply = Callable[[int], Awaitable[bool]]
 """Put a version into effect; False if that failed, and it is to be tried again."""
 
@@ -45,8 +47,9 @@ def _authority_status(automaton: Automaton) -> object:
 class RunningNode:
     """A node, its last outputs, and a client that goes along with phases or versions, or is driven from outside."""
 
-    def __init__(self, invitation: Invitation, name: str, tell: Callable[[str, object], None] | None = None) -> None:
+    def __init__(self, invitation: Invitation, name: str, tell: Tell | None = None) -> None:
         self.name = name
+        self._left_out = 0
         self.heard: dict[str, Value] = {}
         self.entered = 0
         self._invitation = invitation
@@ -59,6 +62,7 @@ class RunningNode:
             self._make,
             performers={FlowOutput: self._on_output, ShareOutput: self._on_share, PacketTaken: self._on_packet},
             status=self._status,
+            looked=self._look,
         )
 
     def _make(self, address: Address, incarnation: int) -> Automaton:
@@ -90,10 +94,12 @@ class RunningNode:
                 values[name] = from_plain(value)
             except ValueError as error:
                 raise InputError(f"{name}: {error}") from error
-        types = {each.name: each.type for each in self._rules.inputs}
-        for name in values:
-            if name not in types:
-                raise InputError(f"{self._rules.program} has no input {name}; it has {', '.join(types)}")
+        node = self.process.automaton
+        assert isinstance(node, FlowNode)
+        try:
+            node.check_inputs(values)
+        except LocalProtocolError as error:
+            raise InputError(str(error)) from error
         self.process.tell(lambda at: InputGiven(at, values))
 
     def close(self) -> None:
@@ -104,19 +110,26 @@ class RunningNode:
 
     # --- outputs ---------------------------------------------------------------------------------------------------
 
+    def _look(self, automaton: Automaton) -> None:
+        """After each event: say so when a ring went on without us."""
+        assert isinstance(automaton, FlowNode)
+        if self._tell and automaton.left_out != self._left_out:
+            self._left_out = automaton.left_out
+            self._tell(self.name, "left_out", self._left_out)
+
     def _on_output(self, action: FlowOutput) -> None:
         self.heard = dict(action.values)
         if self._tell:
-            self._tell(self.name, {name: to_plain(value) for name, value in action.values.items()})
+            self._tell(self.name, "outputs", {name: to_plain(value) for name, value in action.values.items()})
         self._go_on()
 
     def _on_share(self, action: ShareOutput) -> None:
         if self._tell:
-            self._tell(self.name, {name: to_plain(value) for name, value in action.values.items()})
+            self._tell(self.name, "outputs", {name: to_plain(value) for name, value in action.values.items()})
 
     def _on_packet(self, action: PacketTaken) -> None:
         if self._tell:
-            self._tell(self.name, {"packet": action.number})
+            self._tell(self.name, "packet", action.number)
 
     def _go_on(self) -> None:
         """The next version that we may enter; one at a time, or at once the highest after a restart."""
@@ -129,10 +142,14 @@ class RunningNode:
 
     async def _enter(self, version: int) -> None:
         assert self._apply is not None
+        if self._tell:
+            self._tell(self.name, "applying", version)
         done = await self._apply(version)
         self._applying = None
         if done:
             self.entered = version
+            if self._tell:
+                self._tell(self.name, "confirmed", version)
             self.process.tell(lambda at: InputGiven(at, {"L": version}))
             self._go_on()
 
@@ -147,10 +164,15 @@ class RunningNode:
                     "ring": each.name,
                     "view": each.ring.number,
                     "members": len(each.ring.members),
+                    "regular": each.ring.regular,
                     "leads": each.ring.leads,
+                    "token_ms": each.pace.interval_us / 1_000,
+                    "ranges_max": each.pace.ranges_max,
                 }
                 for each in automaton.stack
             ],
+            "left_out": automaton.left_out,
+            "too_long": automaton.too_long,
             "version": list(automaton.heard_version),
             "outputs": {name: to_plain(value) for name, value in self.heard.items()},
         }

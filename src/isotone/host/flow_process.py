@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, cast
 
@@ -42,6 +43,7 @@ from isotone.daemon.timers import Timers
 
 STATUS_QUESTION = b"isotone flow status"
 LABEL = "flows"
+PLACES_MAX = 1_000
 
 
 def parse_place(text: str) -> tuple[str, int]:
@@ -63,15 +65,19 @@ class FlowProcess(asyncio.DatagramProtocol):
         state: Path | None = None,
         performers: Mapping[type[Action], Callable[[Any], None]] | None = None,
         status: Callable[[Automaton], object] | None = None,
-        stopped: Callable[[str], None] | None = None,
+        looked: Callable[[Automaton], None] | None = None,
     ) -> None:
-        self._make, self._status, self._stopped = make, status, stopped
+        self._make, self._status = make, status
         self._told = dict(performers or {})
         self._state = StateDirectory(state) if state else None
         self._disk: Disk | None = None
         self._transport: asyncio.DatagramTransport | None = None
         self._loop = asyncio.get_running_loop()
+        self.ended: asyncio.Future[str] = self._loop.create_future()
+        self._places: dict[Address, tuple[str, int] | None] = {}
         self._engine = Engine(self._now, submit=self._submit, failed=self._failed)
+        if looked is not None:
+            self._engine.after.append(lambda lane, event, actions: looked(lane.automaton))
         self._timers = Timers(self._loop, self._now, self._fire)
         self.address = Address("")
 
@@ -92,6 +98,9 @@ class FlowProcess(asyncio.DatagramProtocol):
             raise MachineError(f"cannot bind {host}:{port}: {error.strerror}") from error
         assert self._transport is not None
         found = self._transport.get_extra_info("sockname")
+        if ip_address(found[0]).is_unspecified:
+            self._transport.close()
+            raise InputError(f"bind to an address that other nodes can reach, not {host}")
         self.address = Address(f"{found[0]}:{found[1]}")
         self.automaton = self._make(self.address, incarnation)
         self._lane = Lane(LABEL, self.automaton)
@@ -106,8 +115,8 @@ class FlowProcess(asyncio.DatagramProtocol):
         self._engine.take(self._lane, Started(self._now(), storage))
 
     def tell(self, make: Callable[[int], Event]) -> None:
-        """Hand an event to the automaton, soon."""
-        self._loop.call_soon(lambda: self._engine.take(self._lane, make(self._now())))
+        """Hand an event to the automaton, behind what it is handling now."""
+        self._engine.take(self._lane, make(self._now()))
 
     def close(self) -> None:
         """Say good-bye, and give everything back."""
@@ -144,9 +153,23 @@ class FlowProcess(asyncio.DatagramProtocol):
     def _send(self, lane: Lane, action: SendDatagrams) -> None:
         if self._transport is None or self._transport.is_closing():
             return
-        where = parse_place(action.destination)
+        where = self._socket_address(action.destination)
+        if where is None:
+            return
         for parts in action.datagrams:
             self._transport.sendto(b"".join(parts), where)
+
+    def _socket_address(self, destination: Address) -> tuple[str, int] | None:
+        """None for what a peer wrongly calls its address: names are not looked up."""
+        if destination not in self._places:
+            if len(self._places) >= PLACES_MAX:
+                self._places.clear()
+            try:
+                host, port = parse_place(destination)
+                self._places[destination] = (str(ip_address(host)), port)
+            except (InputError, ValueError):
+                self._places[destination] = None
+        return self._places[destination]
 
     # --- the engine ------------------------------------------------------------------------------------------------
 
@@ -160,12 +183,16 @@ class FlowProcess(asyncio.DatagramProtocol):
 
     def _failed(self, lane: Lane, event: object, error: BaseException) -> None:
         self._loop.call_exception_handler({"message": f"a flow automaton failed on {event}", "exception": error})
-        if self._stopped:
-            self._stopped(f"it failed: {error}")
+        self._end(lane, f"it failed: {error}")
 
     def _on_stop(self, lane: Lane, action: Stop) -> None:
-        if self._stopped:
-            self._stopped(action.reason)
+        self._end(lane, action.reason)
+
+    def _end(self, lane: Lane, reason: str) -> None:
+        """It can go on no more: whoever waits for `ended` hears why."""
+        lane.stopped = True
+        if not self.ended.done():
+            self.ended.set_result(reason)
 
 
 def _told(call: Callable[[Any], None], lane: Lane, action: Any) -> None:

@@ -14,6 +14,7 @@ from isotone.sim.plan import Plan, decode_plan, read_header
 from isotone.sim.replicated.system import ReplicatedSystem
 from isotone.sim.synchrony.system import SynchronySystem
 from isotone.sim.system import System
+from isotone.sim.toolkit.system import ToolkitSystem
 
 SYSTEMS: Mapping[str, System] = {
     "evs": EvsSystem(),
@@ -21,6 +22,7 @@ SYSTEMS: Mapping[str, System] = {
     "replicated": ReplicatedSystem(),
     "flows": FlowsSystem(),
     "isis": IsisSystem(),
+    "toolkit": ToolkitSystem(),
     "hab": HabSystem(),
     "synchrony": SynchronySystem(),
 }

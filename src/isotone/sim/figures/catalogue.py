@@ -11,6 +11,7 @@ import msgspec
 from isotone.core.errors import InputError
 from isotone.sim.figures.hab_latency import hab_latency
 from isotone.sim.figures.hab_table import hab_table_1
+from isotone.sim.figures.isis_concurrency import isis_concurrency
 from isotone.sim.figures.latency_beside_bulk import latency_beside_bulk
 from isotone.sim.figures.latency_by_protocol import chain_under_load, one_link
 from isotone.sim.figures.latency_by_service import latency_by_service
@@ -19,6 +20,8 @@ from isotone.sim.figures.membership_scale import cold_start, idle, rolling_resta
 from isotone.sim.figures.ring_acceleration import ring_acceleration
 from isotone.sim.figures.throughput_by_routing import throughput_by_routing
 from isotone.sim.flows import figures as flows
+from isotone.sim.flows import findings
+from isotone.sim.flows.findings import Finding
 
 Rows = list[dict[str, Any]]
 
@@ -29,15 +32,18 @@ class Figure(msgspec.Struct, frozen=True):
     figure: str
     parameters: dict[str, Any]
     rows: Rows
+    findings: tuple[Finding, ...] = ()
 
 
 class Recipe(msgspec.Struct, frozen=True):
-    """How a figure is drawn: who measures, and which columns are its axes and tell its curves apart."""
+    """How a figure is drawn: who measures, which columns are its axes and tell its curves apart, and what of the
+    paper's findings the rows show."""
 
     measure: Callable[..., tuple[dict[str, Any], Rows]]
     x: str
     y: str
     curves: tuple[str, ...]
+    findings: Callable[[Rows], list[Finding]] | None = None
 
 
 _ROUTING = Recipe(throughput_by_routing, "source", "tree_kbit_per_second", ())
@@ -62,14 +68,15 @@ FIGURES: Mapping[str, Recipe] = {
     "site-loss": Recipe(site_loss, "step", "seconds", _SIZE),
     "split-and-merge": Recipe(split_and_merge, "step", "seconds", _SIZE),
     "idle-daemons": Recipe(idle, "daemons", "keep_alive_packets", _SIZE),
-    "flows-10": Recipe(flows.phase_duration, "nodes", "phase_s", ("mttf_s",)),
-    "flows-11": Recipe(flows.latency_by_rate, "tps", "latency_s", ()),
-    "flows-12": Recipe(flows.latency_by_size, "nodes", "latency_s", ()),
-    "flows-13": Recipe(flows.unlimited_tokens, "commit_percent", "token_bytes", ()),
-    "flows-14": Recipe(flows.phase_by_token_rate, "tokens_per_s", "phase_s", ()),
-    "flows-15": Recipe(flows.phase_by_ring_size, "ring_size", "phase_s", ()),
+    "flows-10": Recipe(flows.phase_duration, "nodes", "phase_s", ("mttf_s", "detection_s"), findings.of_phase_duration),
+    "flows-11": Recipe(flows.latency_by_rate, "tps", "latency_s", ("k_max",), findings.of_latency_by_rate),
+    "flows-12": Recipe(flows.latency_by_size, "nodes", "latency_s", (), findings.of_latency_by_size),
+    "flows-13": Recipe(flows.unlimited_tokens, "commit_percent", "token_bytes", (), findings.of_unlimited_tokens),
+    "flows-14": Recipe(flows.phase_by_token_rate, "tokens_per_s", "phase_s", ("rate",), findings.of_token_rate),
+    "flows-15": Recipe(flows.phase_by_ring_size, "ring_size", "phase_s", ("rate",), findings.of_ring_size),
     "hab-table-1": Recipe(hab_table_1, "m", "messages", ("protocol",)),
     "hab-latency": Recipe(hab_latency, "centre", "delays", ("step", "source")),
+    "isis-5.4": Recipe(isis_concurrency, "updates", "answer_s", ("mode", "sites")),
     "flows-token-cost": Recipe(flows.token_cost, "ranges", "us_per_token", ()),
     "many-groups": Recipe(many_groups, "step", "cpu_seconds", ("groups",)),
 }
@@ -91,4 +98,10 @@ def figure_named(name: str, **parameters: Any) -> Figure:
         if each not in taken:
             raise InputError(f"{name} has no {each}; it has {', '.join(taken)}")
     used, rows = measure(**parameters)
-    return Figure(name, used, rows)
+    return Figure(name, used, rows, findings_of(name, rows))
+
+
+def findings_of(name: str, rows: Rows) -> tuple[Finding, ...]:
+    """What the paper finds in this figure, held against these rows."""
+    recipe = recipe_named(name)
+    return tuple(recipe.findings(rows)) if recipe.findings else ()

@@ -19,6 +19,9 @@ from isotone.sim.flows.lean import LeanRun, LeanSettings
 
 Rows = list[dict[str, Any]]
 UNLIMITED = 1_000_000
+KNOWN_MAX = 500
+BUDGET = 125_000
+"""Bytes a second at each member where rings adapt: the megabit of [Flows 4.2]."""
 
 
 class PhaseClients:
@@ -58,7 +61,7 @@ class CommitClients:
         self._drawn = 0
         self._heard: list[Decisions] = [Decisions()] * nodes
         self.learned: dict[int, float] = {}  # when the slowest so far learned of a transaction
-        self._cache: dict[int, tuple[int, RangeSet]] = {}
+        self._known: dict[int, tuple[Decisions, RangeSet]] = {}  # what of each is decided; by identity
 
     def values(self, node: int, at: float) -> Values:
         """Votes on all that came so far, by the client rules."""
@@ -67,18 +70,18 @@ class CommitClients:
             self._drawn += 1
             if not self._choice.chance(self._commits):
                 self._against[self._choice.below(self._nodes)].append(self._drawn)
-        decided = self._decided(node)
+        decided = self._decided(self._heard[node])
         against = self._against[node] = [each for each in self._against[node] if each not in decided]
         mine = range_set(against)
         everything = interval(1, latest)
         return (everything.difference(mine).union(decided), mine)
 
-    def _decided(self, node: int) -> RangeSet:
-        heard = self._heard[node]
-        key = id_of(heard)
-        found = self._cache.get(node)
-        if found is None or found[0] != key:
-            found = self._cache[node] = (key, heard.decided())
+    def _decided(self, heard: Decisions) -> RangeSet:
+        found = self._known.get(id(heard))
+        if found is None:
+            if len(self._known) > KNOWN_MAX:
+                self._known.clear()
+            found = self._known[id(heard)] = (heard, heard.decided())
         return found[1]
 
     def rules_say(self, node: int, at: float) -> Values:
@@ -92,7 +95,7 @@ class CommitClients:
     def hear(self, node: int, at: float, values: tuple[Value, ...]) -> None:
         """Learn; the slowest counts."""
         decisions = next(each for each in values if isinstance(each, Decisions))
-        before, after = prefix_end(self._decided(node)), prefix_end(decisions.decided())
+        before, after = prefix_end(self._decided(self._heard[node])), prefix_end(self._decided(decisions))
         self._heard[node] = decisions
         for number in range(before + 1, after + 1):
             self.learned[number] = at
@@ -105,11 +108,6 @@ class CommitClients:
         """From arrival to the slowest client's knowledge, of those that arrived in this time."""
         numbers = range(int(first * self._rate) + 1, int(last * self._rate) + 1)
         return [self.learned[each] - each / self._rate for each in numbers if each in self.learned]
-
-
-def id_of(decisions: Decisions) -> int:
-    """A number that changes whenever more is decided."""
-    return decisions.committed.size() + decisions.aborted.size() + 2 * decisions.forgotten
 
 
 # --- runs ----------------------------------------------------------------------------------------------------------
@@ -137,7 +135,7 @@ def phase_seconds(settings: LeanSettings, seconds: float) -> dict[str, Any]:
 
 
 def commit_run(settings: LeanSettings, *, tps: float, commits: float, seconds: float) -> dict[str, Any]:
-    """Decision latency of the slowest client and token size, over the second half of the run."""
+    """Decision latency of the slowest client, token size, and what results at the top have; over the second half."""
     rules = compile_text(PROGRAMS["commit"])
     clients = CommitClients(rules, settings.nodes, tps, commits, settings.seed)
     run = LeanRun(rules, clients, settings)
@@ -147,10 +145,15 @@ def commit_run(settings: LeanSettings, *, tps: float, commits: float, seconds: f
     found = clients.latencies(seconds * 0.35, seconds * 0.65)
     wanted = int(seconds * 0.65 * tps) - int(seconds * 0.35 * tps)
     sizes = run.token_bytes[len(run.token_bytes) // 2 :]
+    half = len(run.value_bytes) // 2
     return {
         "latency_s": round(mean(found), 3) if found else None,
         "decided": round(len(found) / max(1, wanted), 3),
         "token_bytes": round(mean(sizes)) if sizes else None,
+        "largest_bytes": max(sizes, default=None),
+        "value_bytes": round(mean(run.value_bytes[half:])),
+        "ranges": round(mean(run.ranges[half:])),
+        "truncated": round(mean(run.truncated[half:]), 2),
         "layers": run.layers,
         "cpu_per_virtual_s": round(spent / seconds, 3),
     }
@@ -165,23 +168,36 @@ def _lean(nodes: int, seed: int, **changed: Any) -> LeanSettings:
 
 def phase_duration(daemons: int = 32_768, seed: int = 1, probes: int = 12) -> tuple[dict[str, Any], Rows]:
     """Figure 10: phase duration by system size and mean time to failure; ``probes`` phases are waited for."""
-    rows: Rows = []
-    size = 8
-    while size <= daemons:
-        for mttf in (0.0, 100.0, 10.0):
-            layers = max(1, len(oct(size - 1)) - 2)
-            found = phase_seconds(_lean(size, seed, mttf=mttf), (0.5 * layers + 0.3) * probes)
-            rows.append({"nodes": size, "mttf_s": mttf or "never", **found})
-        size *= 8
+    rows = [phase_row(*point, seed, probes) for point in phase_points(daemons)]
     return {"daemons": daemons, "seed": seed, "probes": probes}, rows
 
 
+def phase_points(daemons: int) -> list[tuple[int, float, float]]:
+    """The sizes up to this one, each with the mean times to failure of Figure 10 (0: nobody fails), and how long it
+    takes to notice a failure."""
+    sizes = [8 ** (layer + 1) for layer in range(12) if 8 ** (layer + 1) <= daemons]
+    courses = ((0.0, 0.15), (100.0, 0.15), (10.0, 0.15), (10.0, 0.0))
+    return [(size, *course) for size in sizes for course in courses]
+
+
+def phase_row(size: int, mttf: float, detection: float, seed: int, probes: int) -> dict[str, Any]:
+    """One point of Figure 10."""
+    layers = max(1, len(oct(size - 1)) - 2)
+    settings = _lean(size, seed, mttf=mttf, detection=detection)
+    found = phase_seconds(settings, (0.5 * layers + 0.3) * probes)
+    return {"nodes": size, "mttf_s": mttf or "never", "detection_s": detection, **found}
+
+
 def latency_by_rate(daemons: int = 10_000, seed: int = 1, probes: int = 8) -> tuple[dict[str, Any], Rows]:
-    """Figure 11: latency and token size by transactions a second, 95 % commit, at most 100 ranges."""
+    """Figure 11: latency and token size by transactions a second, 95 % commit, at most 100 ranges; and with a k_max
+    that adapts."""
     rows: Rows = []
-    for tps in (100, 250, 500, 750, 1_000, 1_250, 1_500):
+    for tps in (250, 500, 1_000, 1_500, 2_000, 3_000, 4_000):
         found = commit_run(_lean(daemons, seed), tps=tps, commits=0.95, seconds=probes)
-        rows.append({"tps": tps, "nodes": daemons, **found})
+        rows.append({"tps": tps, "k_max": 100, "nodes": daemons, **found})
+    for tps in (1_000, 4_000):
+        found = commit_run(_lean(daemons, seed, bytes_per_s=BUDGET), tps=tps, commits=0.95, seconds=probes)
+        rows.append({"tps": tps, "k_max": "adapts", "nodes": daemons, **found})
     return {"daemons": daemons, "seed": seed, "seconds": probes}, rows
 
 
@@ -209,10 +225,12 @@ def unlimited_tokens(daemons: int = 4_096, seed: int = 1, probes: int = 8) -> tu
 def phase_by_token_rate(daemons: int = 4_096, seed: int = 1, probes: int = 12) -> tuple[dict[str, Any], Rows]:
     """Figure 14: phase duration by tokens a second."""
     rows: Rows = []
-    for rate in (2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 16.0, 24.0):
+    for rate in (2.0, 5.0, 8.0, 10.0, 12.0, 16.0, 24.0, 40.0):
         settings = _lean(daemons, seed, token_rate=rate)
-        found = phase_seconds(settings, probes * (5.0 / rate + 0.4) * 4)
-        rows.append({"tokens_per_s": rate, "nodes": daemons, **found})
+        found = phase_seconds(settings, probes * (4.0 / rate + 0.4))
+        rows.append({"tokens_per_s": rate, "rate": "fixed", "nodes": daemons, **found})
+    found = phase_seconds(_lean(daemons, seed, bytes_per_s=BUDGET), probes * 0.8)
+    rows.append({"tokens_per_s": None, "rate": "adapts", "nodes": daemons, **found})
     return {"daemons": daemons, "seed": seed, "probes": probes}, rows
 
 
@@ -220,8 +238,11 @@ def phase_by_ring_size(daemons: int = 4_096, seed: int = 1, probes: int = 12) ->
     """Figure 15: phase duration by the size of rings."""
     rows: Rows = []
     for size in (2, 4, 8, 16, 32, 64):
-        found = phase_seconds(_lean(daemons, seed, ring_size=size), probes * 4.0)
-        rows.append({"ring_size": size, "nodes": daemons, **found})
+        found = phase_seconds(_lean(daemons, seed, ring_size=size), probes * 1.5)
+        rows.append({"ring_size": size, "rate": "fixed", "nodes": daemons, **found})
+    for size in (8, 64):
+        found = phase_seconds(_lean(daemons, seed, ring_size=size, bytes_per_s=BUDGET), probes * 1.5)
+        rows.append({"ring_size": size, "rate": "adapts", "nodes": daemons, **found})
     return {"daemons": daemons, "seed": seed, "probes": probes}, rows
 
 
@@ -232,7 +253,7 @@ def token_cost(probes: int = 200) -> tuple[dict[str, Any], Rows]:
     for ranges in (10, 100, 1_000):
         edges = [(10 * each, 10 * each + 7) for each in range(ranges)]
         sets = [RangeSet(tuple(edge for pair in edges for edge in (pair[0], pair[1] + odd))) for odd in (0, 1)]
-        ring = Ring("b", rules, UNLIMITED)
+        ring = Ring("b", rules)
         ring.take_view(1, [Member("a", "", 1), Member("b", "", 1)])
         ring.values, ring.regular = (sets[0], RangeSet()), True
         whole = cheap = 0.0
@@ -250,5 +271,6 @@ def token_cost(probes: int = 200) -> tuple[dict[str, Any], Rows]:
             CODEC.encode(token_to_wire("r", taken, 0))
             whole += time.process_time() - began
         told = {"us_per_token": round(whole / probes * 1e6), "us_without_codec": round(cheap / probes * 1e6)}
-        rows.append({"ranges": ranges, **told, "token_bytes": len(wire)})
+        share = {"codec_percent": round(100 * (1 - cheap / whole))}
+        rows.append({"ranges": ranges, **told, **share, "token_bytes": len(wire)})
     return {"probes": probes}, rows

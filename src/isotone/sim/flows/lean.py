@@ -18,13 +18,15 @@ import msgspec
 
 from isotone.core.choice import Choice
 from isotone.flows.compiler import Rules, Values
-from isotone.flows.messages import CODEC, token_to_wire
+from isotone.flows.component import patience
+from isotone.flows.messages import token_to_wire
+from isotone.flows.pace import Pace
 from isotone.flows.ring import NO_VERSION, Member, Ring, Token, Version
 from isotone.flows.root import Root
-from isotone.flows.values import Value
+from isotone.flows.values import RangeSet, Value
 
-SAMPLE = 499
-"""One token of so many is measured."""
+SAMPLES_PER_S = 40
+"""So many tokens are measured, about."""
 
 
 class LeanSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +40,7 @@ class LeanSettings(msgspec.Struct, frozen=True, kw_only=True):
     reboot: float = 5.0
     detection: float = 0.15
     ranges_max: int = 100
+    bytes_per_s: int = 0  # 0: neither rate nor k_max adapts
     seed: int = 1
 
 
@@ -60,10 +63,10 @@ class LeanClient(Protocol):
 class _Seat:
     """A node's part in one ring, for as long as it is a member."""
 
-    __slots__ = ("above", "down", "down_version", "has_counted", "level", "life", "node", "ring", "since")
+    __slots__ = ("above", "down", "down_version", "has_counted", "level", "life", "node", "pace", "ring", "since")
 
-    def __init__(self, node: int, life: int, level: int, ring: Ring) -> None:
-        self.node, self.life, self.level, self.ring = node, life, level, ring
+    def __init__(self, node: int, life: int, level: int, ring: Ring, pace: Pace) -> None:
+        self.node, self.life, self.level, self.ring, self.pace = node, life, level, ring, pace
         self.since = 0
         self.above: _Seat | None = None  # what is embedded, while it leads
         self.down_version: Version = NO_VERSION
@@ -74,11 +77,12 @@ class _Seat:
 class _Circle:
     """One ring with its membership service."""
 
-    __slots__ = ("due", "level", "number", "parent", "seats", "wanted")
+    __slots__ = ("due", "level", "number", "parent", "seats", "ticks", "wanted")
 
     def __init__(self, level: int, parent: _Circle | None) -> None:
         self.level, self.parent = level, parent
         self.number = 0
+        self.ticks = 0  # a timer that was set before the last is void
         self.seats: list[_Seat] = []  # of the present view, the leader first
         self.wanted: list[_Seat] = []
         self.due = False
@@ -91,11 +95,15 @@ class LeanRun:
         self.rules, self.client, self.settings = rules, client, settings
         self.now = 0.0
         self.hops = 0
-        self.token_bytes: list[int] = []
+        self.token_bytes: list[int] = []  # of a sample of tokens that came back
+        self.value_bytes: list[int] = []  # of results at the top: without what goes down and the last result
+        self.ranges: list[int] = []  # of the largest value in each
+        self.truncated: list[bool] = []
         self.views = 0
         self._choice = Choice(f"lean/{settings.seed}")
         self._heap: list[tuple[float, int, Callable[..., None], tuple[object, ...]]] = []
-        self._count = 0
+        self._count = self._finished = 0
+        self._sample = round(settings.nodes / settings.ring_size * settings.token_rate / SAMPLES_PER_S) | 1
         self._life = [0] * settings.nodes
         self.up = [True] * settings.nodes
         self._root = Root(rules)
@@ -159,7 +167,9 @@ class LeanRun:
 
     def _join(self, circle: _Circle, node: int, below: _Seat | None) -> _Seat:
         self._names += 1
-        seat = _Seat(node, self._life[node], circle.level, Ring(str(self._names), self.rules, self.settings.ranges_max))
+        told = self.settings
+        pace = Pace(round(1e6 / told.token_rate), told.ranges_max, told.bytes_per_s)
+        seat = _Seat(node, self._life[node], circle.level, Ring(str(self._names), self.rules), pace)
         circle.wanted.append(seat)
         if below is not None:
             below.above = seat
@@ -203,7 +213,10 @@ class LeanRun:
             if before is not None:
                 self._sleep(circle, before)
             self._lead(circle, seats[0])
-            self._at(self._choice.real() / self.settings.token_rate, self._tick, circle, seats[0])
+        if seats:
+            seats[0].pace.new_view()
+            circle.ticks += 1
+            self._tick(circle, seats[0], circle.ticks)
 
     def _lead(self, circle: _Circle, seat: _Seat) -> None:
         if circle.parent is not None and self._alive(seat):
@@ -224,19 +237,20 @@ class LeanRun:
 
     # --- tokens ----------------------------------------------------------------------------------------------------
 
-    def _tick(self, circle: _Circle, leader: _Seat) -> None:
-        if not circle.seats or circle.seats[0] is not leader:
+    def _tick(self, circle: _Circle, leader: _Seat, tick: int) -> None:
+        if tick != circle.ticks:
             return
         if not self._alive(leader):
             self._at(self.settings.detection, self._suspect, circle)
             return
-        self._at(1.0 / self.settings.token_rate, self._tick, circle, leader)
+        self._at(leader.pace.interval_us / 1e6, self._tick, circle, leader, tick)
         ring = leader.ring
         if ring.recovering:
             self._recover(circle, leader)
-        token = ring.begin_round(5)
+        token = ring.begin_round(patience(ring), leader.pace.ranges_max)
         if token is None:
             return
+        leader.pace.sent(token.round, round(self.now * 1e6))
         token.down_version, token.down = leader.down_version, leader.down
         self._hop(circle, token, 1 % len(circle.seats), circle.seats)
 
@@ -278,8 +292,7 @@ class LeanRun:
 
     def _finish(self, circle: _Circle, leader: _Seat, token: Token) -> None:
         _, complete = leader.ring.finish_round(token)
-        if self._count % SAMPLE == 0:
-            self.token_bytes.append(len(CODEC.encode(token_to_wire("r.1.1", token, 0))))
+        self._measure(circle, leader, token)
         if not complete:
             return
         if circle.parent is None:
@@ -289,6 +302,23 @@ class LeanRun:
         elif leader.above is not None:
             leader.above.ring.values = tuple(token.values)
             leader.above.has_counted = True
+
+    def _measure(self, circle: _Circle, leader: _Seat, token: Token) -> None:
+        adapts = self.settings.bytes_per_s > 0
+        self._finished += 1
+        chosen = self._finished % self._sample == 0
+        if circle.parent is None:
+            without = msgspec.structs.replace(token, results=(), down=())
+            self.value_bytes.append(len(token_to_wire("r", without, 0).body))
+            self.ranges.append(max((each.ranges for each in token.values if isinstance(each, RangeSet)), default=0))
+            self.truncated.append(token.is_truncated)
+        if not adapts and not chosen:
+            return
+        length = len(token_to_wire("r.1.1", token, 0).body)
+        if adapts:
+            leader.pace.came_back(token.round, round(self.now * 1e6), length, token.is_truncated)
+        if chosen:
+            self.token_bytes.append(length)
 
     def _decided(self, circle: _Circle, leader: _Seat) -> None:
         held = self._root.pending

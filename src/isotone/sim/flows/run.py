@@ -52,6 +52,7 @@ class Terms(msgspec.Struct, frozen=True):
     last: int
     ambushes: int  # how many leaders and others are struck while they act
     blackout: float  # the share of nodes that fail in one moment, 0 for none
+    bytes_per_s: int  # rate and k_max adapt to this budget, 0 for fixed ones
 
 
 def draw_terms(seed: int) -> Terms:
@@ -66,6 +67,7 @@ def draw_terms(seed: int) -> Terms:
         last=choice.between(5, 40),
         ambushes=choice.pick((0, 0, 1, 3)),
         blackout=choice.pick((0.0, 0.0, 0.6, 1.0)),
+        bytes_per_s=choice.pick((0, 0, 2_000, 100_000)),
     )
 
 
@@ -125,7 +127,8 @@ class FlowsRun(EvsNodes):
     def _settings(self, ring: str) -> RingSettings:
         parent = ring.rpartition(".")[0]
         authority = self._address(self._authority_of(parent)) if parent else ""
-        return RingSettings(ring, parent, authority, self._rules.text, self.terms.token_us, self.terms.ranges_max)
+        terms, text = self.terms, self._rules.text
+        return RingSettings(ring, parent, authority, text, terms.token_us, terms.ranges_max, terms.bytes_per_s)
 
     def _authority_of(self, ring: str) -> str:
         return self._authorities[self._rings.index(ring) % len(self._authorities)]

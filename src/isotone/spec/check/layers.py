@@ -24,6 +24,8 @@ from isotone.spec.check.replicated import ENTRIES as REPLICATED_ENTRIES
 from isotone.spec.check.replicated import ReplicatedChecker
 from isotone.spec.check.synchrony import ENTRIES as SYNCHRONY_ENTRIES
 from isotone.spec.check.synchrony import SynchronyChecker
+from isotone.spec.check.toolkit import ENTRIES as TOOLKIT_ENTRIES
+from isotone.spec.check.toolkit import ToolkitChecker
 from isotone.spec.corel_properties import COREL_PROPERTIES
 from isotone.spec.flows_properties import FLOW_PROPERTIES
 from isotone.spec.hab_properties import HAB_PROPERTIES
@@ -31,6 +33,7 @@ from isotone.spec.isis_properties import ISIS_PROPERTIES
 from isotone.spec.properties import BY_ID, Form, Property
 from isotone.spec.replicated_properties import REPLICATED_PROPERTIES
 from isotone.spec.synchrony_properties import SYNCHRONY_PROPERTIES
+from isotone.spec.toolkit_properties import TOOLKIT_PROPERTIES
 from isotone.spec.verdicts import State, Verdict
 from isotone.trace.events import Entry, Row
 
@@ -89,6 +92,7 @@ LAYERS: tuple[Layer, ...] = (
     Layer("replicated objects", REPLICATED_PROPERTIES, REPLICATED_ENTRIES, ReplicatedChecker),
     Layer("flows", FLOW_PROPERTIES, FLOW_ENTRIES, FlowChecker),
     Layer("ISIS", ISIS_PROPERTIES, ISIS_ENTRIES, IsisChecker),
+    Layer("ISIS toolkit", TOOLKIT_PROPERTIES, TOOLKIT_ENTRIES, ToolkitChecker),
     Layer("HAB", HAB_PROPERTIES, HAB_ENTRIES, HabChecker),
     Layer("view synchrony", SYNCHRONY_PROPERTIES, SYNCHRONY_ENTRIES, SynchronyChecker),
 )

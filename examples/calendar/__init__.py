@@ -1,0 +1,1 @@
+"""A calendar that survives its machines."""

@@ -1,0 +1,63 @@
+"""One machine of the calendar: a daemon, a component of the diary, and a port for people.
+
+Three of them, each on its own machine, or here in three terminals::
+
+    python -m examples.calendar.serve a 127.0.0.1:7101 7201 a=127.0.0.1:7101 b=127.0.0.1:7102 c=127.0.0.1:7103
+    python -m examples.calendar.serve b 127.0.0.1:7102 7202 a=127.0.0.1:7101 b=127.0.0.1:7102 c=127.0.0.1:7103
+    python -m examples.calendar.serve c 127.0.0.1:7103 7203 a=127.0.0.1:7101 b=127.0.0.1:7102 c=127.0.0.1:7103
+
+Then, as often as you like, and with any one of them killed: ``echo enter 1 monday lunch with Ada | nc 127.0.0.1 7201``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+
+from examples.calendar.diary import Diary
+
+import isotone
+from isotone import isis
+
+
+async def answer(diary: isis.ObjectProxy, line: str) -> object:
+    """One command of a person."""
+    match line.split(maxsplit=3):
+        case ["enter", id, when, what]:
+            return await diary.enter(id, when, what)
+        case ["cancel", id]:
+            return await diary.cancel(id)
+        case ["page", when]:
+            return await diary.page(when)
+        case ["ids"]:
+            return await diary.ids()
+    return "enter ID WHEN WHAT | cancel ID | page WHEN | ids"
+
+
+async def main(name: str, address: str, port: int, peers: dict[str, str]) -> None:
+    """Until it is killed."""
+    others = list(peers.items())
+    async with isotone.node(name=name, address=address, peers=others) as node:
+        running = isis.tools("calendar", name=name, sites=sorted(peers), node=node, suspect_ms=1_500)
+        async with running as tools:
+            await tools.serve("diary", Diary)
+            diary = tools.object("diary")
+
+            async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                async for line in reader:
+                    try:
+                        said = await answer(diary, line.decode().strip())
+                    except isotone.IsotoneError as error:
+                        said = f"not known: {error}"
+                    writer.write(json.dumps(said).encode() + b"\n")
+
+            server = await asyncio.start_server(converse, "127.0.0.1", port)
+            print(f"{name} serves the diary at port {port}", flush=True)
+            async with server:
+                await server.serve_forever()
+
+
+if __name__ == "__main__":
+    _, me, here, people, *rest = sys.argv
+    asyncio.run(main(me, here, int(people), dict(peer.split("=", 1) for peer in rest)))

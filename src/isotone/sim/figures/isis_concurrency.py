@@ -1,0 +1,203 @@
+"""What an operation with a replicated lock and k updates takes, asynchronously and synchronously, by number of sites.
+
+The operation of [ISIS 5.4]: take a replicated write lock, update an item k times, reply. Each update costs the
+coordinator some work; the synchronous mode waits behind each one until it is at all sites. Our own daemons beneath,
+each alone at its site, links of one latency. Then the frames that an operation costs under load, with and without
+piggybacking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from isotone.core import boundary as b4
+from isotone.core.contract import Action, Address, Automaton, Event, SetTimer, TimerFired
+from isotone.evs.membership import KnownDaemon
+from isotone.evs.stack import Stack
+from isotone.isis.settings import IsisSettings
+from isotone.isis.toolkit.actions import ActionWanted, general_kind
+from isotone.isis.toolkit.callers import Answered
+from isotone.isis.toolkit.data import ItemChanged
+from isotone.isis.toolkit.kernel_layer import KernelLayer
+from isotone.isis.toolkit.layer import Operational, Secured, SecureWanted
+from isotone.isis.toolkit.locks import LockHeld
+from isotone.isis.toolkit.member import MemberIsReady, ViewChanged
+from isotone.isis.toolkit.process import CallWanted, OpenWanted, Toolkit, ToolUsed
+from isotone.sim.full_cluster import PLAYED
+from isotone.sim.links import LinkSettings
+from isotone.sim.network import NetworkSettings
+from isotone.sim.process import SERVICE_LABEL, Boot
+from isotone.sim.world import World
+
+LABEL = "toolkit"
+GROUP = "file"
+LATENCY_US = 50_000
+WORK_US = 100_000
+SETTLE_US = 6_000_000
+LIMIT_US = 60_000_000
+MODES = ("asynchronous", "synchronous")
+PAPER = {"asynchronous": (0.3, 0.1), "synchronous": (0.85, 0.5)}
+HEARD = (Operational, MemberIsReady, ViewChanged, ItemChanged, LockHeld, ActionWanted, Answered, Secured)
+
+
+class Asked(Event, frozen=True):
+    """A call with so many updates."""
+
+    token: int
+    updates: int
+
+
+@dataclass
+class FileNode:
+    """A component of the file object, and a caller of it."""
+
+    toolkit: Toolkit
+    synchronous: bool
+    work_us: int
+    left: dict[str, int] = field(default_factory=dict)  # updates, by action
+    answered: dict[int, int] = field(default_factory=dict)  # by token: when
+    updated: int = 0  # when the last update was heard
+    frames: int = 0
+
+    def handle(self, event: Event) -> list[Action]:
+        """Of the driver, of a timer, or for the toolkit."""
+        match event:
+            case Asked(at=at, token=token, updates=updates):
+                return self._tell(CallWanted(at, token, GROUP, b"%d" % updates))
+            case TimerFired(at=at, key=("work", str(id))):
+                return self._update(at, id)
+        return self._tell(event)
+
+    def _tell(self, event: Event) -> list[Action]:
+        actions = self.toolkit.handle(event)
+        out = [action for action in actions if not isinstance(action, HEARD)]
+        self.frames += sum(isinstance(action, b4.Ask) for action in out)
+        for action in actions:
+            out += self._hear(event.at, action)
+        return out
+
+    def _hear(self, at: int, action: Action) -> list[Action]:
+        match action:
+            case ActionWanted(id=id, body=body):
+                self.left[id] = int(body)
+                return self._tell(ToolUsed(at, GROUP, "locks", "ask", ("item", id, True)))
+            case LockHeld(owner=id):
+                return [SetTimer(("work", id), self.work_us)]
+            case Secured():
+                return self._go_on(at, next(iter(self.left)))
+            case Answered(token=token):
+                self.answered[token] = at
+            case ItemChanged():
+                self.updated = at
+        return []
+
+    def _update(self, at: int, id: str) -> list[Action]:
+        out = self._tell(ToolUsed(at, GROUP, "data", "put", ("item", b"%d" % self.left[id])))
+        self.left[id] -= 1
+        if self.synchronous:
+            return [*out, *self._tell(SecureWanted(at, 1))]
+        return [*out, *self._go_on(at, id)]
+
+    def _go_on(self, at: int, id: str) -> list[Action]:
+        if self.left[id]:
+            return [SetTimer(("work", id), self.work_us)]
+        del self.left[id]
+        freed = self._tell(ToolUsed(at, GROUP, "locks", "free", ("item", id)))
+        return [*freed, *self._tell(ToolUsed(at, GROUP, "requests", "finish", (id, b"", b"")))]
+
+
+class FileTrial:
+    """So many sites that have settled."""
+
+    def __init__(self, sites: int, *, synchronous: bool = False, work_us: int = WORK_US, defer_us: int = 0) -> None:
+        self.names = tuple(f"s{place + 1}" for place in range(sites))
+        link = LinkSettings(latency_us=LATENCY_US, jitter_us=0)
+        self.world = World(seed="isis-5.4", network=NetworkSettings(lan=link, wan=link))
+        settings = IsisSettings(site="", sites=self.names, suspect_us=3_000_000, defer_us=defer_us)
+        for name in self.names:
+            program = partial(self._program, settings=settings, synchronous=synchronous, work_us=work_us)
+            self.world.add_process(name, program, site=name)
+        self.world.run_for(SETTLE_US)
+        for name in self.names:
+            self.tell(name, OpenWanted(0, GROUP))
+            self.world.run_for(SETTLE_US)
+        assert all(self.node(name).toolkit.members[GROUP].is_ready for name in self.names)
+
+    def _program(
+        self, boot: Boot, settings: IsisSettings, *, synchronous: bool, work_us: int
+    ) -> Mapping[str, Automaton]:
+        name = boot.daemon.name
+        boot.players[name] = LABEL
+        known = tuple(KnownDaemon(each, each, Address(f"{each}.1")) for each in self.names)
+        membership = msgspec.structs.replace(PLAYED.membership, known=known)
+        stack = Stack(
+            me=boot.daemon,
+            identity=blake2b(name.encode(), digest_size=16).digest(),
+            site=boot.site,
+            address=boot.address,
+            settings=msgspec.structs.replace(PLAYED, membership=membership),
+        )
+        layer = KernelLayer(boot.daemon, msgspec.structs.replace(settings, site=name))
+        kind = general_kind(self.names)
+        node = FileNode(Toolkit(layer, lambda group: kind), synchronous, work_us)
+        return {SERVICE_LABEL: stack, LABEL: node}
+
+    def node(self, name: str) -> FileNode:
+        """One of them."""
+        node = self.world.automaton(name, LABEL)
+        assert isinstance(node, FileNode)
+        return node
+
+    def tell(self, name: str, event: Event) -> None:
+        """Now."""
+        self.world.tell(name, LABEL, event)
+
+    def operation(self, updates: int) -> tuple[int, int]:
+        """One, asked at the first site: until it is answered, and until its last update is everywhere."""
+        node, began = self.node(self.names[0]), self.world.now
+        start = self.world.clock(self.names[0])
+        self.tell(self.names[0], Asked(0, 1, updates))
+        self.world.run_for(LIMIT_US)
+        done = max(self.node(name).updated - self.world.clock(name) for name in self.names) + self.world.now
+        return node.answered[1] - start, done - began
+
+    def load(self, operations: int, apart_us: int) -> float:
+        """Frames for each operation, if so many are asked in turn at all sites."""
+        before = sum(self.node(name).frames for name in self.names)
+        self.world.run_for(LIMIT_US // 10)
+        idle = sum(self.node(name).frames for name in self.names) - before
+        before += idle
+        began = self.world.now
+        for place in range(operations):
+            self.tell(self.names[place % len(self.names)], Asked(0, place + 1, 4))
+            self.world.run_for(apart_us)
+        while sum(len(self.node(name).answered) for name in self.names) < operations:
+            self.world.run_for(LATENCY_US)
+        frames = sum(self.node(name).frames for name in self.names) - before
+        return (frames - idle * (self.world.now - began) / (LIMIT_US / 10)) / operations
+
+
+def isis_concurrency(updates_max: int = 4, sites_max: int = 5) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Answer and end of an operation by mode, sites and updates; then frames for an operation by load."""
+    rows: list[dict[str, Any]] = []
+    for mode in MODES:
+        first, more = PAPER[mode]
+        for sites in range(2, sites_max + 1):
+            for updates in range(1, updates_max + 1):
+                answer, end = FileTrial(sites, synchronous=mode == "synchronous").operation(updates)
+                row = {"mode": mode, "sites": sites, "updates": updates, "answer_s": answer / 1e6, "end_s": end / 1e6}
+                paper = {"paper_answer_s": round(first + more * (updates - 1), 2)} if sites == 3 else {}
+                rows.append(row | paper)
+    for defer_us in (0, 20_000):
+        for apart_us in (1_000_000, 200_000, 20_000):
+            trial = FileTrial(3, work_us=1_000, defer_us=defer_us)
+            mode = "piggybacking" if defer_us else "each by itself"
+            frames = round(trial.load(60, apart_us), 1)
+            rows.append({"mode": mode, "sites": 3, "updates": 4, "operations_per_s": 1e6 / apart_us, "frames": frames})
+    return {"latency_us": LATENCY_US, "work_us": WORK_US, "updates_max": updates_max, "sites_max": sites_max}, rows

@@ -1,0 +1,28 @@
+"""The roll-out over 32 real nodes in three layers, through kills and restarts; and what judges it."""
+
+from __future__ import annotations
+
+from tests.flows.rollout_kills import NODES_EACH, STEPS, Happened, run_round, violations
+
+
+def test_a_roll_out_goes_on_through_kills_and_restarts() -> None:
+    """Two processes of eight nodes are killed and come back, then the authority."""
+    told = run_round(seed=1, kills=3)
+    assert told["violations"] == [] and told["quiet"] == 4
+    assert told["versions"] >= 7 * STEPS and told["confirmations"] >= 4 * NODES_EACH * STEPS
+
+
+def happened(*events: tuple[str, str, object]) -> list[Happened]:
+    return [Happened(at, *each) for at, each in enumerate(events)]
+
+
+def test_who_begins_too_early_is_found() -> None:
+    course = [("a", "confirmed", 1), ("", "quiet", None), ("b", "applying", 2), ("b", "applying", 3)]
+    assert violations(happened(*course)) == ["b begins 3, a is at 1"]
+    assert violations(happened(*course[:3])) == []
+
+
+def test_nothing_is_judged_while_somebody_may_not_count() -> None:
+    begins = [("a", "confirmed", 1), ("", "quiet", None)]
+    for why in (("", "deed", None), ("a", "left_out", 1)):
+        assert violations(happened(*begins, why, ("b", "applying", 3))) == []

@@ -1,0 +1,118 @@
+"""The calendar on three real processes: any one is killed while two people edit; no confirmed entry is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.ports import free_ports
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMES = ("a", "b", "c")
+DEADLINE_S = 120.0
+BEFORE, AFTER = 8, 8  # entries of each person that are confirmed before and after the kill
+
+
+@dataclass
+class Machines:
+    """Three processes, and their ports for people."""
+
+    ports: dict[str, int]
+    processes: dict[str, subprocess.Popen[str]]
+
+    def kill(self, name: str) -> None:
+        process = self.processes.pop(name)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
+@contextmanager
+def machines() -> Iterator[Machines]:
+    numbers = free_ports(6)
+    addresses = {name: f"127.0.0.1:{port}" for name, port in zip(NAMES, numbers[:3], strict=True)}
+    ports = dict(zip(NAMES, numbers[3:], strict=True))
+    peers = [f"{name}={address}" for name, address in addresses.items()]
+    with ExitStack() as stack:
+        processes = {}
+        for name in NAMES:
+            command = [sys.executable, "-m", "examples.calendar.serve", name, addresses[name], str(ports[name]), *peers]
+            environment = os.environ | {"PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT)))}
+            process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+            processes[name] = process
+        for name, process in processes.items():
+            assert process.stdout is not None
+            assert process.stdout.readline().startswith(f"{name} serves")
+        yield Machines(ports, processes)
+
+
+@dataclass
+class Person:
+    """Edits through one machine, and through another one when that is gone; every entry until it is confirmed."""
+
+    name: str
+    machines: Machines
+    first: str
+    confirmed: list[str] = field(default_factory=list)
+    _talk: socket.socket | None = None
+
+    def say(self, line: str, until: float) -> object:
+        """A command, repeated over whatever machine is there."""
+        turn = NAMES.index(self.first)
+        while time.monotonic() < until:
+            try:
+                if self._talk is None:
+                    self._talk = socket.create_connection(("127.0.0.1", self.machines.ports[NAMES[turn % 3]]), 30)
+                self._talk.sendall(line.encode() + b"\n")
+                said = self._talk.makefile("rb").readline()
+                if said and not said.startswith(b'"not known'):
+                    return json.loads(said)
+            except OSError:
+                pass
+            self._talk = None
+            turn += 1
+            time.sleep(0.05)
+        raise AssertionError(f"{line!r} was not answered")
+
+    def edit(self, count: int) -> None:
+        """Enter so many more."""
+        until = time.monotonic() + DEADLINE_S
+        for _ in range(count):
+            id = f"{self.name}{len(self.confirmed)}"
+            said = self.say(f"enter {id} monday {id} of {self.name}", until)
+            assert isinstance(said, int)
+            self.confirmed.append(id)
+
+
+@pytest.mark.parametrize("victim", NAMES)
+def test_no_confirmed_entry_is_lost_or_doubled(victim: str) -> None:
+    with machines() as running:
+        people = [Person("x", running, "a"), Person("y", running, "c")]
+        for person in people:
+            person.edit(BEFORE)
+        threads = [threading.Thread(target=person.edit, args=(AFTER,)) for person in people]
+        for thread in threads:
+            thread.start()
+        running.kill(victim)
+        for thread in threads:
+            thread.join(DEADLINE_S)
+        confirmed = sorted(id for person in people for id in person.confirmed)
+        assert len(confirmed) == 2 * (BEFORE + AFTER)
+        until = time.monotonic() + DEADLINE_S
+        left = next(name for name in NAMES if name != victim)
+        witness = Person("z", running, left)
+        assert witness.say("ids", until) == confirmed
+        assert witness.say("page monday", until) == sorted(f"{id} of {id[0]}" for id in confirmed)

@@ -1,0 +1,70 @@
+"""The swarm over the ISIS toolkit: no property is broken, every one is exercised, all are live within the bound."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from isotone.sim.plan import Size, encode_plan
+from isotone.sim.registry import plan_from, system_named
+from isotone.sim.run import RunResult, play_plan, run_plan
+from isotone.sim.swarm import run_swarm
+from isotone.sim.system import Setting, draw_plan
+from isotone.spec.toolkit_properties import toolkit_labels
+from isotone.trace.events import Row
+from isotone.trace.toolkit import MemberReady
+
+SMALL = Setting(system="toolkit", stack="isis", size=Size.SMALL)
+
+
+@cache
+def results() -> tuple[RunResult, ...]:
+    return tuple(run_swarm(SMALL, range(1, 61), workers=1))
+
+
+def test_no_property_is_broken() -> None:
+    assert not {result.seed: result.violations for result in results() if result.violations}
+
+
+def test_every_property_is_exercised() -> None:
+    for label in toolkit_labels():
+        assert any(result.verdicts[label] == "holds" for result in results()), label
+
+
+def test_all_are_live_within_the_bound() -> None:
+    assert max(result.bounds["live"] for result in results()) <= 1
+
+
+def test_a_run_is_a_function_of_its_plan() -> None:
+    system = system_named("toolkit")
+    plan = draw_plan(system, SMALL, 3)
+    assert plan_from(encode_plan(plan)) == plan
+    first: list[Row] = []
+    second: list[Row] = []
+    play_plan(system, plan, first.append)
+    play_plan(system, plan, second.append)
+    assert first == second and first
+
+
+def test_states_come_in_every_way() -> None:
+    """Founded, from a checkpoint, by transfer."""
+    system = system_named("toolkit")
+    rows: list[Row] = []
+    for seed in range(1, 31):
+        play_plan(system, draw_plan(system, SMALL, seed), rows.append)
+    assert {row.entry.how for row in rows if isinstance(row.entry, MemberReady)} >= {
+        "founded",
+        "checkpoint",
+        "transferred",
+    }
+
+
+@pytest.mark.parametrize("seed", [4, 37, 52, 100])
+def test_seeds_that_have_found_something(seed: int) -> None:
+    """A broadcast of an earlier membership; an answer that nobody else had; answers in a minority.
+
+    And an action that was begun twice by a member that formed its group.
+    """
+    system = system_named("toolkit")
+    assert run_plan(system, draw_plan(system, SMALL, seed)).violations == ()
