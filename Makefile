@@ -48,10 +48,19 @@ help: ## Show the targets
 install:
 	$(call install,dev)
 
-# Its end runs on Spark; where that cannot be installed, or is not wanted, the demo goes without.
+# The story and its picture come first; Spark, which is large, is installed behind them for the report. Where that cannot
+# be, or is not wanted, the demo goes without.
+ifeq ($(filter --no-report --simulated --json --only-report,$(ARGS)),)
 demo:
-	$(call install,,$(if $(filter --no-report --simulated --json,$(ARGS)),,pipeline))
+	$(call install,,)
+	@$(VENV_PYTHON) -m isotone.cli demo $(ARGS) --no-report
+	$(call install,,pipeline)
+	@$(VENV_PYTHON) -m isotone.cli demo $(ARGS) --only-report
+else
+demo:
+	$(call install,,$(if $(filter --only-report,$(ARGS)),pipeline))
 	@$(VENV_PYTHON) -m isotone.cli demo $(ARGS)
+endif
 
 test:
 	$(call install,dev)

@@ -96,6 +96,8 @@ def test_a_directory_with_other_things_is_not_touched(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
     (tmp_path / "state" / "identity").write_text("mine")
     (tmp_path / "isotone.toml").write_text("")
+    result = CliRunner().invoke(commands, ["demo", "--only-report", "--directory", str(tmp_path)])
+    assert (result.exit_code, result.stderr) == (2, f"isotone: {tmp_path} has no demo to report of\n")
     result = CliRunner().invoke(commands, ["demo", "--directory", str(tmp_path)])
     assert result.exit_code == 2
     assert (tmp_path / "state" / "identity").read_text() == "mine"

@@ -38,8 +38,11 @@ MARK = ".isotone-demo"  # in a directory that a demo made, so that the next one 
 @click.option("--simulated", is_flag=True, help="Five nodes in virtual time instead; nothing is started or written.")
 @click.option("--seed", metavar="N", help="With --simulated: another interleaving (default: 1).")
 @click.option("--report/--no-report", default=True, show_default=True, help="End on Spark: DIRECTORY/report.html.")
+@click.option("--only-report", is_flag=True, help="Run nothing: the report of the demo that ran before.")
 @json_option
-def demo_command(*, directory: Path, simulated: bool, seed: str | None, report: bool, as_json: bool) -> int:
+def demo_command(
+    *, directory: Path, simulated: bool, seed: str | None, report: bool, only_report: bool, as_json: bool
+) -> int:
     """Show a cluster through a kill, a cut and a merge, and judge what it recorded.
 
     Three real daemons run in two sites on loopback, with a client at each. They send through all services; one daemon
@@ -52,6 +55,7 @@ def demo_command(*, directory: Path, simulated: bool, seed: str | None, report: 
       isotone demo
       isotone demo --directory /tmp/demo --json
       isotone demo --simulated --seed 7
+      isotone demo --only-report
 
     Exit codes: 0 no violation and everything judged, 1 otherwise, 2 wrong usage, 3 the story could not be told.
     """
@@ -61,6 +65,10 @@ def demo_command(*, directory: Path, simulated: bool, seed: str | None, report: 
         return simulated_demo(seed or "1", as_json)
     if seed is not None:
         raise InputError("--seed goes with --simulated: real daemons have none")
+    if only_report:
+        if as_json or not (directory / MARK).exists():
+            raise InputError(f"{directory} has no demo to report of" if not as_json else "--only-report has no --json")
+        return show_with_report(directory, judge(directory.resolve()))
     verdicts = tell(prepared(directory.resolve()), Screen(None if as_json else results()))
     if not as_json:
         print_text("")
