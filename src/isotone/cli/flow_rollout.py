@@ -104,7 +104,11 @@ async def roll_out(
 @click.option("--within", type=float, default=120.0, show_default=True, help="Seconds, at most.")
 @json_option
 def rollout_command(*, nodes: int, versions: int, fan_out: int, token_ms: int, within: float, as_json: bool) -> None:
-    """Roll versions out: no node starts version k+1 before all live nodes confirmed k."""
+    """Roll versions out: no node starts version k+1 before all nodes that are counted confirmed k.
+
+    A node is counted while its ring counts it and the rings above count its ring: not while it is taken for dead, and
+    not while a ring above waits for the new leader of a ring whose leader died.
+    """
     if as_json:
         print_json(
             asyncio.run(
