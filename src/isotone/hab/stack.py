@@ -156,16 +156,25 @@ class HabOnCorel:
     """A COReL replica beneath HAB: its green order is the local broadcast."""
 
     def __init__(
-        self, settings: HabSettings, process: str, daemon: DaemonId, identity: bytes, *, founder: bool = True
+        self,
+        settings: HabSettings,
+        process: str,
+        daemon: DaemonId,
+        identity: bytes,
+        *,
+        incarnation: int = 0,
+        group: str = "",
+        founder: bool = True,
     ) -> None:
+        """``incarnation``: of the process, if it is not that of the daemon; ``group``: of its centre's servers."""
         centre = settings.centre_of(process)
         servers = settings.centres[centre]
-        self.hab = Hab(settings, process, daemon.incarnation, founder=founder)
+        self.hab = Hab(settings, process, incarnation or daemon.incarnation, founder=founder)
         self.replica = Replica(
             ReplicaSettings(
                 server=process,
                 servers=servers,
-                group=f"hab-{centre}",
+                group=group or f"hab-{centre}",
                 quorum=Majority(servers),
                 snapshots=settings.state_every > 0,
                 checkpoint_records=64,
