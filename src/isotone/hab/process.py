@@ -37,8 +37,8 @@ from isotone.hab.events import (
     SnapshotOffered,
     StandingChanged,
 )
-from isotone.hab.pending import Pending, next_batch
 from isotone.hab.settings import HabSettings, Mode
+from isotone.hab.submissions import Submissions
 from isotone.hab.transition import is_news
 from isotone.trace import hab as trace
 
@@ -70,14 +70,8 @@ class Hab:
         self.contacts = Contacts(settings)
         self.coordinator = Coordinator(process, settings, self.contacts)
         self.watch = Watch(settings)
-        self.pending: deque[Pending] = deque()
+        self.submissions = Submissions(settings)
         self.suspected: tuple[str, ...] = ()
-        self._counter = 0  # of the last broadcast
-        self._submitted = 0  # (this epoch) counters up to here are on their way
-        self._acked = 0  # (this epoch) counters up to here are ordered
-        self._under_way: deque[int] = deque()  # (this epoch) the last counter of each submission that is not ordered
-        self._answered = False  # the primary answered since the last look
-        self._waiting_since = 0  # nothing was ordered since then, though something is under way
         self._local = 0  # own commands that are not delivered
         self._applied = 0  # commands since the state was offered
         self._asked_epoch = 0  # the coordinator's epoch against which this process complained
@@ -94,7 +88,10 @@ class Hab:
             case Started():
                 self._leased_until = event.at + self.settings.lease_us
                 self.watch.begin(event.at)
-                timers: list[Action] = [SetTimer(ALIVE, self.settings.alive_us), SetTimer(SUBMIT, self._patience)]
+                timers: list[Action] = [
+                    SetTimer(ALIVE, self.settings.alive_us),
+                    SetTimer(SUBMIT, self.settings.answer_us),
+                ]
                 return [*timers, *self._role_row("it started"), *self._come_back(), *self._go_on()]
             case PacketReceived(source=source, data=data):
                 return self._on_packet(source, data)
@@ -133,10 +130,6 @@ class Hab:
         """Whether it talks to other centres."""
         return self.centre.coordinator(self.settings) == self.process
 
-    @property
-    def _patience(self) -> int:
-        return self.settings.answer_us
-
     def _broadcast(self, command: ControlMessage) -> LocalBroadcast:
         self._local += 1
         local = Local(self.process, self._incarnation, m.COMMANDS.encode(command))
@@ -150,63 +143,40 @@ class Hab:
     # --- broadcasts ------------------------------------------------------------------------------------------------
 
     def _on_wanted(self, request: int, record: bytes) -> list[Action]:
-        if len(self.pending) >= self.settings.pending_max:
-            return [BroadcastRefused(request, f"{len(self.pending)} broadcasts are not delivered yet")]
+        waiting = len(self.submissions.pending)
+        if waiting >= self.settings.pending_max:
+            return [BroadcastRefused(request, f"{waiting} broadcasts are not delivered yet")]
         if self.centre.role is Role.OUT:
             return [BroadcastRefused(request, "this centre takes no part: it was declared lost, or has no state yet")]
         if len(record) > self.settings.record_bytes_max:
             return [BroadcastRefused(request, f"a record has at most {self.settings.record_bytes_max} bytes")]
-        self._counter += 1
-        self.pending.append(Pending(request, self._counter, record))
-        name = rows.message_name(self.process, self.incarnation, self._counter)
+        name = rows.message_name(self.process, self.incarnation, self.submissions.begin(request, record))
         row = trace.HaBroadcast(self.process, self.centre.name, name, rows.digest_of(record))
         return [Record(row), *self._submit()]
 
     def _submit(self) -> list[Action]:
         """Figure 4 and 5, HA-Broadcast: in the primary a local broadcast, else a `Send` to a process there."""
-        centre, settings = self.centre, self.settings
+        centre = self.centre
         leader = centre.configuration.named(centre.leader)
         if leader is None or centre.role in {Role.OUT, Role.TRANSITION} or centre.yielding:
             return []
+        here = leader.number == centre.number
         actions: list[Action] = []
-        while len(self._under_way) < settings.stores_under_way_max:
-            batch = next_batch(self.pending, self._submitted, settings)
-            if not batch:
-                break
-            if not self._under_way:
-                self._waiting_since = self._at
-            self._submitted = batch[-1].counter
-            self._under_way.append(self._submitted)
+        for batch in self.submissions.due(self._at):
             records = tuple(each.record for each in batch)
-            here = leader.number == centre.number
-            send = m.Send(
-                self.process, self.incarnation, batch[0].counter, records, answer_to="" if here else self.process
-            )
+            answer_to = "" if here else self.process
+            send = m.Send(self.process, self.incarnation, batch[0].counter, records, answer_to)
             actions.append(self._broadcast(send) if here else SendPacket(self.contacts.of(leader.name), _wide(send)))
         return actions
-
-    def _note_ordered(self, counter: int) -> None:
-        """The primary has ordered own broadcasts up to here. An answer that says nothing new makes no room for more."""
-        self._acked = max(self._acked, counter)
-        self._submitted = max(self._submitted, self._acked)
-        while self._under_way and self._under_way[0] <= self._acked:
-            self._under_way.popleft()
-            self._waiting_since = self._at
-
-    def _submit_anew(self) -> None:
-        """What is not delivered is submitted again: the primary is another one, or did not answer."""
-        self._submitted = self._acked
-        self._under_way.clear()
 
     def _look_at_submissions(self) -> None:
         """What is not ordered is submitted again; after silence, to another process of the primary."""
         leader = self.centre.configuration.named(self.centre.leader)
-        is_late = self._under_way and self._at - self._waiting_since >= self._patience
-        if is_late and leader is not None:
-            if leader.number != self.centre.number and not self._answered:
+        if leader is not None and self.submissions.is_late(self._at):
+            if leader.number != self.centre.number and not self.submissions.answered:
                 self.contacts.rotate(leader.name)
-            self._submit_anew()
-        self._answered = False
+            self.submissions.again()
+        self.submissions.answered = False
 
     # --- the local broadcast ---------------------------------------------------------------------------------------
 
@@ -229,8 +199,8 @@ class Hab:
         """What a command means for this process alone."""
         centre = self.centre
         incarnation, counter = centre.origins.get(self.process, (0, 0))
-        if incarnation == self.incarnation and counter > self._acked:
-            self._note_ordered(counter)
+        if incarnation == self.incarnation and counter > self.submissions.ordered:
+            self.submissions.note_ordered(counter, self._at)
         if isinstance(command, m.Leased | m.Confirm) and command.epoch == centre.epoch:
             self._leased_until = self._at + self.settings.lease_us
             return self._release()
@@ -247,8 +217,7 @@ class Hab:
                     if to and self.is_coordinator and not replayed:
                         actions.append(SendPacket(to, _wide(message)))
                 case RoleChanged(why=why):
-                    self._acked = self.pending[0].counter - 1 if self.pending else self._counter
-                    self._submit_anew()
+                    self.submissions.begin_epoch()
                     actions += self._role_row(why)
                     if self.centre.role is Role.OUT:
                         actions += self._give_up()
@@ -262,12 +231,11 @@ class Hab:
 
     def _give_up(self) -> list[Action]:
         """The centre is out, or begins anew: nothing of before is delivered, and own broadcasts begin anew too."""
-        refused: list[Action] = [BroadcastRefused(each.request, UNKNOWN, perhaps=True) for each in self.pending]
-        self.pending.clear()
+        refused: list[Action] = [
+            BroadcastRefused(request, UNKNOWN, perhaps=True) for request in self.submissions.give_up()
+        ]
         self._held.clear()
         self._offer = None
-        self._under_way.clear()
-        self._counter = self._acked = self._submitted = 0
         return refused
 
     def _release(self) -> list[Action]:
@@ -283,8 +251,7 @@ class Hab:
         records = [entry for entry in entries if entry.kind is m.Kind.RECORD]
         for entry in records:
             if entry.origin == self.process and entry.incarnation == self.incarnation:
-                while self.pending and self.pending[0].counter <= entry.counter:
-                    own.append((self.pending.popleft().request, entry.position))
+                own += [(request, entry.position) for request in self.submissions.delivered(entry.counter)]
         actions: list[Action] = [HaDeliver(tuple(entries), tuple(own))]
         if records:
             actions.insert(0, rows.delivered(self.process, centre, self.settings.mode, records, entries[-1].index))
@@ -328,10 +295,10 @@ class Hab:
             case m.OkState():
                 return [*self.coordinator.on_state(self.centre, source, message), *self._go_on()]
             case m.OkSent():
-                self._answered = True
+                self.submissions.answered = True
                 self.contacts.answered(source)
                 if message.incarnation == self.incarnation and message.epoch == self.centre.epoch:
-                    self._note_ordered(message.counter)
+                    self.submissions.note_ordered(message.counter, self._at)
                 return self._submit()
             case m.Alive():
                 return self._on_alive(message)
@@ -377,7 +344,7 @@ class Hab:
             return [SetTimer(ALIVE, self.settings.alive_us), *self._keep_alive(), *self._release()]
         if key == SUBMIT:
             self._look_at_submissions()
-            again = SetTimer(SUBMIT, self._patience)
+            again = SetTimer(SUBMIT, self.settings.answer_us)
             return [again, *self.coordinator.joins(self.centre), *self._go_on()]
         assert isinstance(key, tuple) and key[0] == ANSWER, f"no timer {key!r}"
         self.coordinator.on_silence(self.centre, str(key[1]))

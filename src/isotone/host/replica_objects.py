@@ -66,6 +66,8 @@ async def replica(
     lease_s: float = LEASE_S,
     minority: str = "maybe",
     hooks: Hooks | None = None,
+    centres: Path | str | None = None,
+    key: Path | str | None = None,
 ) -> AsyncIterator[LocalReplica]:
     """Be one server of the replicated log ``log``, and have its objects while the block lasts.
 
@@ -75,10 +77,31 @@ async def replica(
     the commands, if it shall. ``joins``: it is none of the first servers; `isotone replica add` counts it in.
     ``minority``: what a command is answered where there is no quorum, ``"maybe"`` (it is kept, and may be applied
     later) or ``"refuse"``. ``lease_s``: after so long without a sign of life, what the program holds is released.
+    ``centres``: a file that names several data centres, their processes and keys; then it says all of ``peers``,
+    ``address`` and the quorum, and ``key`` is the file of this process' private key (docs/guide/data-centres.md).
     """
-    settings = _settings(log, name, peers or {}, quorum, joins=joins)
     if minority not in MINORITY:
         raise InputError(f"minority is one of {', '.join(MINORITY)}, not {minority!r}")
+    if centres is not None:
+        if peers or address or clients or quorum or joins:
+            raise InputError("with centres, the file says peers, address, clients, quorum and joins")
+        from isotone.host.hab_objects import centre_replica
+
+        refuses = minority == "refuse"
+        async with centre_replica(
+            log,
+            name=name,
+            state=state,
+            centres=centres,
+            key=key,
+            classes=classes,
+            lease_s=lease_s,
+            refuse_in_minority=refuses,
+            hooks=hooks,
+        ) as process:
+            yield process
+        return
+    settings = _settings(log, name, peers or {}, quorum, joins=joins)
     listen = address or _default_address(peers or {})
     directory = Path(state)
     directory.mkdir(parents=True, exist_ok=True)

@@ -173,8 +173,8 @@ class HabRun(EvsNodes):
             centre = hab.centre
             if centre.role not in {Role.PRIMARY, Role.BACKUP}:
                 missing.append(f"{name} is {centre.role.value}")
-            if hab.pending:
-                missing.append(f"{name} has {len(hab.pending)} broadcasts that are not delivered")
+            if hab.submissions.pending:
+                missing.append(f"{name} has {len(hab.submissions.pending)} broadcasts that are not delivered")
             if centre.delivered < centre.log.end:
                 missing.append(f"{name} has delivered {centre.delivered} of {centre.log.end}")
             names = sorted(group.name for group in centre.configuration.groups)
