@@ -6,12 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-import pytest
-
-from isotone.core.errors import InputError
 from isotone.hab.centre import Role
 from isotone.host.hab_acts import Act
-from isotone.host.hab_settings import read_centres
 from tests.host.centres import Centres
 
 DEADLINE_S = 120.0

@@ -93,7 +93,16 @@ class HabOnConsensus:
                 return self._detected(self._detector.handle(event), event.at)
             case TimerFired(key=key) if key == AGAIN:
                 return self._carried(self.local.handle(event), event.at)
+            case LocalSuspected():
+                return self._suspect(event)
         return self._carried(self.hab.handle(event), event.at)
+
+    def _suspect(self, event: LocalSuspected) -> list[Action]:
+        """Consensus and HAB have one detector."""
+        return [
+            *self._carried(self.local.handle(event), event.at),
+            *self._carried(self.hab.handle(event), event.at),
+        ]
 
     @property
     def suspects(self) -> tuple[str, ...]:
@@ -132,9 +141,7 @@ class HabOnConsensus:
                 case _:
                     out.append(action)
         if self._suspects != before:
-            suspected = LocalSuspected(at, tuple(sorted(self._suspects)))
-            out += self._carried(self.local.handle(suspected), at)
-            out += self._carried(self.hab.handle(suspected), at)
+            out += self._suspect(LocalSuspected(at, tuple(sorted(self._suspects))))
         return out
 
     def _carried(self, actions: Iterable[Action], at: int) -> list[Action]:

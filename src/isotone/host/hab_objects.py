@@ -13,6 +13,7 @@ from uuid import uuid4
 from isotone.core.errors import InputError
 from isotone.daemon.composition import Hooks
 from isotone.daemon.embedded import node
+from isotone.daemon.node_settings import TraceSettings
 from isotone.daemon.security.keys import read_key
 from isotone.host.embedded import EmbeddedService
 from isotone.host.hab_log import CentreLog
@@ -46,10 +47,12 @@ async def centre_replica(
     lease_s: float = LEASE_S,
     refuse_in_minority: bool = False,
     hooks: Hooks | None = None,
+    trace: Path | str | TraceSettings | None = None,
 ) -> AsyncIterator[CentreReplica]:
     """Be one process of the data centres in the file ``centres``, and have the objects while the block lasts.
 
     ``key``: the file of its private key, ``centre.key`` in ``state`` if it is not said; `isotone site keygen` makes it.
+    ``trace``: where everything is recorded, if it shall be.
     """
     directory = Path(state)
     directory.mkdir(parents=True, exist_ok=True)
@@ -67,6 +70,7 @@ async def centre_replica(
                 address=file.processes[name].daemon,
                 peers=[(each.name, each.daemon) for each in mine.process if each.name != name],
                 state=directory / "node",
+                trace=trace,
                 hooks=hooks,
             )
         )

@@ -1,9 +1,9 @@
-"""How long data centres need, once everything is healed, until each takes part and everything is delivered everywhere.
+"""How long data centres need, once everything is healed, until each takes part and all is delivered everywhere.
 
-An *exchange* is a request to some centres and an answer of each. A request or an answer that is lost is sent again after
-the patience, or twice that if the timer just passed by. So with a chance ``loss`` for each packet an exchange with k
-centres takes, on the average, a round and 2 · patience · q / (1 - q), with q = 1 - (1 - loss)^(2k). Many exchanges
-follow each other, so the average counts; `MARGIN` times it is the bound.
+An *exchange* is a request to some centres and an answer of each. A request or an answer that is lost is sent again
+after the patience, or twice that if the timer just passed by. So with a chance ``loss`` for each packet an exchange
+with k centres takes, on the average, a round and 2 · patience · q / (1 - q), with q = 1 - (1 - loss)^(2k). Many
+exchanges follow each other, so the average counts; `MARGIN` times it is the bound.
 
 Implements: [DESIGN 1], bounds that are promised.
 """

@@ -142,11 +142,11 @@ class Operator:
         self._tell(self._choice.pick(self.living()), HandoverWanted(0, centre))
 
     def suspect(self, node: str) -> None:
-        """A false suspicion, for a while."""
+        """A false suspicion for a while: of the coordinator, and of another who may lead a round of consensus."""
         if self._world.is_up(node):
             hab = self._hab(node)
-            coordinator = hab.centre.coordinator(hab.settings)
-            self._world.tell(node, LABEL, LocalSuspected(0, (coordinator,)))
+            suspects = {hab.centre.coordinator(hab.settings), self._choice.pick(self.centres[hab.centre.name])} - {node}
+            self._world.tell(node, LABEL, LocalSuspected(0, tuple(sorted(suspects))))
             self._world.after(30 * MILLISECOND, lambda: self._unsuspect(node))
 
     def _unsuspect(self, node: str) -> None:
