@@ -59,6 +59,12 @@ class Centres:
             assert isinstance(found, CentreReplica)
             self.running[name] = found
 
+    async def found(self) -> None:
+        """All run for the first time."""
+        for centre in self.file.centre:
+            reply = await self.ask(centre.process[0].name, Act("found", centre.name))
+            assert reply.outcome == "done", reply
+
     async def stop(self, *names: str) -> None:
         for name in tuple(names):
             del self.running[name]

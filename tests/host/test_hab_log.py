@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import pytest
+
+from isotone.core.addresses import split_address
+from isotone.core.errors import InputError
+from isotone.core.ordered_log import Refused
+from isotone.daemon.security.keys import authority_of, generate_key
 from isotone.hab.centre import Role
-from isotone.host.hab_acts import Act
+from isotone.host.hab_acts import Act, Challenge, Wish, ask_process, judge_act, sign_act
+from isotone.host.hab_streams import Proof
 from tests.host.centres import Centres
 
 DEADLINE_S = 120.0
@@ -35,6 +43,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 def test_a_dict_on_three_centres_through_a_disaster_and_back(tmp_path: Path) -> None:
     async def main(centres: Centres) -> None:
         await centres.start("a1", "b1", "c1")
+        await centres.found()
         for name in ("a1", "b1", "c1"):
             await centres.running[name].dict("stock").set(name, name)
         assert await centres.running["c1"].dict("stock").get("a1") == "a1"
@@ -63,3 +72,81 @@ def test_a_dict_on_three_centres_through_a_disaster_and_back(tmp_path: Path) -> 
         assert await centres.running["a1"].dict("stock").get("after") == 1
 
     run_with(tmp_path, {"a": 1, "b": 1, "c": 1}, main)
+
+
+def test_a_centre_whose_disks_are_lost_comes_back_by_itself_and_is_never_taken_for_a_new_one(tmp_path: Path) -> None:
+    async def main(centres: Centres) -> None:
+        await centres.start("a1", "b1", "c1")
+        assert "no state" in centres.running["a1"].why_not_ready()
+        await centres.found()
+        await centres.running["a1"].dict("stock").set("apples", 3)
+        await centres.stop("a1")
+        for kept in ("node", "log"):
+            shutil.rmtree(tmp_path / "a1" / kept)
+        await centres.start("a1")
+        assert await centres.running["a1"].dict("stock").get("apples", within_s=DEADLINE_S) == 3
+        status = (await centres.ask("a1")).status
+        assert status["role"] == "backup" and status["number"] == 4
+        assert (await centres.ask("a1", Act("found", "a"))).outcome == "done"  # it has begun long ago: nothing happens
+        assert (await centres.ask("a1")).status["number"] == 4
+
+    run_with(tmp_path, {"a": 1, "b": 1, "c": 1}, main)
+
+
+def test_only_operators_act_each_with_a_key_of_his_own(tmp_path: Path) -> None:
+    async def main(centres: Centres) -> None:
+        await centres.start("b1")
+        act = Act("found", "b")
+        wide = centres.file.processes["b1"].wide
+        stranger = await ask_process(wide, act, "carl", centres.keys["anna"])
+        assert stranger.outcome == "refused" and "no operator is called 'carl'" in stranger.text
+        borrowed = await ask_process(wide, act, "ben", centres.keys["anna"])
+        assert borrowed.outcome == "refused" and "signature" in borrowed.text
+        assert (await centres.ask("b1")).status["epoch"] == 0
+        other = await centres.ask("b1", Act("found", "a"))
+        assert other.outcome == "refused" and "this process is of b" in other.text
+
+    run_with(tmp_path, {"a": 1, "b": 1, "c": 1}, main)
+
+
+def test_a_signature_is_for_one_process_and_one_moment() -> None:
+    key = authority_of(b"k" * 32)
+    challenge = Challenge("b1", "shop", b"c" * 32)
+    wish = sign_act(challenge, Act("handover", "b"), "anna", key)
+    assert judge_act(challenge, wish, {"anna": key.public}) == Act("handover", "b")
+    for other in (
+        Challenge("b2", "shop", b"c" * 32),
+        Challenge("b1", "shop", b"d" * 32),
+        Challenge("b1", "x", b"c" * 32),
+    ):
+        with pytest.raises(Refused):
+            judge_act(other, wish, {"anna": key.public})
+    with pytest.raises(Refused):
+        judge_act(challenge, Wish(wish.act.replace("b", "c"), "anna", wish.signature), {"anna": key.public})
+
+
+@pytest.mark.parametrize(
+    ("head", "why"),
+    [
+        ("confirmations = 3", "confirmations = 3, and there are 2 operators"),
+        ('mode = "soon"', "Invalid enum value 'soon'"),
+        ("patience = 3", "unknown field `patience`"),
+    ],
+)
+def test_a_wrong_settings_file_says_what_is_wrong(tmp_path: Path, head: str, why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        Centres(tmp_path, {"a": 1, "b": 1}, head=head)
+
+
+def test_a_process_with_the_key_of_another_is_not_let_in(tmp_path: Path) -> None:
+    async def main(centres: Centres) -> None:
+        await centres.start("b1")
+        thief = Proof("a1", generate_key(tmp_path / "thief.key"), centres.file.roster())
+        reader, writer = await asyncio.open_connection(*split_address(centres.file.processes["b1"].wide))
+        await thief.call(reader, writer)
+        assert await reader.read() == b""  # it was closed
+        writer.close()
+        streams = centres.running["b1"].centre_log.streams
+        assert streams.refused == 1
+
+    run_with(tmp_path, {"a": 1, "b": 1}, main)

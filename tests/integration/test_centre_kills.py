@@ -178,6 +178,7 @@ def play(tmp_path: Path) -> Any:
 def test_every_acknowledged_write_survives_the_primary(play: Play) -> None:
     for centre in CENTRES:
         play.start(centre)
+    play.act("found", operator="anna")
     for process in play.processes.values():
         process.tell("load")
     for _ in range(KILLS):

@@ -8,6 +8,7 @@ from isotone.cli.command_group import CommandGroup
 
 LAZY = {name: f"isotone.cli.site_status:{name}_command" for name in ("status", "suspects")}
 LAZY |= {
+    "found": "isotone.cli.site_acts:found_command",
     "declare-lost": "isotone.cli.site_acts:declare_lost_command",
     "withdraw": "isotone.cli.site_acts:withdraw_command",
     "handover": "isotone.cli.site_acts:handover_command",
@@ -22,6 +23,7 @@ def site_commands() -> None:
 
     \b
     Examples:
+      isotone site found centres.toml --operator anna --key anna.key
       isotone site status centres.toml
       isotone site suspects centres.toml
       isotone site declare-lost berlin centres.toml --operator anna --key anna.key

@@ -24,7 +24,37 @@ RISK = (
 )
 
 
+@click.command("found")
+@act_options
+@json_option
+def found_command(*, file: Path, operator: str, key_file: Path, as_json: bool) -> int:
+    """Begin: the data centres of FILE are new, and none has a state. Once, when all of them run for the first time.
+
+    \b
+    Examples:
+      isotone site found centres.toml --operator anna --key anna.key
+
+    Exit codes: 0 all have begun, 1 refused, or not all, 2 wrong usage or not new, 3 one does not answer.
+    """
+    from isotone.hab.configuration import first_epoch
+
+    centres = read_file(file)
+    told, silent = ask_everybody(centres)
+    for centre in centres.centre:
+        if not any(status["centre"] == centre.name for status in told.values()):
+            raise MachineError(f"all must run, and {centre.name} does not answer: {silent[centre.process[0].name]}")
+    for status in told.values():
+        if status["end"] or status["epoch"] > first_epoch(1):
+            raise InputError(f"{status['centre']} has a state already: `isotone site rejoin` brings back one without")
+    codes = []
+    for centre in centres.centre:
+        asked = [process for process, status in told.items() if status["centre"] == centre.name]
+        codes.append(_carry_out(centres, asked, _act("found", centre.name), operator, key_file, as_json=as_json))
+    return max(codes)
+
+
 @click.command("declare-lost")
+@click.argument("name")
 @act_options
 @click.option("--at", default="", help="The data centre that records it; any that answers, if it is not said.")
 @click.option("--override", is_flag=True, help="Also where no majority of the data centres is left to record it.")
@@ -55,6 +85,7 @@ def declare_lost_command(
 
 
 @click.command("withdraw")
+@click.argument("name")
 @act_options
 @json_option
 def withdraw_command(*, name: str, file: Path, operator: str, key_file: Path, as_json: bool) -> int:
@@ -76,6 +107,7 @@ def withdraw_command(*, name: str, file: Path, operator: str, key_file: Path, as
 
 
 @click.command("handover")
+@click.argument("name")
 @act_options
 @json_option
 def handover_command(*, name: str, file: Path, operator: str, key_file: Path, as_json: bool) -> int:
@@ -95,6 +127,7 @@ def handover_command(*, name: str, file: Path, operator: str, key_file: Path, as
 
 
 @click.command("rejoin")
+@click.argument("name")
 @act_options
 @json_option
 def rejoin_command(*, name: str, file: Path, operator: str, key_file: Path, as_json: bool) -> int:

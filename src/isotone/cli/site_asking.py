@@ -34,7 +34,6 @@ def act_options(command: Command) -> Command:
         ),
         click.option("--operator", required=True, envvar="ISOTONE_OPERATOR", help="The operator's name in FILE."),
         file_argument,
-        click.argument("name"),
     ):
         command = option(command)
     return command

@@ -13,6 +13,7 @@ from isotone.hab.messages import (
     Confirm,
     Declare,
     Excluded,
+    Found,
     Handover,
     Join,
     KeepSnapshot,
@@ -70,6 +71,8 @@ def _take(centre: Centre, settings: HabSettings, command: Command) -> list[Effec
         case ChangeEpoch(coordinator_epoch=number) if number == centre.coordinator_epoch:
             centre.coordinator_epoch += 1
             return [RoleChanged("another process is the coordinator")]
+        case Found() if role is Role.OUT and not centre.epoch:
+            return transition.on_found(centre, settings)
         case KeepSnapshot():
             return _keep(centre, settings, command)
         case Rejoin(token=token) if role is Role.OUT and not centre.joining:

@@ -77,6 +77,10 @@ class RejoinWanted(Event, frozen=True, gc=False):
     """An operator wants this centre, which is out, back."""
 
 
+class FoundWanted(Event, frozen=True, gc=False):
+    """An operator begins the system; no centre has a state."""
+
+
 class StandingChanged(Action, frozen=True, gc=False):
     """For those who watch: role, epoch, leader, and why."""
 

@@ -199,6 +199,10 @@ class LeaderUnaware(ControlMessage, frozen=True, tag=0xD4):
     epoch: Natural
 
 
+class Found(ControlMessage, frozen=True, tag=0xD5):
+    """The system begins: no centre has a state, and an operator says so."""
+
+
 # --- answers, and keep-alives ----------------------------------------------------------------------------------------
 
 
@@ -259,6 +263,7 @@ Command = (
     | Petitioned
     | PetitionDue
     | LeaderUnaware
+    | Found
 )
 REQUESTS = (Send, Store, SendState, Join, Welcome, Handover, Declare)
 """What may come from another centre and is then broadcast inside."""
@@ -282,6 +287,7 @@ COMMANDS: ControlCodec[ControlMessage] = ControlCodec(
     Petitioned,
     PetitionDue,
     LeaderUnaware,
+    Found,
     bytes_max=MESSAGE_BYTES_MAX,
 )
 WIDE: ControlCodec[ControlMessage] = ControlCodec(

@@ -23,6 +23,7 @@ from isotone.hab.events import (
     BroadcastRefused,
     BroadcastWanted,
     DeclareWanted,
+    FoundWanted,
     HaDeliver,
     HandoverWanted,
     InstallState,
@@ -45,7 +46,7 @@ from isotone.trace import hab as trace
 SUBMIT, ALIVE = "submit", "alive"
 LIFE_BITS = 40
 UNKNOWN = "this centre was declared lost: whether it was ordered before is not known"
-OPERATOR = (DeclareWanted, HandoverWanted, RejoinWanted)
+OPERATOR = (DeclareWanted, FoundWanted, HandoverWanted, RejoinWanted)
 
 
 class Local(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
@@ -387,6 +388,8 @@ class Hab:
         match event:
             case DeclareWanted():
                 return self._on_declare_wanted(event)
+            case FoundWanted():
+                return [self._broadcast(m.Found())]
             case HandoverWanted(centre=name):
                 leader = centre.configuration.named(centre.leader)
                 if leader is None:

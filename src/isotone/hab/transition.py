@@ -17,6 +17,7 @@ from isotone.hab.centre import (
     Role,
     RoleChanged,
     Snapshot,
+    founded,
 )
 from isotone.hab.configuration import Configuration
 from isotone.hab.log import Diverged, Log
@@ -161,6 +162,14 @@ def on_update_state(centre: Centre, message: UpdateState) -> list[Effect]:
     for entry in new:
         effects += centre.note(entry, fresh=False)
     return [*effects, *centre.lead("it knows what the others have")]
+
+
+def on_found(centre: Centre, settings: HabSettings) -> list[Effect]:
+    """A centre without a state is one of the first."""
+    begun = founded(centre.name, settings)
+    for name in centre.__struct_fields__:
+        setattr(centre, name, getattr(begun, name))
+    return [RoleChanged("the data centres begin")]
 
 
 def on_send_state_outside(centre: Centre, message: SendState) -> list[Effect]:

@@ -31,7 +31,7 @@ ANSWER_WITHIN_S = 30.0
 class Act(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``centre``: whom it concerns. ``life``: as status shows it, so that an old wish hits no new life."""
 
-    what: Literal["declare-lost", "withdraw", "handover", "rejoin"]
+    what: Literal["found", "declare-lost", "withdraw", "handover", "rejoin"]
     centre: str
     life: int = 0
     override: bool = False

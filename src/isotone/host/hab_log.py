@@ -118,6 +118,7 @@ class CentreLog(Levels):
             identity,
             incarnation=around.incarnation,
             group=self.file.group,
+            founder=False,  # an operator begins the system, once
         )
         return self.stack
 
@@ -238,8 +239,12 @@ class CentreLog(Levels):
         if self.has_ended:
             return f"The process ended: {self.end_reason}."
         centre = self.hab.centre
+        if not centre.epoch:
+            return (
+                "This data centre has no state: `isotone site found` begins a new system; else it waits to come back."
+            )
         if centre.role is Role.OUT:
-            return f"The data centre {centre.name} was declared lost, or has no state: `isotone site rejoin` asks back."
+            return f"The data centre {centre.name} was declared lost: `isotone site rejoin` asks back."
         if not self.stack.replica.flow.is_primary:
             return f"Too few processes of the data centre {centre.name} are there."
         if centre.is_centre_lost(centre.leader):

@@ -17,7 +17,7 @@ import msgspec
 from isotone.core.contract import Event
 from isotone.core.ordered_log import Refused
 from isotone.hab.centre import Role
-from isotone.hab.events import DeclareWanted, HandoverWanted, RejoinWanted
+from isotone.hab.events import DeclareWanted, FoundWanted, HandoverWanted, RejoinWanted
 from isotone.host.hab_acts import Act, Challenge, Reply, Wish, judge_act, read_line, write_line
 from isotone.host.hab_status import CentreSeen
 
@@ -62,6 +62,8 @@ class OperatorPort:
 
     async def _carry_out(self, act: Act, operator: str) -> Reply:
         match act.what:
+            case "found":
+                return await self._found(act)
             case "declare-lost":
                 return await self._declare(act, operator)
             case "withdraw":
@@ -72,6 +74,15 @@ class OperatorPort:
                 return await self._hand_over(act)
             case "rejoin":
                 return await self._rejoin(act)
+
+    async def _found(self, act: Act) -> Reply:
+        centre = self._log.hab.centre
+        if act.centre != centre.name:
+            raise Refused(f"this process is of {centre.name}, not of {act.centre}")
+        if not centre.epoch:
+            self._tell(FoundWanted(0))
+        done = await self._until(lambda: bool(centre.epoch))
+        return _reply(done, f"{centre.name} has begun", f"too few processes of {centre.name} are there")
 
     async def _declare(self, act: Act, operator: str) -> Reply:
         seen = self._seen(act.centre)
