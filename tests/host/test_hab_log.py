@@ -35,11 +35,6 @@ def run_with(directory: Path, sizes: dict[str, int], main: Callable[[Centres], A
     asyncio.run(timed())
 
 
-async def until(is_so: Callable[[], bool]) -> None:
-    while not is_so():
-        await asyncio.sleep(0.05)
-
-
 def test_a_dict_on_three_centres_through_a_disaster_and_back(tmp_path: Path) -> None:
     async def main(centres: Centres) -> None:
         await centres.start("a1", "b1", "c1")
@@ -59,7 +54,8 @@ def test_a_dict_on_three_centres_through_a_disaster_and_back(tmp_path: Path) -> 
         assert await centres.running["b1"].dict("stock").get("late") == 1
 
         await centres.start("a1")
-        await until(lambda: centres.running["a1"].centre_log.hab.centre.role is Role.OUT)
+        returning = centres.running["a1"].centre_log
+        await returning.until(lambda: returning.hab.centre.role is Role.OUT)
         assert (await centres.ask("a1", Act("rejoin", "a"))).outcome == "done"
         assert await centres.running["a1"].dict("stock").get("late") == 1
         await centres.stop("a1")

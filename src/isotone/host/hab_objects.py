@@ -19,6 +19,8 @@ from isotone.host.embedded import EmbeddedService
 from isotone.host.hab_log import CentreLog
 from isotone.host.hab_settings import CentresFile, read_centres
 from isotone.host.replica_objects import LocalReplica
+from isotone.replicated.database.procedures import Procedures
+from isotone.replicated.database.state import Databases
 from isotone.replicated.state import LEASE_S
 
 KEY_FILE = "centre.key"
@@ -44,6 +46,7 @@ async def centre_replica(
     centres: Path | str,
     key: Path | str | None = None,
     classes: Iterable[type[Any]] = (),
+    databases: Iterable[Procedures] = (),
     lease_s: float = LEASE_S,
     refuse_in_minority: bool = False,
     hooks: Hooks | None = None,
@@ -85,6 +88,7 @@ async def centre_replica(
             lease_s=lease_s,
             refuse_in_minority=refuse_in_minority,
             classes=classes,
+            databases=Databases(databases),  # in memory: a file may have what is not part of the order
         )
         objects.node_address, objects.centre_log, objects.clients_address = daemon.address, server, ""
         await stack.enter_async_context(objects)
