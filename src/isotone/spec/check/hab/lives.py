@@ -80,5 +80,5 @@ def _take(life: Life, row: Row) -> None:
                 life.delivered.append(place)
         case trace.HaRole():
             life.number = entry.number or life.number
-            if entry.role == "out":
+            if entry.role == "out" and entry.epoch:  # without an epoch it has not begun yet
                 life.out = life.out or event_of(row)
