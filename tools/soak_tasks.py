@@ -138,6 +138,7 @@ TASKS = {
         Task("codec", codec_command, by_exit_code("CODEC", codec_command)),
         planted("planted", "evs"),
         planted("planted-corel", "corel"),
+        planted("planted-hab", "hab"),
         Task("mutation", mutation_command, by_exit_code("MUTATION", mutation_command)),
         Task("figures-4", figures_command, by_exit_code("FIGURES-4", figures_command)),
         Task("figures-5", bounds_command, by_exit_code("FIGURES-5", bounds_command)),

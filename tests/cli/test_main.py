@@ -24,6 +24,10 @@ COMMANDS += [["explain"], *(["explain", each] for each in ("view", "message", "e
 COMMANDS += [["group"], *(["group", each] for each in ("send", "recv", "chat", "ping", "flood"))]
 COMMANDS += [["kv"], *(["kv", each] for each in ("get", "set", "delete", "list", "watch")), ["lock"], ["leader"]]
 COMMANDS += [["trace"], *(["trace", each] for each in ("on", "off", "status"))]
+COMMANDS += [
+    ["site"],
+    *(["site", each] for each in ("found", "status", "suspects", "declare-lost", "handover", "rejoin")),
+]
 COMMANDS += [["faults"], *(["faults", each] for each in ("status", "cut", "delay", "drop", "heal"))]
 
 

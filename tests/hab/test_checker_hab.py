@@ -27,11 +27,17 @@ def sent(process: str, counter: int, digest: int = 7) -> tuple[str, Entry]:
 
 
 def got(
-    process: str, position: int, *messages: str, role: str = "backup", digest: int = 7, life: int = 0
+    process: str,
+    position: int,
+    *messages: str,
+    role: str = "backup",
+    digest: int = 7,
+    life: int = 0,
+    confirmed: int = 0,
 ) -> tuple[str, Entry]:
     number = "abc".index(process[0]) + 1
     digests = (digest,) * len(messages)
-    return process, HaDelivered(process, process[0], number, 1, life, role, position, messages, digests)
+    return process, HaDelivered(process, process[0], number, 1, life, role, position, messages, digests, confirmed)
 
 
 def declared(process: str, lost: str, *, effective: bool = True) -> tuple[str, Entry]:
@@ -48,7 +54,7 @@ GOOD = (
     got("c1", 1, "a1.1:1", "a1.1:2"),
     got("a1", 1, "a1.1:1", "a1.1:2", role="primary"),
 )
-LOST = ("", HaDisaster("a"))
+LOST, GONE = ("", HaDisaster("a")), ("", HaDisaster("c"))
 
 
 def judged(script: Script, alive: tuple[str, ...] = ("a1", "b1", "c1")) -> set[str]:
@@ -69,6 +75,17 @@ BROKEN: dict[str, tuple[Script, tuple[str, ...]]] = {
     "HAB-ORDER": ((*STARTED, *SENT, got("b1", 1, "a1.1:1", "a1.1:2"), got("c1", 1, "a1.1:2", "a1.1:1")), ("b1", "c1")),
     "HAB-WAITING": (
         (*STARTED, *SENT, got("a1", 1, "a1.1:1", role="primary"), LOST, declared("b1", "a"), got("b1", 1, "a1.1:2")),
+        ("b1",),
+    ),
+    "HAB-CONFIRMED": (
+        (*STARTED, *SENT, got("c1", 1, "a1.1:1", confirmed=1), GONE, declared("b1", "c"), got("b1", 1, "a1.1:2")),
+        ("b1",),
+    ),
+    "HAB-LOCAL": (
+        (
+            *(*STARTED, *SENT, role("c2", "backup")),
+            *(got("c1", 1, "a1.1:1"), got("c2", 1, "a1.1:2"), GONE, declared("b1", "c")),
+        ),
         ("b1",),
     ),
     "HAB-PRIMARY": ((*GOOD, role("b1", "primary")), ("a1", "b1", "c1")),

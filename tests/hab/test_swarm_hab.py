@@ -46,6 +46,20 @@ def test_seeds_that_have_found_something(seed: int) -> None:
     assert not result.violations
 
 
+@pytest.mark.parametrize(("stack", "seed"), [("consensus", 5), ("consensus", 53), ("consensus", 111)])
+def test_standard_seeds_that_have_found_something(stack: str, seed: int) -> None:
+    """A hand-over that its target never stored; broadcasts that overtook the first of them; a slow drain."""
+    [result] = run_swarm(Setting(system="hab", stack=stack), [seed], workers=1)
+    assert not result.violations
+
+
+@pytest.mark.parametrize("seed", [69, 106])
+def test_seeds_of_corel_that_have_found_something(seed: int) -> None:
+    """A number that was given twice; two overrides against each other."""
+    [result] = run_swarm(Setting(system="hab", stack="corel", size=Size.SMALL), [seed], workers=1)
+    assert not result.violations
+
+
 @cache
 def rows_of(stack: str, seed: int) -> list[Row]:
     system = system_named("hab")

@@ -4,19 +4,34 @@ from __future__ import annotations
 
 import msgspec
 
-from isotone.hab.centre import Answer, Centre, Deliver, Role, founded
+from isotone.core.contract import TimerFired
+from isotone.hab.centre import Answer, Centre, Deliver, Role, founded, outside
 from isotone.hab.commands import apply
-from isotone.hab.events import LocalBroadcast, LocalDelivered, LocalSuspected, PacketReceived
+from isotone.hab.configuration import first_epoch
+from isotone.hab.events import (
+    BroadcastWanted,
+    LocalBroadcast,
+    LocalDelivered,
+    LocalSuspected,
+    PacketReceived,
+    SendPacket,
+)
 from isotone.hab.messages import (
     COMMANDS,
     WIDE,
+    Alive,
     ChangeEpoch,
     Confirm,
     Declaration,
     Declare,
+    Handover,
+    LeaderUnaware,
     OkSent,
     OkState,
     OkStored,
+    Petition,
+    PetitionDue,
+    Petitioned,
     Send,
     SendState,
     Store,
@@ -56,6 +71,11 @@ def commands(hab: Hab, actions: list[object]) -> list[object]:
     ]
 
 
+def sends(actions: list[object]) -> list[Send]:
+    found = [WIDE.decode(each.data) for each in actions if isinstance(each, SendPacket)]
+    return [each for each in found if isinstance(each, Send)]
+
+
 # --- Figure 4: the primary -------------------------------------------------------------------------------------------
 
 
@@ -78,6 +98,20 @@ def test_figure_4_b_a_known_message_gets_no_second_index() -> None:
     for _ in range(3):
         apply(primary, SETTINGS, send())
     assert primary.log.end == 1
+
+
+def test_figure_3_an_answer_that_says_nothing_new_makes_no_room_for_more_broadcasts() -> None:
+    """Else the counters run away from the one that was lost, and it is never reached again."""
+    settings = msgspec.structs.replace(SETTINGS, batch_max=1, stores_under_way_max=2)
+    hab = Hab(settings, "b1", 1)
+    sent = [hab.handle(BroadcastWanted(1, request, b"m")) for request in range(1, 6)]
+    assert [len(sends(actions)) for actions in sent] == [1, 1, 0, 0, 0]
+    nothing = WIDE.encode(OkSent(hab.centre.epoch, hab.incarnation, 0))
+    assert sends(hab.handle(PacketReceived(2, "a1", nothing))) == []
+    again = sends(hab.handle(TimerFired(1 + settings.answer_us, "submit")))
+    assert [each.first for each in again] == [1, 2]
+    first = WIDE.encode(OkSent(hab.centre.epoch, hab.incarnation, 1))
+    assert [each.first for each in sends(hab.handle(PacketReceived(settings.answer_us + 2, "a1", first)))] == [3]
 
 
 def test_figure_4_c_what_is_confirmed_is_delivered() -> None:
@@ -207,3 +241,77 @@ def test_a_primary_that_is_declared_lost_delivers_nothing_more() -> None:
     apply(primary, SETTINGS, LOST)
     assert primary.role is Role.OUT
     assert apply(primary, SETTINGS, Confirm(primary.epoch, 1)) == []
+
+
+def handed_over_but_not_to(target: str) -> tuple[Centre, Centre]:
+    """b has stored the hand-over to c, c has not, and a is lost."""
+    primary, b, c = centre("a"), centre("b"), centre("c")
+    apply(primary, SETTINGS, Confirm(primary.epoch, 0))
+    apply(primary, SETTINGS, Handover(target))
+    apply(b, SETTINGS, stored(primary))
+    for state in (b, c):
+        apply(state, SETTINGS, LOST)
+    return b, c
+
+
+def test_a_hand_over_that_its_target_never_stored_ends_in_a_take_over() -> None:
+    """Deviation Dh12: each of b and c thinks that it is the other's turn, until b hears what c does not know."""
+    b, c = handed_over_but_not_to("c")
+    assert (b.role, b.leader, c.role, c.successor()) == (Role.BACKUP, "c", Role.BACKUP, 2)
+    hab = Hab(SETTINGS, "b1", 1)
+    hab.centre = b
+    unaware = WIDE.encode(Alive("c", 3, c.epoch, 0, ()))
+    assert LeaderUnaware(b.epoch) in commands(hab, hab.handle(PacketReceived(1, "c1", unaware)))
+    apply(b, SETTINGS, LeaderUnaware(b.epoch))
+    assert b.role is Role.TRANSITION and b.epoch > c.epoch
+    [_, answer] = apply(c, SETTINGS, SendState(b.epoch, "b", 0, "b1"))
+    assert isinstance(answer, Answer) and c.leader == "b"
+
+
+def test_a_centre_that_was_admitted_and_has_no_state_promises_and_has_nothing() -> None:
+    """Deviation Dh7: it takes part as soon as its admission is stored, so a transition must not wait for it."""
+    state = outside("c")
+    answer = apply(state, SETTINGS, SendState(first_epoch(2), "b", 4, "b1", life=5))
+    assert answer == [Answer("b1", OkState(first_epoch(2), 0, 0, 5, 0, ()))]
+    assert apply(state, SETTINGS, SendState(first_epoch(2) - 1, "a", 4, "a1", life=5)) == []
+    assert apply(state, SETTINGS, SendState(first_epoch(3), "b", 4, "b1", life=0)) == []  # who it was before
+
+
+def test_an_override_of_people_who_did_not_know_of_the_take_over_counts_for_nothing() -> None:
+    state = centre("b")
+    old = state.epoch
+    apply(state, SETTINGS, LOST)
+    assert state.role is Role.TRANSITION
+    apply(state, SETTINGS, Declare(Declaration("b", 0, "a", ("a",), override=True, epoch=old)))
+    assert state.role is Role.TRANSITION
+    apply(state, SETTINGS, Declare(Declaration("b", 0, "a", ("a",), override=True, epoch=state.epoch)))
+    assert state.role is Role.OUT
+
+
+def test_two_operators_must_want_it_if_the_settings_say_so() -> None:
+    settings = msgspec.structs.replace(SETTINGS, confirmations=2)
+    state = centre("b")
+    first = Petitioned(Petition("a", 0, False, ("anna",)))
+    for _ in range(2):
+        apply(state, settings, first)
+    assert state.petitions and not state.declarations
+    apply(state, settings, Petitioned(Petition("a", 0, True, ("ben",))))  # other words: a petition of its own
+    assert state.petitions["a"].operators == ("ben",)
+    apply(state, settings, first)
+    apply(state, settings, Petitioned(Petition("a", 0, False, ("ben",))))
+    assert state.declarations["a"].operators == ("anna", "ben") and not state.petitions
+
+
+def test_a_petition_counts_after_its_time_unless_it_is_withdrawn() -> None:
+    settings = msgspec.structs.replace(SETTINGS, confirmations=2, confirm_after_us=10_000_000)
+    hab = Hab(settings, "b1", 1)
+    petition = Petition("a", 0, False, ("anna",))
+    apply(hab.centre, settings, Petitioned(petition))
+    assert commands(hab, hab.handle(TimerFired(1, "alive"))) == []
+    assert commands(hab, hab.handle(TimerFired(10_000_001, "alive"))) == [PetitionDue(petition)]
+    apply(hab.centre, settings, Petitioned(petition, withdrawn=True))
+    apply(hab.centre, settings, PetitionDue(petition))
+    assert not hab.centre.declarations
+    apply(hab.centre, settings, Petitioned(petition))
+    apply(hab.centre, settings, PetitionDue(petition))
+    assert hab.centre.declarations["a"].operators == ("anna",)

@@ -29,6 +29,7 @@ COMMANDS = {
     "pipeline": "isotone.cli.pipeline:pipeline_commands",
     "replica": "isotone.cli.replica:replica_commands",
     "sim": "isotone.cli.sim:sim_commands",
+    "site": "isotone.cli.site:site_commands",
     "status": "isotone.cli.status:status_command",
     "timeline": "isotone.cli.timeline:timeline_command",
     "trace": "isotone.cli.trace_level:trace_commands",

@@ -29,6 +29,13 @@ class Refused(IsotoneError):
     """The record is not taken and will never be ordered."""
 
 
+class Rewound(IsotoneError):
+    """A follower must begin anew, at the newest snapshot: what it read last may not be part of the order.
+
+    Only where a data centre that was declared lost comes back with the state of the others.
+    """
+
+
 class LogEntry(msgspec.Struct, frozen=True, gc=False):
     """One ordered record; ``message`` names the message that carried it, empty where the log has no messages."""
 

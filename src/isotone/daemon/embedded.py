@@ -37,7 +37,7 @@ async def node(
     address: str = "127.0.0.1:0",
     peers: Sequence[tuple[str, str]] = (),
     state: Path | str | None = None,
-    trace: Path | str | None = None,
+    trace: Path | str | TraceSettings | None = None,
     hooks: Hooks | None = None,
 ) -> AsyncIterator[Node]:
     """Run a daemon on this loop while the block lasts; clients connect to its ``address``.
@@ -74,11 +74,14 @@ def _settings(
     address: str,
     peers: Sequence[tuple[str, str]],
     state: Path | str | None,
-    trace: Path | str | None,
+    trace: Path | str | TraceSettings | None,
 ) -> NodeSettings:
     host, port = split_address(address, port_min=0)
     known = tuple(KnownDaemon(other, SITE, _checked(where)) for other, where in peers)
     stack = StackSettings()
+    if not isinstance(trace, TraceSettings):
+        level = Level.OFF if trace is None else Level.BUFFERED
+        trace = TraceSettings(level=level, directory=None if trace is None else Path(trace))
     return NodeSettings(
         name=name,
         site=SITE,
@@ -86,9 +89,7 @@ def _settings(
         port=port,
         stack=msgspec.structs.replace(stack, membership=msgspec.structs.replace(stack.membership, known=known)),
         state_directory=None if state is None else Path(state),
-        trace=TraceSettings(level=Level.OFF)
-        if trace is None
-        else TraceSettings(level=Level.BUFFERED, directory=Path(trace)),
+        trace=trace,
     )
 
 

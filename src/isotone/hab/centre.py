@@ -15,7 +15,7 @@ import msgspec
 
 from isotone.hab.configuration import Configuration, Group, first_epoch, founding, handed_over, next_epoch
 from isotone.hab.log import Log
-from isotone.hab.messages import Declaration, Entry, Kind, OkSent, OkState, OkStored
+from isotone.hab.messages import Declaration, Entry, Kind, OkSent, OkState, OkStored, Petition
 from isotone.hab.settings import HabSettings, Mode
 
 TOKENS_MAX = 8
@@ -95,10 +95,11 @@ class Centre(msgspec.Struct):
     log: Log = msgspec.field(default_factory=Log)
     configuration: Configuration = Configuration((), 1)
     declarations: dict[str, Declaration] = {}  # by the centre that is declared lost
+    petitions: dict[str, Petition] = {}  # by the centre that operators want declared lost
     origins: dict[str, tuple[int, int]] = {}  # of each process: its last incarnation, and the last counter of that
     tokens: dict[str, tuple[str, ...]] = {}  # the last wishes to come back that each centre was admitted for
     snapshot: Snapshot | None = None
-    lives: int = 0  # how often it began anew
+    life: int = 0  # the entry that admitted it; 0: it was there from the beginning
 
     # --- who is who ----------------------------------------------------------------------------------------------
 

@@ -13,10 +13,14 @@ from isotone.hab.messages import (
     Confirm,
     Declare,
     Excluded,
+    Found,
     Handover,
     Join,
     KeepSnapshot,
+    LeaderUnaware,
     Leased,
+    PetitionDue,
+    Petitioned,
     Rejoin,
     Send,
     SendState,
@@ -50,15 +54,25 @@ def _take(centre: Centre, settings: HabSettings, command: Command) -> list[Effec
             return backup.on_store(centre, settings, command)
         case SendState() if role in TAKES_PART:
             return backup.on_send_state(centre, command)
+        case SendState() if command.life > centre.life:
+            return transition.on_send_state_outside(centre, command)
         case UpdateState():
             return transition.on_update_state(centre, command)
         case Declare(declaration=declaration):
             return transition.on_declare(centre, declaration)
+        case Petitioned() if role in TAKES_PART:
+            return transition.on_petition(centre, settings, command)
+        case PetitionDue() if role in TAKES_PART:
+            return transition.on_petition_due(centre, command)
+        case LeaderUnaware(epoch=epoch) if role is Role.BACKUP and epoch == centre.epoch:
+            return transition.take_over(centre, "the role was handed to one that does not know it")
         case Welcome():
             return transition.on_welcome(centre, command)
         case ChangeEpoch(coordinator_epoch=number) if number == centre.coordinator_epoch:
             centre.coordinator_epoch += 1
             return [RoleChanged("another process is the coordinator")]
+        case Found() if role is Role.OUT and not centre.epoch:
+            return transition.on_found(centre, settings)
         case KeepSnapshot():
             return _keep(centre, settings, command)
         case Rejoin(token=token) if role is Role.OUT and not centre.joining:

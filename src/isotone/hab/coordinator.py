@@ -53,6 +53,7 @@ class Peer:
     sent: int  # the order up to here is on its way
     under_way: int = 0  # stores without an answer
     greeted: bool = False  # it answered in this epoch
+    silences: int = 0  # since it answered last
     state: OkState | None = None  # its answer in a transition
 
 
@@ -72,7 +73,7 @@ class Coordinator:
         if centre.coordinator(self.settings) != self.me:
             self._term = None
             return [], []
-        term = (centre.epoch, centre.role, centre.lives)
+        term = (centre.epoch, centre.role, centre.life)
         if term != self._term:
             self._term, self._peers, self._concluded = term, {}, -1
         actions: list[Action] = []
@@ -92,9 +93,8 @@ class Coordinator:
 
     def _push(self, centre: Centre, group: Group, peer: Peer) -> list[Action]:
         """What this centre must be told now; what is confirmed it has, though it may have told another coordinator."""
-        if group.admitted_at <= centre.confirmed:
-            peer.acked = max(peer.acked, centre.confirmed)
-            peer.sent = max(peer.sent, peer.acked)
+        peer.acked = max(peer.acked, centre.confirmed)
+        peer.sent = max(peer.sent, peer.acked)
         actions: list[Action] = []
         while (message := self._due(centre, group, peer)) is not None:
             peer.under_way += 1
@@ -107,8 +107,10 @@ class Coordinator:
         if centre.role is Role.TRANSITION:
             if peer.state is not None or peer.under_way:
                 return None
-            return SendState(centre.epoch, centre.name, centre.confirmed, self.me)
-        if group.admitted_at > centre.confirmed and peer.acked < group.admitted_at:
+            return SendState(centre.epoch, centre.name, centre.confirmed, self.me, group.admitted_at)
+        if group.admitted_at > centre.confirmed:
+            return None  # it is not sure yet that it takes part
+        if group.admitted_at and not peer.greeted and self._has_no_state(centre, group, peer):
             return None if peer.under_way else Welcome(encode_state(centre), self.me)
         behind = peer.sent < centre.log.end and peer.under_way < self.settings.stores_under_way_max
         if not behind and (peer.greeted or peer.under_way):
@@ -120,6 +122,12 @@ class Coordinator:
             centre.epoch, centre.name, centre.start, first, before, entries, centre.confirmed, answer_to=self.me
         )
 
+    @staticmethod
+    def _has_no_state(centre: Centre, group: Group, peer: Peer) -> bool:
+        """Whether to take it for one that was not welcomed: so it is at first, if nothing changed since it was
+        admitted; after silence the other way is tried."""
+        return (group.admitted_at == centre.changed_at) != bool(peer.silences % 2)
+
     # --- answers ---------------------------------------------------------------------------------------------------
 
     def on_stored(self, centre: Centre, source: str, answer: OkStored) -> list[Action]:
@@ -130,7 +138,7 @@ class Coordinator:
         peer = self._peers.get(group.number) if group is not None else None
         if peer is None or answer.epoch != centre.epoch:
             return []
-        peer.greeted = True
+        peer.greeted, peer.silences = True, 0
         peer.acked = max(peer.acked, answer.index)
         peer.sent = max(peer.sent, peer.acked)
         peer.under_way = max(1, peer.under_way - 1) if peer.sent > peer.acked else 0
@@ -154,6 +162,7 @@ class Coordinator:
         if peer is not None and peer.under_way:
             self.contacts.rotate(name)
             peer.sent, peer.under_way = peer.acked, 0
+            peer.silences += 1
 
     # --- conclusions -----------------------------------------------------------------------------------------------
 
@@ -171,8 +180,17 @@ class Coordinator:
             if len(states) == len(known):
                 self._concluded = 0
                 return [_best(centre, states)]
-        if centre.role is Role.PRIMARY and all(peer.greeted for peer in known):
+        return self._confirmation(centre) if centre.role is Role.PRIMARY else []
+
+    def _confirmation(self, centre: Centre) -> list[ControlMessage]:
+        """What all have stored. A centre that is just admitted counts from the entry behind its admission on."""
+        groups = [group for group in map(centre.configuration.numbered, centre.others()) if group]
+        newcomer = next((group for group in groups if group.admitted_at > centre.confirmed), None)
+        known = [self._peers[group.number] for group in groups if group is not newcomer]
+        if all(peer.greeted for peer in known):
             index = min((peer.acked for peer in known), default=centre.log.end)
+            if newcomer is not None:
+                index = min(index, newcomer.admitted_at)
             if index > max(centre.confirmed, self._concluded) or (not centre.settled and self._concluded < 0):
                 self._concluded = max(index, 0)
                 return [Confirm(centre.epoch, index)]

@@ -21,10 +21,11 @@ class BroadcastWanted(Event, frozen=True, gc=False):
 
 
 class BroadcastRefused(Action, frozen=True, gc=False):
-    """It will not be ordered."""
+    """It will not be ordered; or, with ``perhaps``, it was, and nobody here will know."""
 
     request: int
     reason: str
+    perhaps: bool = False
 
 
 class HaDeliver(Action, frozen=True, gc=False):
@@ -54,10 +55,16 @@ class SnapshotOffered(Event, frozen=True, gc=False):
 
 
 class DeclareWanted(Event, frozen=True, gc=False):
-    """An operator declares a centre lost; the shell has checked whose word it is."""
+    """An operator declares a centre lost; the shell has checked whose word it is. Without an operator it counts at
+    once: so say those who know.
+
+    ``override``: also where no majority can record it. ``withdrawn``: nobody shall declare it any more.
+    """
 
     centre: str
     override: bool = False
+    operator: str = ""
+    withdrawn: bool = False
 
 
 class HandoverWanted(Event, frozen=True, gc=False):
@@ -68,6 +75,10 @@ class HandoverWanted(Event, frozen=True, gc=False):
 
 class RejoinWanted(Event, frozen=True, gc=False):
     """An operator wants this centre, which is out, back."""
+
+
+class FoundWanted(Event, frozen=True, gc=False):
+    """An operator begins the system; no centre has a state."""
 
 
 class StandingChanged(Action, frozen=True, gc=False):

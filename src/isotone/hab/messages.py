@@ -50,6 +50,8 @@ class Declaration(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid
     begun_by: str
     recorders: tuple[str, ...]
     override: bool = False  # an operator took the risk that it is wrong
+    epoch: Natural = 0  # that the centre had promised which began to say so
+    operators: tuple[str, ...] = ()  # who wanted it there
     confessed: bool = False  # the centre itself came back without its state, and says so
 
 
@@ -83,12 +85,13 @@ class Store(ControlMessage, frozen=True, tag=0xC1):
 
 
 class SendState(ControlMessage, frozen=True, tag=0xC2):
-    """Promise this epoch, and answer with what is behind ``after``."""
+    """Promise this epoch, and answer with what is behind ``after``. ``life``: the entry that admitted who is asked."""
 
     epoch: Natural
     leader: str
     after: Natural
     answer_to: str = ""
+    life: Natural = 0
 
 
 class Join(ControlMessage, frozen=True, tag=0xC3):
@@ -117,7 +120,29 @@ class Declare(ControlMessage, frozen=True, tag=0xC6):
     declaration: Declaration
 
 
+class Petition(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
+    """Operators want a centre declared lost, and are not enough yet."""
+
+    centre: str
+    admitted_at: Natural
+    override: bool
+    operators: tuple[str, ...]
+
+
 # --- inside a centre only --------------------------------------------------------------------------------------------
+
+
+class Petitioned(ControlMessage, frozen=True, tag=0xC7):
+    """An operator joins a petition, begins one, or (``withdrawn``) ends it."""
+
+    petition: Petition
+    withdrawn: bool = False
+
+
+class PetitionDue(ControlMessage, frozen=True, tag=0xCF):
+    """It stood long enough."""
+
+    petition: Petition
 
 
 class UpdateState(ControlMessage, frozen=True, tag=0xC8):
@@ -166,6 +191,16 @@ class Excluded(ControlMessage, frozen=True, tag=0xCE):
     """The primary of this epoch says that this centre takes no part."""
 
     epoch: Natural
+
+
+class LeaderUnaware(ControlMessage, frozen=True, tag=0xD4):
+    """The leader of this epoch does not know that it leads, and the one that handed the role over is lost."""
+
+    epoch: Natural
+
+
+class Found(ControlMessage, frozen=True, tag=0xD5):
+    """The system begins: no centre has a state, and an operator says so."""
 
 
 # --- answers, and keep-alives ----------------------------------------------------------------------------------------
@@ -225,6 +260,10 @@ Command = (
     | Rejoin
     | Leased
     | Excluded
+    | Petitioned
+    | PetitionDue
+    | LeaderUnaware
+    | Found
 )
 REQUESTS = (Send, Store, SendState, Join, Welcome, Handover, Declare)
 """What may come from another centre and is then broadcast inside."""
@@ -245,6 +284,10 @@ COMMANDS: ControlCodec[ControlMessage] = ControlCodec(
     Rejoin,
     Leased,
     Excluded,
+    Petitioned,
+    PetitionDue,
+    LeaderUnaware,
+    Found,
     bytes_max=MESSAGE_BYTES_MAX,
 )
 WIDE: ControlCodec[ControlMessage] = ControlCodec(

@@ -23,6 +23,7 @@ from isotone.hab.events import (
     BroadcastRefused,
     BroadcastWanted,
     DeclareWanted,
+    FoundWanted,
     HaDeliver,
     HandoverWanted,
     InstallState,
@@ -37,15 +38,15 @@ from isotone.hab.events import (
     SnapshotOffered,
     StandingChanged,
 )
-from isotone.hab.pending import Pending, next_batch
 from isotone.hab.settings import HabSettings, Mode
+from isotone.hab.submissions import Submissions
 from isotone.hab.transition import is_news
 from isotone.trace import hab as trace
 
 SUBMIT, ALIVE = "submit", "alive"
-LIVES_BITS = 16
+LIFE_BITS = 40
 UNKNOWN = "this centre was declared lost: whether it was ordered before is not known"
-OPERATOR = (DeclareWanted, HandoverWanted, RejoinWanted)
+OPERATOR = (DeclareWanted, FoundWanted, HandoverWanted, RejoinWanted)
 
 
 class Local(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
@@ -70,16 +71,13 @@ class Hab:
         self.contacts = Contacts(settings)
         self.coordinator = Coordinator(process, settings, self.contacts)
         self.watch = Watch(settings)
-        self.pending: deque[Pending] = deque()
+        self.submissions = Submissions(settings)
         self.suspected: tuple[str, ...] = ()
-        self._counter = 0  # of the last broadcast
-        self._submitted = 0  # (this epoch) counters up to here are on their way
-        self._acked = 0  # (this epoch) counters up to here are ordered
-        self._sends = 0  # without an answer
         self._local = 0  # own commands that are not delivered
         self._applied = 0  # commands since the state was offered
         self._asked_epoch = 0  # the coordinator's epoch against which this process complained
         self._leased_until = 0
+        self._petitions: dict[m.Petition, int] = {}  # since when each stands, as far as this process saw
         self._held: deque[m.Entry] = deque()  # delivered ahead of the others, and no lease
         self._offer: m.KeepSnapshot | None = None  # a snapshot that is not confirmed yet
         self._at = 0
@@ -91,7 +89,10 @@ class Hab:
             case Started():
                 self._leased_until = event.at + self.settings.lease_us
                 self.watch.begin(event.at)
-                timers: list[Action] = [SetTimer(ALIVE, self.settings.alive_us), SetTimer(SUBMIT, self._patience)]
+                timers: list[Action] = [
+                    SetTimer(ALIVE, self.settings.alive_us),
+                    SetTimer(SUBMIT, self.settings.answer_us),
+                ]
                 return [*timers, *self._role_row("it started"), *self._come_back(), *self._go_on()]
             case PacketReceived(source=source, data=data):
                 return self._on_packet(source, data)
@@ -115,10 +116,10 @@ class Hab:
     @property
     def incarnation(self) -> int:
         """Of its broadcasts: another one after each start, and after each return of its centre."""
-        return self._incarnation << LIVES_BITS | self.centre.lives
+        return self._incarnation << LIFE_BITS | self.centre.life
 
     def _token(self) -> str:
-        return f"{self.process}#{self._incarnation}.{self.centre.lives}.{self.centre.epoch}"
+        return f"{self.process}#{self._incarnation}.{self.centre.life}.{self.centre.epoch}"
 
     def _come_back(self) -> list[Action]:
         """A centre that begins without a state asks for one by itself."""
@@ -129,10 +130,6 @@ class Hab:
     def is_coordinator(self) -> bool:
         """Whether it talks to other centres."""
         return self.centre.coordinator(self.settings) == self.process
-
-    @property
-    def _patience(self) -> int:
-        return self.settings.answer_us
 
     def _broadcast(self, command: ControlMessage) -> LocalBroadcast:
         self._local += 1
@@ -147,49 +144,40 @@ class Hab:
     # --- broadcasts ------------------------------------------------------------------------------------------------
 
     def _on_wanted(self, request: int, record: bytes) -> list[Action]:
-        if len(self.pending) >= self.settings.pending_max:
-            return [BroadcastRefused(request, f"{len(self.pending)} broadcasts are not delivered yet")]
+        waiting = len(self.submissions.pending)
+        if waiting >= self.settings.pending_max:
+            return [BroadcastRefused(request, f"{waiting} broadcasts are not delivered yet")]
         if self.centre.role is Role.OUT:
             return [BroadcastRefused(request, "this centre takes no part: it was declared lost, or has no state yet")]
         if len(record) > self.settings.record_bytes_max:
             return [BroadcastRefused(request, f"a record has at most {self.settings.record_bytes_max} bytes")]
-        self._counter += 1
-        self.pending.append(Pending(request, self._counter, record))
-        name = rows.message_name(self.process, self.incarnation, self._counter)
+        name = rows.message_name(self.process, self.incarnation, self.submissions.begin(request, record))
         row = trace.HaBroadcast(self.process, self.centre.name, name, rows.digest_of(record))
         return [Record(row), *self._submit()]
 
     def _submit(self) -> list[Action]:
         """Figure 4 and 5, HA-Broadcast: in the primary a local broadcast, else a `Send` to a process there."""
-        centre, settings = self.centre, self.settings
+        centre = self.centre
         leader = centre.configuration.named(centre.leader)
         if leader is None or centre.role in {Role.OUT, Role.TRANSITION} or centre.yielding:
             return []
+        here = leader.number == centre.number
         actions: list[Action] = []
-        while self._sends < settings.stores_under_way_max:
-            batch = next_batch(self.pending, self._submitted, settings)
-            if not batch:
-                break
-            self._sends += 1
-            self._submitted = batch[-1].counter
+        for batch in self.submissions.due(self._at):
             records = tuple(each.record for each in batch)
-            here = leader.number == centre.number
-            send = m.Send(
-                self.process, self.incarnation, batch[0].counter, records, answer_to="" if here else self.process
-            )
+            answer_to = "" if here else self.process
+            send = m.Send(self.process, self.incarnation, batch[0].counter, records, answer_to)
             actions.append(self._broadcast(send) if here else SendPacket(self.contacts.of(leader.name), _wide(send)))
         return actions
 
-    def _note_ordered(self, counter: int) -> None:
-        """The primary has ordered own broadcasts up to here."""
-        self._acked = max(self._acked, counter)
-        self._submitted = max(self._submitted, self._acked)
-        self._sends = max(1, self._sends - 1) if self._submitted > self._acked else 0
-
-    def _submit_anew(self) -> None:
-        """What is not delivered is submitted again: the primary is another one, or did not answer."""
-        self._submitted = self._acked
-        self._sends = 0
+    def _look_at_submissions(self) -> None:
+        """What is not ordered is submitted again; after silence, to another process of the primary."""
+        leader = self.centre.configuration.named(self.centre.leader)
+        if leader is not None and self.submissions.is_late(self._at):
+            if leader.number != self.centre.number and not self.submissions.answered:
+                self.contacts.rotate(leader.name)
+            self.submissions.again()
+        self.submissions.answered = False
 
     # --- the local broadcast ---------------------------------------------------------------------------------------
 
@@ -202,23 +190,18 @@ class Hab:
             command = m.COMMANDS.decode(local.body)
             self._applied += 1
             actions += self._effects(apply(self.centre, self.settings, command), replayed=replayed)  # type: ignore[arg-type]
-            actions += self._after(command, own=own)
+            actions += self._after(command)
         if self.settings.state_every and self._applied >= self.settings.state_every and not replayed:
             self._applied = 0
             actions.append(OfferLocalState(msgspec.msgpack.encode(self.centre)))
         return actions if replayed else [*actions, *self._complain(), *self._go_on()]
 
-    def _after(self, command: ControlMessage, *, own: bool) -> list[Action]:
+    def _after(self, command: ControlMessage) -> list[Action]:
         """What a command means for this process alone."""
         centre = self.centre
         incarnation, counter = centre.origins.get(self.process, (0, 0))
-        if incarnation == self.incarnation and counter > self._acked:
-            self._note_ordered(counter)
-        if isinstance(command, m.Send) and own and centre.role is Role.PRIMARY:
-            self._sends = max(0, self._sends - 1)
-            if self._submitted > self._acked and not self._sends:
-                self._submitted = self._acked  # there was no room: a timer submits it again
-                self._sends = self.settings.stores_under_way_max
+        if incarnation == self.incarnation and counter > self.submissions.ordered:
+            self.submissions.note_ordered(counter, self._at)
         if isinstance(command, m.Leased | m.Confirm) and command.epoch == centre.epoch:
             self._leased_until = self._at + self.settings.lease_us
             return self._release()
@@ -235,8 +218,7 @@ class Hab:
                     if to and self.is_coordinator and not replayed:
                         actions.append(SendPacket(to, _wide(message)))
                 case RoleChanged(why=why):
-                    self._acked = self.pending[0].counter - 1 if self.pending else self._counter
-                    self._submit_anew()
+                    self.submissions.begin_epoch()
                     actions += self._role_row(why)
                     if self.centre.role is Role.OUT:
                         actions += self._give_up()
@@ -250,11 +232,11 @@ class Hab:
 
     def _give_up(self) -> list[Action]:
         """The centre is out, or begins anew: nothing of before is delivered, and own broadcasts begin anew too."""
-        refused: list[Action] = [BroadcastRefused(each.request, UNKNOWN) for each in self.pending]
-        self.pending.clear()
+        refused: list[Action] = [
+            BroadcastRefused(request, UNKNOWN, perhaps=True) for request in self.submissions.give_up()
+        ]
         self._held.clear()
         self._offer = None
-        self._counter = self._acked = self._submitted = self._sends = 0
         return refused
 
     def _release(self) -> list[Action]:
@@ -270,11 +252,10 @@ class Hab:
         records = [entry for entry in entries if entry.kind is m.Kind.RECORD]
         for entry in records:
             if entry.origin == self.process and entry.incarnation == self.incarnation:
-                while self.pending and self.pending[0].counter <= entry.counter:
-                    own.append((self.pending.popleft().request, entry.position))
+                own += [(request, entry.position) for request in self.submissions.delivered(entry.counter)]
         actions: list[Action] = [HaDeliver(tuple(entries), tuple(own))]
         if records:
-            actions.insert(0, rows.delivered(self.process, centre, records, entries[-1].index))
+            actions.insert(0, rows.delivered(self.process, centre, self.settings.mode, records, entries[-1].index))
         return actions
 
     def _role_row(self, why: str) -> list[Action]:
@@ -315,9 +296,10 @@ class Hab:
             case m.OkState():
                 return [*self.coordinator.on_state(self.centre, source, message), *self._go_on()]
             case m.OkSent():
+                self.submissions.answered = True
                 self.contacts.answered(source)
                 if message.incarnation == self.incarnation and message.epoch == self.centre.epoch:
-                    self._note_ordered(message.counter)
+                    self.submissions.note_ordered(message.counter, self._at)
                 return self._submit()
             case m.Alive():
                 return self._on_alive(message)
@@ -331,8 +313,17 @@ class Hab:
         if alive.leads and mine is not None and self.centre.role is not Role.OUT and alive.epoch >= self.centre.epoch:
             if (self.centre.name, mine.admitted_at) not in alive.members:
                 return [self._broadcast(m.Excluded(alive.epoch))]
+        if self._is_unaware(alive):
+            return [self._broadcast(m.LeaderUnaware(self.centre.epoch))]
         news = [each for each in alive.declarations if is_news(self.centre, each)]
         return [self._broadcast(m.Declare(each)) for each in news if self._local < self.settings.local_max]
+
+    def _is_unaware(self, alive: m.Alive) -> bool:
+        """It shall lead by a hand-over that it has not stored, and whoever could tell it is lost."""
+        centre = self.centre
+        if alive.centre != centre.leader or alive.epoch >= centre.epoch or centre.role is not Role.BACKUP:
+            return False
+        return any(centre.is_centre_lost(each) for each in centre.declarations)
 
     # --- detectors, timers, operators ------------------------------------------------------------------------------
 
@@ -353,12 +344,8 @@ class Hab:
         if key == ALIVE:
             return [SetTimer(ALIVE, self.settings.alive_us), *self._keep_alive(), *self._release()]
         if key == SUBMIT:
-            again = SetTimer(SUBMIT, self._patience)
-            leader = self.centre.configuration.named(self.centre.leader)
-            if self.pending and leader is not None and self._acked < self.pending[-1].counter:
-                if leader.number != self.centre.number:
-                    self.contacts.rotate(leader.name)
-                self._submit_anew()
+            self._look_at_submissions()
+            again = SetTimer(SUBMIT, self.settings.answer_us)
             return [again, *self.coordinator.joins(self.centre), *self._go_on()]
         assert isinstance(key, tuple) and key[0] == ANSWER, f"no timer {key!r}"
         self.coordinator.on_silence(self.centre, str(key[1]))
@@ -384,6 +371,7 @@ class Hab:
             )
             if 1 + heard >= centre.configuration.majority:
                 actions.append(self._broadcast(m.Leased(centre.epoch)))
+        actions += self._petitions_due()
         for name in self.watch.automatic(self._at, self._takes_part()):
             actions += self._on_operator(DeclareWanted(self._at, name))
         return actions
@@ -398,18 +386,10 @@ class Hab:
     def _on_operator(self, event: Event) -> list[Action]:
         centre = self.centre
         match event:
-            case DeclareWanted(centre=name):
-                group = centre.configuration.named(name)
-                if group is None or name == centre.name or centre.role is Role.OUT:
-                    return []
-                declaration = m.Declaration(
-                    group.name,
-                    group.admitted_at,
-                    centre.name,
-                    (centre.name,),
-                    event.override,
-                )
-                return [self._broadcast(m.Declare(declaration))]
+            case DeclareWanted():
+                return self._on_declare_wanted(event)
+            case FoundWanted():
+                return [self._broadcast(m.Found())]
             case HandoverWanted(centre=name):
                 leader = centre.configuration.named(centre.leader)
                 if leader is None:
@@ -419,6 +399,25 @@ class Hab:
                     return [self._broadcast(handover)]
                 return [SendPacket(self.contacts.of(leader.name), _wide(handover))]
         return [self._broadcast(m.Rejoin(self._token()))]
+
+    def _on_declare_wanted(self, event: DeclareWanted) -> list[Action]:
+        centre = self.centre
+        group = centre.configuration.named(event.centre)
+        if group is None or event.centre == centre.name or centre.role is Role.OUT:
+            return []
+        if event.operator:
+            petition = m.Petition(group.name, group.admitted_at, event.override, (event.operator,))
+            return [self._broadcast(m.Petitioned(petition, event.withdrawn))]
+        told = m.Declaration(group.name, group.admitted_at, centre.name, (centre.name,), event.override, centre.epoch)
+        return [self._broadcast(m.Declare(told))]
+
+    def _petitions_due(self) -> list[Action]:
+        """Those that this coordinator has seen standing long enough; after a change of the coordinator it is longer."""
+        petitions = self.centre.petitions.values()
+        self._petitions = {each: self._petitions.get(each, self._at) for each in petitions}
+        limit = self.settings.confirm_after_us
+        due = [each for each, since in self._petitions.items() if limit and self._at - since >= limit]
+        return [self._broadcast(m.PetitionDue(each)) for each in due]
 
     def _on_snapshot(self, position: int, state: bytes) -> list[Action]:
         """Of this process' application; one that is not confirmed yet waits, until the next one takes its place."""

@@ -9,6 +9,7 @@ from isotone.core.contract import Record
 from isotone.hab.centre import Centre, Role, Snapshot
 from isotone.hab.configuration import Group
 from isotone.hab.messages import Declaration, Entry
+from isotone.hab.settings import Mode
 from isotone.trace import hab as trace
 
 
@@ -22,19 +23,21 @@ def digest_of(record: bytes) -> int:
     return int.from_bytes(blake2b(record, digest_size=8).digest(), "little") >> 1
 
 
-def delivered(process: str, centre: Centre, records: Sequence[Entry], last: int) -> Record:
+def delivered(process: str, centre: Centre, mode: Mode, records: Sequence[Entry], last: int) -> Record:
     """Records are delivered, up to the entry ``last``."""
-    is_ahead = centre.role is Role.PRIMARY and last > centre.confirmed
+    confirmed = centre.log.position_at(min(centre.confirmed, centre.log.end))
+    is_ahead = mode is Mode.AT_ONCE and centre.role is Role.PRIMARY and last > centre.confirmed
     row = trace.HaDelivered(
         process,
         centre.name,
         centre.number,
         centre.epoch,
-        centre.lives,
+        centre.life,
         "ahead" if is_ahead else centre.role.value,
         records[0].position,
         tuple(message_name(entry.origin, entry.incarnation, entry.counter) for entry in records),
         tuple(digest_of(entry.record) for entry in records),
+        confirmed,
     )
     return Record(row)
 
@@ -43,13 +46,13 @@ def installed(process: str, centre: Centre, snapshot: Snapshot | None, *, replay
     """The centre begins behind a snapshot."""
     position = snapshot.position if snapshot is not None else 0
     digest = digest_of(snapshot.state) if snapshot is not None else 0
-    return Record(trace.HaInstalled(process, centre.name, centre.number, centre.lives, position, digest, replayed))
+    return Record(trace.HaInstalled(process, centre.name, centre.number, centre.life, position, digest, replayed))
 
 
 def role(process: str, centre: Centre, why: str) -> Record:
     """The role, epoch or leader is another one."""
     value = centre.role.value
-    return Record(trace.HaRole(process, centre.name, centre.number, centre.epoch, centre.lives, value, why))
+    return Record(trace.HaRole(process, centre.name, centre.number, centre.epoch, centre.life, value, why))
 
 
 def declared(process: str, centre: Centre, lost: Group, declaration: Declaration, *, effective: bool) -> Record:

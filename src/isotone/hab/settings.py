@@ -53,6 +53,10 @@ class HabSettings(msgspec.Struct, frozen=True, kw_only=True):
     """A centre that was not heard for so long is listed as a suspect."""
     declare_unsafely_after_us: int = 0
     """Automatic declarations, for those who accept that silence is no disaster; 0: people declare."""
+    confirmations: int = 1
+    """So many operators must want a centre declared lost, each with a key of his own."""
+    confirm_after_us: int = 0
+    """Or one of them must have wanted it for so long, and nobody withdrew it; 0: time is no confirmation."""
     state_every: int = 0
     """After so many commands the state of the centre is offered to the local broadcast as a snapshot; 0: never."""
 

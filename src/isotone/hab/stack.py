@@ -93,7 +93,16 @@ class HabOnConsensus:
                 return self._detected(self._detector.handle(event), event.at)
             case TimerFired(key=key) if key == AGAIN:
                 return self._carried(self.local.handle(event), event.at)
+            case LocalSuspected():
+                return self._suspect(event)
         return self._carried(self.hab.handle(event), event.at)
+
+    def _suspect(self, event: LocalSuspected) -> list[Action]:
+        """Consensus and HAB have one detector."""
+        return [
+            *self._carried(self.local.handle(event), event.at),
+            *self._carried(self.hab.handle(event), event.at),
+        ]
 
     @property
     def suspects(self) -> tuple[str, ...]:
@@ -132,9 +141,7 @@ class HabOnConsensus:
                 case _:
                     out.append(action)
         if self._suspects != before:
-            suspected = LocalSuspected(at, tuple(sorted(self._suspects)))
-            out += self._carried(self.local.handle(suspected), at)
-            out += self._carried(self.hab.handle(suspected), at)
+            out += self._suspect(LocalSuspected(at, tuple(sorted(self._suspects))))
         return out
 
     def _carried(self, actions: Iterable[Action], at: int) -> list[Action]:
@@ -156,16 +163,25 @@ class HabOnCorel:
     """A COReL replica beneath HAB: its green order is the local broadcast."""
 
     def __init__(
-        self, settings: HabSettings, process: str, daemon: DaemonId, identity: bytes, *, founder: bool = True
+        self,
+        settings: HabSettings,
+        process: str,
+        daemon: DaemonId,
+        identity: bytes,
+        *,
+        incarnation: int = 0,
+        group: str = "",
+        founder: bool = True,
     ) -> None:
+        """``incarnation``: of the process, if it is not that of the daemon; ``group``: of its centre's servers."""
         centre = settings.centre_of(process)
         servers = settings.centres[centre]
-        self.hab = Hab(settings, process, daemon.incarnation, founder=founder)
+        self.hab = Hab(settings, process, incarnation or daemon.incarnation, founder=founder)
         self.replica = Replica(
             ReplicaSettings(
                 server=process,
                 servers=servers,
-                group=f"hab-{centre}",
+                group=group or f"hab-{centre}",
                 quorum=Majority(servers),
                 snapshots=settings.state_every > 0,
                 checkpoint_records=64,

@@ -17,11 +17,24 @@ from isotone.hab.centre import (
     Role,
     RoleChanged,
     Snapshot,
+    founded,
 )
 from isotone.hab.configuration import Configuration
 from isotone.hab.log import Diverged, Log
-from isotone.hab.messages import Declaration, Join, OkStored, UpdateState, Welcome
+from isotone.hab.messages import (
+    Declaration,
+    Join,
+    OkState,
+    OkStored,
+    Petition,
+    PetitionDue,
+    Petitioned,
+    SendState,
+    UpdateState,
+    Welcome,
+)
 from isotone.hab.primary import remove_lost
+from isotone.hab.settings import HabSettings
 
 
 def on_declare(centre: Centre, told: Declaration) -> list[Effect]:
@@ -30,7 +43,7 @@ def on_declare(centre: Centre, told: Declaration) -> list[Effect]:
     if group is None or group.admitted_at != told.admitted_at or centre.role is Role.OUT:
         return []
     if told.centre == centre.name:
-        if not centre.is_effective(told):
+        if not centre.is_effective(told) or _is_overtaken(centre, told):
             return []
         effects: list[Effect] = [Recorded(told, group, effective=True)]
         return [*effects, *centre.become_out("it was declared lost")]
@@ -44,6 +57,8 @@ def on_declare(centre: Centre, told: Declaration) -> list[Effect]:
         known.begun_by,
         tuple(sorted({*known.recorders, *told.recorders, centre.name})),
         known.override or told.override,
+        known.epoch,
+        tuple(sorted({*known.operators, *told.operators})),
         known.confessed or told.confessed,
     )
     if declaration == before:
@@ -53,13 +68,53 @@ def on_declare(centre: Centre, told: Declaration) -> list[Effect]:
     return [Recorded(declaration, group, effective), *remove_lost(centre)]
 
 
+def on_petition(centre: Centre, settings: HabSettings, told: Petitioned) -> list[Effect]:
+    """Declare the centre lost when enough operators want it, each in the same words."""
+    wanted = told.petition
+    group, known = centre.configuration.named(wanted.centre), centre.petitions.pop(wanted.centre, None)
+    if told.withdrawn or group is None or group.admitted_at != wanted.admitted_at:
+        return []
+    if known is not None and (known.admitted_at, known.override) == (wanted.admitted_at, wanted.override):
+        operators = tuple(sorted({*known.operators, *wanted.operators}))
+        wanted = msgspec.structs.replace(wanted, operators=operators)
+    if len(wanted.operators) >= settings.confirmations:
+        return _declare(centre, wanted)
+    centre.petitions[wanted.centre] = wanted
+    return []
+
+
+def on_petition_due(centre: Centre, told: PetitionDue) -> list[Effect]:
+    """It stood as long as is asked, as it is."""
+    if centre.petitions.get(told.petition.centre) != told.petition:
+        return []
+    return _declare(centre, centre.petitions.pop(told.petition.centre))
+
+
+def _declare(centre: Centre, wanted: Petition) -> list[Effect]:
+    told = Declaration(
+        wanted.centre,
+        wanted.admitted_at,
+        centre.name,
+        (centre.name,),
+        wanted.override,
+        centre.epoch,
+        wanted.operators,
+    )
+    return on_declare(centre, told)
+
+
+def _is_overtaken(centre: Centre, told: Declaration) -> bool:
+    """An override of people who did not know that this centre has taken over meanwhile."""
+    return told.override and centre.leader == centre.name and centre.epoch > told.epoch
+
+
 def is_news(centre: Centre, declaration: Declaration) -> bool:
     """Whether `on_declare` would record something."""
     group = centre.configuration.named(declaration.centre)
     if centre.role is Role.OUT or group is None or group.admitted_at != declaration.admitted_at:
         return False
     if declaration.centre == centre.name:
-        return centre.is_effective(declaration)
+        return centre.is_effective(declaration) and not _is_overtaken(centre, declaration)
     known = centre.declarations.get(declaration.centre)
     if known is None:
         return not centre.is_doubtful(declaration)
@@ -71,7 +126,8 @@ def on_join(centre: Centre, join: Join) -> list[Effect]:
     group = centre.configuration.named(join.centre)
     if group is None or join.centre == centre.name or join.token in centre.tokens.get(join.centre, ()):
         return []
-    return on_declare(centre, Declaration(group.name, group.admitted_at, centre.name, (centre.name,), confessed=True))
+    own = Declaration(group.name, group.admitted_at, centre.name, (centre.name,), epoch=centre.epoch, confessed=True)
+    return on_declare(centre, own)
 
 
 def take_over_if_due(centre: Centre) -> list[Effect]:
@@ -82,10 +138,15 @@ def take_over_if_due(centre: Centre) -> list[Effect]:
         or centre.successor() != centre.number
     ):
         return []
+    return take_over(centre, "the primary is lost, and this centre is the next")
+
+
+def take_over(centre: Centre, why: str) -> list[Effect]:
+    """Begin a transition. Any backup may: the promises of the others decide what comes of it."""
     centre.epoch = centre.candidate_epoch()
     centre.leader = centre.name
     centre.role = Role.TRANSITION
-    return [RoleChanged("the primary is lost, and this centre is the next")]
+    return [RoleChanged(why)]
 
 
 def on_update_state(centre: Centre, message: UpdateState) -> list[Effect]:
@@ -101,6 +162,22 @@ def on_update_state(centre: Centre, message: UpdateState) -> list[Effect]:
     for entry in new:
         effects += centre.note(entry, fresh=False)
     return [*effects, *centre.lead("it knows what the others have")]
+
+
+def on_found(centre: Centre, settings: HabSettings) -> list[Effect]:
+    """A centre without a state is one of the first."""
+    begun = founded(centre.name, settings)
+    for name in centre.__struct_fields__:
+        setattr(centre, name, getattr(begun, name))
+    return [RoleChanged("the data centres begin")]
+
+
+def on_send_state_outside(centre: Centre, message: SendState) -> list[Effect]:
+    """It was admitted, and has no state yet: it promises the epoch, and has nothing to tell."""
+    if message.epoch < centre.epoch:
+        return []
+    centre.epoch = message.epoch
+    return [Answer(message.answer_to, OkState(message.epoch, 0, 0, message.after + 1, 0, ()))]
 
 
 # --- return ----------------------------------------------------------------------------------------------------------
@@ -165,7 +242,7 @@ def on_welcome(centre: Centre, welcome: Welcome) -> list[Effect]:
     centre.declarations, centre.origins = {}, state.origins
     centre.snapshot = state.snapshot
     centre.yielding = centre.settled = False
-    centre.lives += 1
+    centre.life = mine.admitted_at
     centre.delivered = state.snapshot.index if state.snapshot is not None else 0
     effects: list[Effect] = [RoleChanged("it came back as a backup"), Installed(state.snapshot)]
     effects += centre.deliver_through(state.log.end)

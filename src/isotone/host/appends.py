@@ -73,8 +73,12 @@ class Appends:
 
     def refused(self, request: int, reason: str) -> None:
         """It will not be ordered."""
+        self.settle(request, Refused(reason))
+
+    def settle(self, request: int, outcome: int | IsotoneError) -> None:
+        """Its position, or what went wrong."""
         if (append := self._close(request)) is not None:
-            append.tell(Refused(reason))
+            append.tell(outcome)
 
     def greened(self, position: int, messages: Sequence[Message]) -> None:
         """Messages are green; their records begin at this position."""
@@ -92,8 +96,7 @@ class Appends:
 
     def _answer(self, position: int, requests: tuple[int, ...]) -> None:
         for place, request in enumerate(requests, position):
-            if (append := self._close(request)) is not None:
-                append.tell(place)
+            self.settle(request, place)
 
     def _close(self, request: int) -> _Append | None:
         """It is answered now, unless it was."""

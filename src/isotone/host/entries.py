@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from typing import Protocol
 
 from isotone.core.errors import LocalProtocolError
 from isotone.core.ordered_log import LogEntry
-from isotone.corel.message import Message
 
 CUT_MIN = 1024
+
+
+class Carrier(Protocol):
+    """What carried records; its text is its name."""
+
+    @property
+    def records(self) -> Sequence[bytes]:
+        """In their order."""
 
 
 class Entries:
@@ -20,9 +28,9 @@ class Entries:
         self.end = first - 1  # the last position
         self._firsts: list[int] = []  # invariant: run i holds the positions _firsts[i] … _firsts[i + 1] - 1
         self._runs: list[Sequence[bytes]] = []
-        self._messages: list[Message] = []  # that of each run
+        self._messages: list[Carrier] = []  # that of each run
 
-    def extend(self, position: int, messages: Sequence[Message]) -> int:
+    def extend(self, position: int, messages: Sequence[Carrier]) -> int:
         """Take messages whose records begin at this position; those told before are passed over. How many are new."""
         before = self.end
         for message in messages:

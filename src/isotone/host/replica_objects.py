@@ -7,7 +7,7 @@ copy of the whole state and follow the log.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -66,6 +66,8 @@ async def replica(
     lease_s: float = LEASE_S,
     minority: str = "maybe",
     hooks: Hooks | None = None,
+    centres: Path | str | None = None,
+    key: Path | str | None = None,
 ) -> AsyncIterator[LocalReplica]:
     """Be one server of the replicated log ``log``, and have its objects while the block lasts.
 
@@ -75,24 +77,56 @@ async def replica(
     the commands, if it shall. ``joins``: it is none of the first servers; `isotone replica add` counts it in.
     ``minority``: what a command is answered where there is no quorum, ``"maybe"`` (it is kept, and may be applied
     later) or ``"refuse"``. ``lease_s``: after so long without a sign of life, what the program holds is released.
+    ``centres``: a file that names several data centres, their processes and keys; then it says all of ``peers``,
+    ``address`` and the quorum, and ``key`` is the file of this process' private key (docs/guide/data-centres.md).
     """
-    settings = _settings(log, name, peers or {}, quorum, joins=joins)
     if minority not in MINORITY:
         raise InputError(f"minority is one of {', '.join(MINORITY)}, not {minority!r}")
-    listen = address or _default_address(peers or {})
-    directory = Path(state)
-    directory.mkdir(parents=True, exist_ok=True)
+    opened: AbstractAsyncContextManager[LocalReplica]
+    options: dict[str, Any] = {
+        "databases": databases,
+        "classes": classes,
+        "lease_s": lease_s,
+        "refuse_in_minority": minority == "refuse",
+    }
+    if centres is not None:
+        if peers or address or clients or quorum or joins:
+            raise InputError("with centres, the file says peers, address, clients, quorum and joins")
+        from isotone.host.hab_objects import centre_replica
+
+        opened = centre_replica(log, name=name, state=state, centres=centres, key=key, hooks=hooks, **options)
+    else:
+        settings = _settings(log, name, peers or {}, quorum, joins=joins)
+        opened = _server(settings, peers or {}, address, Path(state), clients=clients, hooks=hooks, options=options)
+    async with opened as objects:
+        yield objects
+
+
+@asynccontextmanager
+async def _server(
+    settings: ReplicaSettings,
+    peers: Mapping[str, str],
+    address: str | None,
+    state: Path,
+    *,
+    clients: str | None,
+    hooks: Hooks | None,
+    options: dict[str, Any],
+) -> AsyncIterator[LocalReplica]:
+    """A node, a server of the log, the objects with these options, and a port for others if there shall be one."""
+    name = settings.server
+    state.mkdir(parents=True, exist_ok=True)
     async with AsyncExitStack() as stack:
         daemon = await stack.enter_async_context(
             node(
                 name=name,
-                address=listen,
-                peers=list((peers or {}).items()),
-                state=directory / "node",
+                address=address or _default_address(peers),
+                peers=list(peers.items()),
+                state=state / "node",
                 hooks=hooks,
             )
         )
-        server = ReplicaLog(settings, service=EmbeddedService(daemon), directory=directory / "log")
+        server = ReplicaLog(settings, service=EmbeddedService(daemon), directory=state / "log")
         await stack.enter_async_context(server)
         objects = LocalReplica(
             server,
@@ -100,10 +134,7 @@ async def replica(
             server=name,
             servers=lambda: server.replica.ledger.queue.configuration.servers,
             why_no_order=lambda: "" if server.orders else server.why_no_primary(),
-            lease_s=lease_s,
-            refuse_in_minority=minority == "refuse",
-            classes=classes,
-            databases=Databases(databases, DirectoryFiles(directory / "databases")),
+            **options | {"databases": Databases(options["databases"], DirectoryFiles(state / "databases"))},
         )
         objects.node_address, objects.replica_log, objects.clients_address = daemon.address, server, ""
         if clients is not None:

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from isotone.core.errors import IsotoneError, LocalProtocolError, MachineError
-from isotone.core.ordered_log import LogEntry, Maybe, OrderedLog, Refused, Snapshot
+from isotone.core.ordered_log import LogEntry, Maybe, OrderedLog, Refused, Rewound, Snapshot
 from isotone.replicated.caller import Reply
 from isotone.replicated.class_state import Classes
 from isotone.replicated.client_session import OPEN_MAX, ROUND_US, ClientSession
@@ -69,6 +69,7 @@ class ReplicatedState(ObjectFactory):
         self.round_us, self.lease = round_us, max(2, round(lease_s * US / round_us) + 1)
         for each in classes:
             self.machine.classes.add(each)
+        self._empty = self.machine.snapshot()
         self.session: ClientSession | None = None
         self.record_bytes = 0  # applied since the last snapshot
         self.failure: IsotoneError | None = None  # it is over
@@ -151,6 +152,9 @@ class ReplicatedState(ObjectFactory):
                     entry = await anext(entries)
                 except StopAsyncIteration:
                     raise MachineError("the log ended") from None
+                except Rewound as rewound:
+                    await self._begin_anew(str(rewound))
+                    break
                 except LocalProtocolError:
                     if not await self._catch_up():
                         raise
@@ -166,6 +170,14 @@ class ReplicatedState(ObjectFactory):
         self._look_at_session()
         self._tell()
         return True
+
+    async def _begin_anew(self, why: str) -> None:
+        """Forget what is not part of the order."""
+        log.warning("the copy begins anew: %s", why)
+        snapshot = await self.log.snapshot()
+        self.machine.restore(self._empty if snapshot is None else snapshot.state)
+        self._look_at_session()
+        self._tell()
 
     def _look_at_session(self) -> None:
         """What became of ours, in a state that came all at once."""

@@ -56,6 +56,20 @@ HAB_PROPERTIES: tuple[Property, ...] = (
         "in the end.",
         "3.1, footnote 3",
     ),
+    _p(
+        "CONFIRMED",
+        "What is confirmed stays",
+        "What a process knows to be confirmed, all who know so and all who are not lost have at its position, whoever "
+        "is lost.",
+        "3.1, made for people who err",
+    ),
+    _p(
+        "LOCAL",
+        "One centre, one order",
+        "The processes of one centre, in one life of it, never HA-deliver different messages at one position, though "
+        "it be lost.",
+        "2.3 Total Order",
+    ),
     _p("PRIMARY", "One primary", "All processes that are primary in one epoch are of one centre.", "3.1"),
     _p("EPOCHS", "Epochs rise", "The epoch of a process never falls within a life of its centre.", "3.1"),
     _p(

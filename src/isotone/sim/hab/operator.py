@@ -59,7 +59,7 @@ class Operator:
         self.lost: set[str] = set()  # centres that a disaster hit, and that are not back
         self.fenced: set[str] = set()  # centres that were wrongly declared lost
         self._world, self._terms, self._stack = world, terms, stack
-        self._centres = terms.settings.centres
+        self.centres = terms.settings.centres
         self._node = node
         self._choice = Choice(f"hab/{seed}").derive("operator")
         self._declares_at: dict[str, int] = {}
@@ -70,18 +70,37 @@ class Operator:
 
     def up(self, centre: str) -> list[str]:
         """Its living processes."""
-        return [name for name in self._centres[centre] if self._world.is_up(name)]
+        return [name for name in self.centres[centre] if self._world.is_up(name)]
 
     def living(self) -> list[str]:
         """The centres that no disaster hit."""
-        return [centre for centre in self._centres if centre not in self.lost]
+        return [centre for centre in self.centres if centre not in self.lost]
+
+    def serving(self) -> list[str]:
+        """The centres that take part and were not declared lost."""
+        return [each for each in self.living() if each not in self.fenced and self._takes_part(each)]
+
+    def with_role(self, role: Role) -> str | None:
+        """The serving centre of the highest epoch that has this role."""
+        found = [(self._hab(name).centre.epoch, each) for each in self.serving() for name in self.up(each)[:1]]
+        return next((each for _, each in sorted(found, reverse=True) if self._role(each) is role), None)
+
+    def primary(self) -> str | None:
+        """The serving centre that leads."""
+        return self.with_role(Role.PRIMARY)
+
+    def any_centre(self) -> str:
+        """One that lives."""
+        return self._choice.pick(self.living())
+
+    def _role(self, centre: str) -> Role:
+        return self._hab(self.up(centre)[0]).centre.role
 
     def strike(self, centre: str, *, whole: bool) -> None:
         """A disaster; unless it is the last centre that lives."""
-        serving = [each for each in self.living() if each not in self.fenced and each != centre]
-        if centre in self.lost or not any(self._takes_part(each) for each in serving):
+        if centre in self.lost or not any(each != centre for each in self.serving()):
             return
-        names = list(self._centres[centre])
+        names = list(self.centres[centre])
         keep = 0 if whole else len(names) - (len(names) // 2 + 1) if len(names) % 2 else len(names) // 2 - 1
         self.lost.add(centre)
         self.fenced.discard(centre)
@@ -94,12 +113,12 @@ class Operator:
     def fence(self, centre: str, *, cut: bool, opposite: bool) -> None:
         """Declare a living centre lost, where the rest is a majority of all that take part."""
         others = [each for each in self.living() if each not in self.fenced and each != centre]
-        if centre in self.lost or centre in self.fenced or len(others) < len(self._centres) // 2 + 1:
+        if centre in self.lost or centre in self.fenced or len(others) < len(self.centres) // 2 + 1:
             return
         self.fenced.add(centre)
         if cut:
-            rest = [name for each in self._centres if each != centre for name in self._centres[each]]
-            self._world.partition(list(self._centres[centre]), rest)
+            rest = [name for each in self.centres if each != centre for name in self.centres[each]]
+            self._world.partition(list(self.centres[centre]), rest)
         at = self._choice.pick(others)
         self._tell(at, DeclareWanted(0, centre))
         if opposite:
@@ -110,7 +129,7 @@ class Operator:
         if centre in self.lost:
             self.lost.discard(centre)
             self._declares_at.pop(centre, None)
-            for name in self._centres[centre]:
+            for name in self.centres[centre]:
                 if self._world.is_up(name) and self._stack == CONSENSUS:
                     self._world.crash(name)  # what is left of it begins anew with the others
                 if not self._world.is_up(name):
@@ -123,11 +142,11 @@ class Operator:
         self._tell(self._choice.pick(self.living()), HandoverWanted(0, centre))
 
     def suspect(self, node: str) -> None:
-        """A false suspicion, for a while."""
+        """A false suspicion for a while: of the coordinator, and of another who may lead a round of consensus."""
         if self._world.is_up(node):
             hab = self._hab(node)
-            coordinator = hab.centre.coordinator(hab.settings)
-            self._world.tell(node, LABEL, LocalSuspected(0, (coordinator,)))
+            suspects = {hab.centre.coordinator(hab.settings), self._choice.pick(self.centres[hab.centre.name])} - {node}
+            self._world.tell(node, LABEL, LocalSuspected(0, tuple(sorted(suspects))))
             self._world.after(30 * MILLISECOND, lambda: self._unsuspect(node))
 
     def _unsuspect(self, node: str) -> None:

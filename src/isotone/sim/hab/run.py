@@ -29,6 +29,7 @@ from isotone.sim.hab.operator import (
     ReturnStep,
     SuspectStep,
 )
+from isotone.sim.hab.raid import Raiders, RaidStep
 from isotone.sim.hab.terms import COREL, Terms, draw_terms
 from isotone.sim.plan import Plan, Step
 from isotone.sim.process import Boot
@@ -54,6 +55,9 @@ class HabRun(EvsNodes):
             world.add_process(node.name, self._program, site=node.site)
         self._lengthen_links()
         self.operator = Operator(world, self._terms, plan.stack, plan.seed, self.node)
+        self._raiders = Raiders(
+            world, self.operator, Choice(f"hab/{plan.seed}").derive("raiders"), self.play, plan.faults_end_us
+        )
 
     def _lengthen_links(self) -> None:
         network = self._world.network
@@ -118,6 +122,8 @@ class HabRun(EvsNodes):
                 self.operator.suspect(step.node)
             case CoordinatorStep():
                 self._crash_coordinator(step.node)
+            case RaidStep():
+                self._raiders.raid(step)
 
     def _crash_coordinator(self, node: str) -> None:
         if self._world.is_up(node):
@@ -167,8 +173,8 @@ class HabRun(EvsNodes):
             centre = hab.centre
             if centre.role not in {Role.PRIMARY, Role.BACKUP}:
                 missing.append(f"{name} is {centre.role.value}")
-            if hab.pending:
-                missing.append(f"{name} has {len(hab.pending)} broadcasts that are not delivered")
+            if hab.submissions.pending:
+                missing.append(f"{name} has {len(hab.submissions.pending)} broadcasts that are not delivered")
             if centre.delivered < centre.log.end:
                 missing.append(f"{name} has delivered {centre.delivered} of {centre.log.end}")
             names = sorted(group.name for group in centre.configuration.groups)

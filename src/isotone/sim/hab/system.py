@@ -15,6 +15,7 @@ from isotone.core.choice import Choice
 from isotone.sim.faults import MILLISECOND, Fault
 from isotone.sim.hab.node import BroadcastStep
 from isotone.sim.hab.operator import (
+    LOOK_US,
     CoordinatorStep,
     DisasterStep,
     FenceStep,
@@ -22,15 +23,19 @@ from isotone.sim.hab.operator import (
     ReturnStep,
     SuspectStep,
 )
+from isotone.sim.hab.raid import RaidStep
 from isotone.sim.hab.run import HabRun
-from isotone.sim.hab.terms import CONSENSUS, COREL
+from isotone.sim.hab.terms import CONSENSUS, COREL, draw_terms
 from isotone.sim.plan import NodePlan, Plan, Scale, Step, Topology
 from isotone.sim.system import RUN_ASSERT, RUN_LIVE, BuiltSystem
 from isotone.sim.world import World
+from isotone.spec.hab_bounds import HAB_SETTLES, HabTimes
 from isotone.spec.hab_properties import hab_labels
 
 CENTRES, PROCESSES = (2, 5), (1, 5)
-LIVE_WITHIN_US = 30_000_000
+LOCAL_US = 5_000_000
+"""Until the processes of a centre order again: the bound of their own views and of the local detector."""
+RAID_RECORDS_MAX = 48
 
 
 class HabSystem:
@@ -39,7 +44,7 @@ class HabSystem:
     name = "hab"
     stacks: tuple[str, ...] = (CONSENSUS, COREL)
     step_type: Any = (
-        BroadcastStep | DisasterStep | FenceStep | ReturnStep | HandoverStep | SuspectStep | CoordinatorStep
+        BroadcastStep | DisasterStep | FenceStep | ReturnStep | HandoverStep | SuspectStep | CoordinatorStep | RaidStep
     )
 
     def topology(self, choice: Choice, scale: Scale, nodes: int | None, stack: str) -> Topology:
@@ -68,6 +73,7 @@ class HabSystem:
             if choice.chance(0.4):
                 at = max(0, choice.pick(marks) + choice.between(-60 * MILLISECOND, 200 * MILLISECOND))
             steps.append(_broadcast(choice, at, choice.pick(topology.names)))
+        steps += _raids(choice.derive("raids"), topology, end)
         for name in topology.names:
             steps.append(_broadcast(choice, end + choice.between(50 * MILLISECOND, 900 * MILLISECOND), name))
         return tuple(sorted(steps, key=lambda step: step.at))
@@ -85,8 +91,21 @@ class HabSystem:
         return HabRun(world, plan)
 
     def live_within_us(self, plan: Plan) -> int:
-        """Operators act within a second, transfers take some round trips, local views some more."""
-        return LIVE_WITHIN_US
+        """`HAB_SETTLES` for what the seed drew."""
+        terms = draw_terms(plan.seed, plan.topology, plan.stack)
+        settings, wide = terms.settings, terms.wide
+        sent = sum(len(step.lengths) for step in plan.steps if isinstance(step, BroadcastStep))
+        times = HabTimes(
+            round_us=2 * (wide.latency_us + wide.jitter_us + wide.reorder_us),
+            patience_us=settings.answer_us,
+            loss=wide.loss,
+            operator_us=LOOK_US + terms.declares_after_us,
+            local_us=LOCAL_US,
+            centres=len(settings.centres),
+            records=sent + RAID_RECORDS_MAX,
+            at_once=min(settings.window_max, settings.batch_max * settings.stores_under_way_max),
+        )
+        return HAB_SETTLES.function(times)
 
 
 def _events(choice: Choice, topology: Topology, end: int) -> list[Step]:
@@ -111,6 +130,24 @@ def _events(choice: Choice, topology: Topology, end: int) -> list[Step]:
     steps += [SuspectStep(at=at(), node=choice.pick(names)) for _ in range(choice.pick((0, 2, 6)))]
     steps += [CoordinatorStep(at=at(), node=choice.pick(names)) for _ in range(choice.pick((0, 1, 3)))]
     return steps
+
+
+def _raids(choice: Choice, topology: Topology, end: int) -> list[Step]:
+    """Each with the return of a centre some time behind it."""
+    steps: list[Step] = []
+    for _ in range(choice.pick((0, 1, 1, 2))):
+        at, node = choice.between(end // 20, end * 3 // 4), choice.pick(topology.names)
+        fence, second = choice.chance(0.4), choice.chance(0.4)
+        lead, apart = choice.between(5, 150), choice.between(10, 500)
+        steps.append(
+            RaidStep(
+                at=at, node=node, deaf=choice.chance(0.4), fence=fence, second=second, lead_ms=lead, apart_ms=apart
+            )
+        )
+        for name in topology.names:
+            if choice.chance(0.3):
+                steps.append(ReturnStep(at=at + choice.between(300, 2_500) * MILLISECOND, node=name))
+    return [step for step in steps if step.at <= end]
 
 
 def _broadcast(choice: Choice, at: int, node: str) -> BroadcastStep:

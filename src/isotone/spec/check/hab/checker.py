@@ -76,7 +76,7 @@ def _judge_fences(lives: list[Life], account: Account) -> None:
         out: EventId | None = None
         for row in life.rows:
             match row.entry:
-                case trace.HaRole(role="out"):
+                case trace.HaRole(role="out", epoch=epoch) if epoch:
                     out = event_of(row)
                     account.exercised.add("FENCED")
                 case trace.HaDelivered() if out is not None:

@@ -32,6 +32,7 @@ class Life:
     rows: list[Row] = field(default_factory=list)
     base: int = 0  # the position that it began behind
     delivered: list[Place] = field(default_factory=list)
+    confirmed: int = 0  # the last position that it knew to be confirmed
     out: EventId | None = None  # where it learned that its centre takes no part
     is_last: bool = True  # its process began no other life
     installed: bool = False
@@ -73,10 +74,11 @@ def _take(life: Life, row: Row) -> None:
             life.delivered = []
         case trace.HaDelivered():
             life.number = entry.number
+            life.confirmed = max(life.confirmed, entry.confirmed)
             for offset, (message, digest) in enumerate(zip(entry.messages, entry.digests, strict=True)):
                 place = (entry.position + offset, message, digest, event_of(row), entry.role, entry.epoch)
                 life.delivered.append(place)
         case trace.HaRole():
             life.number = entry.number or life.number
-            if entry.role == "out":
+            if entry.role == "out" and entry.epoch:  # without an epoch it has not begun yet
                 life.out = life.out or event_of(row)

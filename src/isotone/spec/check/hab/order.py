@@ -4,12 +4,15 @@ A life is *lost* if its centre learned so, or a declaration against its number b
 ended by a disaster. Lost lives may have delivered what nobody else has; their order counts among themselves only for
 what a primary delivered in waiting mode, which must stay.
 
-Implements: [HAB 2.4], [HAB 3.1]. Deviations: none.
+Two promises hold for lost lives too: what a process knows to be confirmed is the same everywhere, and the processes of
+one centre, in one life of it, deliver the same.
+
+Implements: [HAB 2.3], [HAB 2.4], [HAB 3.1]. Deviations: none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from isotone.spec.check.account import Account
 from isotone.spec.check.hab.lives import Life, event_of
@@ -55,6 +58,8 @@ class DeliveredOrder:
         for life in self._lives:
             if self.is_lost(life):
                 self._judge_lost(life, self._reached() if owes else None)
+        self._judge_centres()
+        self._judge_confirmed()
 
     def _reached(self) -> int:
         """The last position of those who are not lost."""
@@ -107,3 +112,43 @@ class DeliveredOrder:
             if known != message:
                 text = f"{life.process} delivered {message} as primary at {position}, where the others have {known}."
                 self._account.accuse("WAITING", (event, self._first[position]), text)
+
+    def _judge_centres(self) -> None:
+        """The processes of one centre, in one life of it, lost or not."""
+        first: dict[tuple[str, int, int], tuple[Life, str, EventId]] = {}
+        for life in self._lives:
+            for position, message, _, event, _, _ in life.delivered:
+                other, known, at = first.setdefault((life.centre, life.life, position), (life, message, event))
+                if other.process != life.process:
+                    self._account.exercised.add("LOCAL")
+                if known != message:
+                    text = f"{other.process} delivers {known} at {position}, and {life.process} {message}."
+                    self._account.accuse("LOCAL", (at, event), text)
+
+    def _judge_confirmed(self) -> None:
+        """What anybody knew to be confirmed, against all who know that too, and all who are not lost."""
+        kept: dict[int, tuple[str, EventId, str]] = {}
+        for life in self._lives:
+            for position, message, event in _confirmed(life):
+                kept.setdefault(position, (message, event, life.process))
+        for life in self._lives:
+            judged = (
+                _confirmed(life) if self.is_lost(life) else ((each[0], each[1], each[3]) for each in life.delivered)
+            )
+            for position, message, event in judged:
+                if position not in kept:
+                    continue
+                known, at, process = kept[position]
+                if process != life.process:
+                    self._account.exercised.add("CONFIRMED")
+                if known != message:
+                    text = (
+                        f"{process} knew that {known} is confirmed at {position}, where {life.process} has {message}."
+                    )
+                    self._account.accuse("CONFIRMED", (at, event), text)
+
+
+def _confirmed(life: Life) -> Iterator[tuple[int, str, EventId]]:
+    for position, message, _, event, _, _ in life.delivered:
+        if position <= life.confirmed:
+            yield position, message, event

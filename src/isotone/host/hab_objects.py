@@ -1,0 +1,102 @@
+"""``isotone.replica(..., centres=FILE)``: a node among the daemons of its data centre, a process of all data centres,
+and the replicated objects on their one order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from isotone.core.errors import InputError
+from isotone.daemon.composition import Hooks
+from isotone.daemon.embedded import node
+from isotone.daemon.node_settings import TraceSettings
+from isotone.daemon.security.keys import read_key
+from isotone.host.embedded import EmbeddedService
+from isotone.host.hab_log import CentreLog
+from isotone.host.hab_settings import CentresFile, read_centres
+from isotone.host.replica_objects import LocalReplica
+from isotone.replicated.database.procedures import Procedures
+from isotone.replicated.database.state import Databases
+from isotone.replicated.state import LEASE_S
+
+KEY_FILE = "centre.key"
+
+
+class CentreReplica(LocalReplica):
+    """Replicated objects of a program that is a process of a data centre: its ``centre_log`` is the log."""
+
+    centre_log: CentreLog
+
+    async def ready(self) -> None:
+        """Wait until commands can be ordered."""
+        await self.centre_log.until(lambda: self.centre_log.orders)
+        self.check()
+
+
+@asynccontextmanager
+async def centre_replica(
+    log: str,
+    *,
+    name: str,
+    state: Path | str,
+    centres: Path | str,
+    key: Path | str | None = None,
+    classes: Iterable[type[Any]] = (),
+    databases: Iterable[Procedures] = (),
+    lease_s: float = LEASE_S,
+    refuse_in_minority: bool = False,
+    hooks: Hooks | None = None,
+    trace: Path | str | TraceSettings | None = None,
+) -> AsyncIterator[CentreReplica]:
+    """Be one process of the data centres in the file ``centres``, and have the objects while the block lasts.
+
+    ``key``: the file of its private key, ``centre.key`` in ``state`` if it is not said; `isotone site keygen` makes it.
+    ``trace``: where everything is recorded, if it shall be.
+    """
+    directory = Path(state)
+    directory.mkdir(parents=True, exist_ok=True)
+    file = read_centres(centres)
+    if file.log != log:
+        raise InputError(f"{centres} describes the log {file.log!r}, not {log!r}")
+    mine = file.centre_of(name)
+    pair = read_key(Path(key or directory / KEY_FILE))
+    if pair.text != file.processes[name].key:
+        raise InputError(f"{centres} names another public key for {name} than this one: {pair.text}")
+    async with AsyncExitStack() as stack:
+        daemon = await stack.enter_async_context(
+            node(
+                name=name,
+                address=file.processes[name].daemon,
+                peers=[(each.name, each.daemon) for each in mine.process if each.name != name],
+                state=directory / "node",
+                trace=trace,
+                hooks=hooks,
+            )
+        )
+        server = CentreLog(file, name, pair, service=EmbeddedService(daemon), directory=directory / "log")
+        await stack.enter_async_context(server)
+        objects = CentreReplica(
+            server,
+            nonce=lambda: uuid4().hex,
+            server=name,
+            servers=lambda: _taking_part(server, file),
+            why_no_order=server.why_no_primary,
+            lease_s=lease_s,
+            refuse_in_minority=refuse_in_minority,
+            classes=classes,
+            databases=Databases(databases),  # in memory: a file may have what is not part of the order
+        )
+        objects.node_address, objects.centre_log, objects.clients_address = daemon.address, server, ""
+        await stack.enter_async_context(objects)
+        yield objects
+
+
+def _taking_part(server: CentreLog, file: CentresFile) -> tuple[str, ...]:
+    """The processes of the centres that are not lost: a majority of them advances the clock of leases."""
+    centre = server.hab.centre
+    names = {group.name for group in centre.configuration.groups if not centre.is_lost(group.number)}
+    return tuple(each.name for each_centre in file.centre if each_centre.name in names for each in each_centre.process)
