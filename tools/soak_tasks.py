@@ -130,6 +130,7 @@ TASKS = {
         sweep("replicated", "full"),
         sweep("isis", "oracle"),
         sweep("isis", "full"),
+        sweep("toolkit", "isis"),
         sweep("synchrony", "oracle"),
         sweep("synchrony", "full"),
         sweep("hab", "consensus"),

@@ -130,6 +130,12 @@ def test_a_result_that_only_a_failed_member_had_never_happened() -> None:
     assert verdicts(*done, *BEGAN, ActionDone(B, "g", CALL, 8))["TOOLS-ONCE"] is not State.VIOLATED
 
 
+def test_a_group_that_lost_its_state_may_do_an_action_anew() -> None:
+    before = (ProcessBegan(OLD), MemberReady(OLD, "g", 2, "2", "founded"), ActionAsked(B, "g", CALL))
+    answered = (ActionDone(OLD, "g", CALL, 7), ActionAnswered(B, "g", CALL, 7))
+    assert verdicts(*before, *answered, *BEGAN, ActionDone(A, "g", CALL, 8))["TOOLS-ONCE"] is State.HOLDS
+
+
 @cache
 def sound() -> tuple[Row, ...]:
     found: list[Row] = []

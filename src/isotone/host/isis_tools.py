@@ -243,7 +243,8 @@ class Tools:
 
     def _on_over(self, action: Over) -> None:
         self._operational.clear()
-        self._waiting.ready.clear()
+        for ready in self._waiting.ready.values():
+            ready.clear()  # whoever waits goes on when the group is entered anew
         error = SiteFailed(action.reason)
         locks, self._waiting.locks = self._waiting.locks, {}
         flushes, self._waiting.flushes = self._waiting.flushes, {}
@@ -257,7 +258,8 @@ class Tools:
         self._waiting.ready.setdefault(action.group, asyncio.Event()).set()
 
     def _on_exited(self, action: Exited) -> None:
-        self._waiting.ready.pop(action.group, None)
+        if action.group in self._waiting.ready:
+            self._waiting.ready[action.group].clear()
 
     def _on_change(self, action: ViewChanged | ItemChanged | Posted | PropertyChanged | CheckpointTaken) -> None:
         future = self._waiting.changes.get(action.group)

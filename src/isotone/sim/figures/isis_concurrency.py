@@ -8,7 +8,7 @@ piggybacking.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
@@ -39,8 +39,9 @@ LABEL = "toolkit"
 GROUP = "file"
 LATENCY_US = 50_000
 WORK_US = 100_000
-SETTLE_US = 6_000_000
+SETTLE_US = 3_000_000
 LIMIT_US = 60_000_000
+QUIET_US = 2_000_000
 MODES = ("asynchronous", "synchronous")
 PAPER = {"asynchronous": (0.3, 0.1), "synchronous": (0.85, 0.5)}
 HEARD = (Operational, MemberIsReady, ViewChanged, ItemChanged, LockHeld, ActionWanted, Answered, Secured)
@@ -116,6 +117,7 @@ class FileTrial:
     """So many sites that have settled."""
 
     def __init__(self, sites: int, *, synchronous: bool = False, work_us: int = WORK_US, defer_us: int = 0) -> None:
+        self._token = 100
         self.names = tuple(f"s{place + 1}" for place in range(sites))
         link = LinkSettings(latency_us=LATENCY_US, jitter_us=0)
         self.world = World(seed="isis-5.4", network=NetworkSettings(lan=link, wan=link))
@@ -160,44 +162,58 @@ class FileTrial:
 
     def operation(self, updates: int) -> tuple[int, int]:
         """One, asked at the first site: until it is answered, and until its last update is everywhere."""
-        node, began = self.node(self.names[0]), self.world.now
-        start = self.world.clock(self.names[0])
-        self.tell(self.names[0], Asked(0, 1, updates))
-        self.world.run_for(LIMIT_US)
+        first = self.names[0]
+        node, began, start = self.node(first), self.world.now, self.world.clock(first)
+        token = len(node.answered) + 1
+        self.tell(first, Asked(0, token, updates))
+        while token not in node.answered and self.world.now < began + LIMIT_US:
+            self.world.run_for(LATENCY_US)
+        self.world.run_for(QUIET_US)
         done = max(self.node(name).updated - self.world.clock(name) for name in self.names) + self.world.now
-        return node.answered[1] - start, done - began
+        return node.answered[token] - start, done - began
 
     def load(self, operations: int, apart_us: int) -> float:
         """Frames for each operation, if so many are asked in turn at all sites."""
-        before = sum(self.node(name).frames for name in self.names)
-        self.world.run_for(LIMIT_US // 10)
-        idle = sum(self.node(name).frames for name in self.names) - before
-        before += idle
-        began = self.world.now
+        answered = sum(len(self.node(name).answered) for name in self.names)
+        idle, _ = self._frames(lambda: self.world.run_for(QUIET_US))
+
+        def ask() -> None:
+            self._ask(operations, apart_us)
+            while sum(len(self.node(name).answered) for name in self.names) < answered + operations:
+                self.world.run_for(LATENCY_US)
+
+        frames, took_us = self._frames(ask)
+        return (frames - idle * took_us / QUIET_US) / operations
+
+    def _frames(self, run: Callable[[], object]) -> tuple[int, int]:
+        """How many are sent while something runs, and how long that takes."""
+        before, began = sum(self.node(name).frames for name in self.names), self.world.now
+        run()
+        return sum(self.node(name).frames for name in self.names) - before, self.world.now - began
+
+    def _ask(self, operations: int, apart_us: int) -> None:
+        self._token += operations
         for place in range(operations):
-            self.tell(self.names[place % len(self.names)], Asked(0, place + 1, 4))
+            self.tell(self.names[place % len(self.names)], Asked(0, self._token + place, 4))
             self.world.run_for(apart_us)
-        while sum(len(self.node(name).answered) for name in self.names) < operations:
-            self.world.run_for(LATENCY_US)
-        frames = sum(self.node(name).frames for name in self.names) - before
-        return (frames - idle * (self.world.now - began) / (LIMIT_US / 10)) / operations
 
 
-def isis_concurrency(updates_max: int = 4, sites_max: int = 5) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def isis_concurrency(updates_max: int = 4, sites_max: int = 4) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Answer and end of an operation by mode, sites and updates; then frames for an operation by load."""
     rows: list[dict[str, Any]] = []
     for mode in MODES:
         first, more = PAPER[mode]
         for sites in range(2, sites_max + 1):
+            trial = FileTrial(sites, synchronous=mode == "synchronous")
             for updates in range(1, updates_max + 1):
-                answer, end = FileTrial(sites, synchronous=mode == "synchronous").operation(updates)
+                answer, end = trial.operation(updates)
                 row = {"mode": mode, "sites": sites, "updates": updates, "answer_s": answer / 1e6, "end_s": end / 1e6}
                 paper = {"paper_answer_s": round(first + more * (updates - 1), 2)} if sites == 3 else {}
                 rows.append(row | paper)
     for defer_us in (0, 20_000):
+        trial = FileTrial(3, work_us=1_000, defer_us=defer_us)
         for apart_us in (1_000_000, 200_000, 20_000):
-            trial = FileTrial(3, work_us=1_000, defer_us=defer_us)
             mode = "piggybacking" if defer_us else "each by itself"
-            frames = round(trial.load(60, apart_us), 1)
+            frames = round(trial.load(15, apart_us), 1)
             rows.append({"mode": mode, "sites": 3, "updates": 4, "operations_per_s": 1e6 / apart_us, "frames": frames})
     return {"latency_us": LATENCY_US, "work_us": WORK_US, "updates_max": updates_max, "sites_max": sites_max}, rows

@@ -126,7 +126,10 @@ class _Judge:
         results: dict[
             tuple[str, str], tuple[Row, int]
         ] = {}  # by message and era: a group without its state does it anew
-        digests: dict[str, set[int]] = {}
+        digests: dict[str, set[int]] = {}  # of those that survive, if the group had one era; else of all
+        eras: dict[str, set[str]] = {}
+        for _, ready in self._all(MemberReady):
+            eras.setdefault(ready.pgroup, set()).add(ready.era)
         taken: set[tuple[str, str, str]] = set()
         for row in self._rows:
             if isinstance(row.entry, MemberReady):
@@ -139,9 +142,10 @@ class _Judge:
             if key in taken:
                 self._account.accuse("ONCE", (_event(row),), f"{entry.process} took {entry.message} over twice.")
             taken.add(key)
+            if entry.process in self._surviving or len(eras.get(entry.pgroup, ())) > 1:
+                digests.setdefault(entry.message, set()).add(entry.digest)
             if entry.process not in self._surviving:
                 continue  # what it alone took over never happened
-            digests.setdefault(entry.message, set()).add(entry.digest)
             era = self._eras.get((entry.process, entry.pgroup), "")
             known_row, digest = results.setdefault((entry.message, era), (row, entry.digest))
             if digest != entry.digest:
