@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -46,6 +46,7 @@ from isotone.host.naming import check_log_group, named_message
 from isotone.host.outside import Outside
 from isotone.host.service import Around, Service, absence_of
 from isotone.host.store import SEGMENT_BYTES, Sync
+from isotone.replicated.provisional import RedMessages
 
 log = logging.getLogger("isotone.replica")
 
@@ -118,6 +119,8 @@ class ReplicaLog(Levels):
         )
         self.host.on_parted = self._outside.look
         self._why_unordered = ""  # once somebody asked; as long as the standing lasts
+        self.red_messages = RedMessages()
+        self.questions: dict[str, Callable[[str], Awaitable[object]]] = {}  # that what stands on the log answers
         self._asked: list[tuple[int, bytes]] = []  # in this turn of the loop
         self._timer: asyncio.TimerHandle | None = None
         self._watch: asyncio.Task[None] | None = None
@@ -136,6 +139,7 @@ class ReplicaLog(Levels):
         assert not self.entries.end
         self.entries = Entries(queue.forgotten_records + 1)
         self.entries.extend(queue.forgotten_records + 1, queue.between(queue.forgotten, queue.green))
+        self.red_messages.take(queue.between(queue.green, queue.end))
         self.white_position = queue.forgotten_records
         self._outside.look()
         self._watch = asyncio.get_running_loop().create_task(self._watch_host())
@@ -348,11 +352,13 @@ class ReplicaLog(Levels):
         self._appends.refused(action.request, action.reason)
 
     def _on_red(self, action: corel.DeliverRed) -> None:
+        self.red_messages.take(action.messages)
         self.tell_red(action.messages)
         self._outside.look()  # one may be a reconfiguration without a quorum
 
     def _on_green(self, action: corel.DeliverGreen) -> None:
         self.entries.extend(action.position, action.messages)
+        self.red_messages.greened(action.messages)
         self._appends.greened(action.position, action.messages)
         self.tell()
 
@@ -370,6 +376,7 @@ class ReplicaLog(Levels):
         queue = self.replica.ledger.queue
         held = {message.name for message in queue.held}
         self._appends.passed(lambda name: queue.has(name) and name not in held, PASSED)
+        self.red_messages.passed(lambda name: queue.has(name) and name not in held)
         self.tell()
 
     def _on_reconfiguration(self, action: corel.ReconfigurationAnswered) -> None:
