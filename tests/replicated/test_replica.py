@@ -178,6 +178,37 @@ def test_a_database(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_bad_values_and_a_full_disk_are_told_and_change_nothing(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+
+    async def main() -> None:
+        async with isotone.replica("shop", name="a", state=tmp_path, address=f"127.0.0.1:{port}") as shop:
+            stock = shop.dict("stock")
+            await stock.set("k" * 1024, 1, within_s=WITHIN_S)
+            position = shop.machine.state.position
+            for key, value, told in (
+                ("k" * 1025, 1, "a key of 1025 bytes"),
+                (7, 1, "a key is a str"),
+                ("x", object(), "cannot be encoded"),
+                ("x", b"x" * 1024 * 1024, "at most 1048576"),
+            ):
+                with pytest.raises(LocalProtocolError, match=told):
+                    await stock.set(key, value)  # type: ignore[arg-type]
+            with pytest.raises(LocalProtocolError, match="1 to 255 bytes"):
+                shop.dict("n" * 256)
+            with pytest.raises(LocalProtocolError, match="cannot be encoded"):
+                await shop.dict("numbers", int).set("x", "three")
+            assert shop.machine.state.position == position
+            shop.replica_log.tell_room(is_low=True)
+            with pytest.raises(Refused, match="disk"):
+                await stock.set("apples", 3, within_s=WITHIN_S)
+            shop.replica_log.tell_room(is_low=False)
+            await stock.set("apples", 3, within_s=WITHIN_S)
+            assert await stock.items("a") == {"apples": 3}
+
+    asyncio.run(main())
+
+
 def test_verify_names_a_server_that_differs_and_a_table_changed_behind_our_back(tmp_path: Path) -> None:
     async def verify(*addresses: str) -> tuple[int, str]:
         options = [word for address in addresses for word in ("--address", address)]

@@ -24,6 +24,7 @@ from isotone.host.embedded import EmbeddedService
 from isotone.host.log_client import RemoteLog
 from isotone.host.log_port import LogPort
 from isotone.host.replica_log import ReplicaLog
+from isotone.host.room import watch_room
 from isotone.replicated.database.files import DirectoryFiles
 from isotone.replicated.database.procedures import Procedures
 from isotone.replicated.database.state import Databases
@@ -33,6 +34,8 @@ PORT = 4803
 ANYWHERE = "0.0.0.0"  # where peers are elsewhere, they must reach us
 MINORITY = ("maybe", "refuse")
 COMPARED_WITHIN_S = 8.0
+RESERVE_BYTES = 64 * 1024 * 1024
+"""With less room on its disk a server takes no new records, and votes on."""
 
 
 class LocalReplica(ReplicatedState):
@@ -124,6 +127,7 @@ async def replica(
         if clients is not None:
             objects.clients_address = await _serve_clients(server, clients, stack)
         await stack.enter_async_context(objects)
+        objects.spawn(watch_room(server, RESERVE_BYTES), "room")
         yield objects
 
 
