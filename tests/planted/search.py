@@ -30,6 +30,7 @@ SWARMS: dict[str, Command] = {
     "corel": swarm_command("--system", "corel", "--stack", "oracle", "--workers", "1"),
     "transport": swarm_command("--system", "evs", "--stack", "transport", "--workers", "1"),
     "isis": swarm_command("--system", "isis", "--stack", "oracle", "--workers", "1"),
+    "replicated": swarm_command("--system", "replicated", "--stack", "oracle", "--workers", "1"),
     "flows": swarm_command("--system", "flows", "--stack", "rings", "--workers", "1"),
     "detector": lambda planted, seeds: [sys.executable, str(HERE / "sleepers.py"), "--seeds", seeds],
 }

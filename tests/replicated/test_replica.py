@@ -209,6 +209,28 @@ def test_bad_values_and_a_full_disk_are_told_and_change_nothing(tmp_path: Path) 
     asyncio.run(main())
 
 
+def test_standing_and_configuration_are_streams(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with replicas(tmp_path) as shop:
+            log = shop["a"].replica_log
+            await shop["a"].ready()
+            standings = aiter(log.standings())
+            while not (seen := await anext(standings)).primary or len(seen.servers) < 3:
+                pass
+            await shop["c"].replica_log.stop()
+            while len((seen := await anext(standings)).servers) == 3 or not seen.primary:
+                pass
+            await log.until(lambda: log.orders)
+            configurations = aiter(log.configurations())
+            assert (await anext(configurations)).servers == ("a", "b", "c")
+            await log.reconfigure(remove="c", within_s=WITHIN_S)
+            assert (await anext(configurations)).servers == ("a", "b")
+            await log.stop()
+            assert [each async for each in configurations] == []
+
+    asyncio.run(main())
+
+
 def test_verify_names_a_server_that_differs_and_a_table_changed_behind_our_back(tmp_path: Path) -> None:
     async def verify(*addresses: str) -> tuple[int, str]:
         options = [word for address in addresses for word in ("--address", address)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +19,7 @@ import msgspec
 from isotone.core.errors import IsotoneError, LocalProtocolError, MachineError
 from isotone.core.ordered_log import Snapshot
 from isotone.corel import events as corel
+from isotone.corel.configuration import Configuration
 from isotone.corel.explain import why_no_primary, why_not_green
 from isotone.corel.identities import log_identity
 from isotone.corel.quorum import Rule
@@ -306,6 +307,16 @@ class ReplicaLog(Levels):
             raise Maybe(self._changes.why()) from None
         finally:
             self._changes.drop(request)
+
+    def standings(self) -> AsyncIterator[corel.StandingChanged]:
+        """How this server stands, now and at each change: whether its component orders, who is in it, why. A change
+        that is overtaken by the next one before the reader looks is passed over.
+        """
+        return self.each(lambda: self.standing)
+
+    def configurations(self) -> AsyncIterator[Configuration]:
+        """The servers and the quorum rule of what is green here, now and at each change."""
+        return self.each(lambda: self.replica.ledger.queue.configuration)
 
     # --- why ------------------------------------------------------------------------------------------------------
 
