@@ -1,4 +1,4 @@
-"""What the README begins with, with real processes: a replicated dict, `kill -9` of one server, and its return."""
+"""A replicated dict as the README has it, and a bank: real processes, `kill -9`, and their return."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from tests.ports import free_ports
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "examples" / "shop" / "shop.py"
+BANK = ROOT / "examples" / "bank" / "bank.py"
 
 
 class Terminal:
     """One of the three."""
 
-    def __init__(self, name: str, directory: Path, port: int) -> None:
+    def __init__(self, name: str, directory: Path, port: int, program: Path = PROGRAM) -> None:
         environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
         self.process = subprocess.Popen(
-            [sys.executable, str(PROGRAM), name, str(port)],
+            [sys.executable, str(program), name, str(port)],
             cwd=directory,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -70,6 +71,25 @@ def terminals(tmp_path: Path, port: int) -> Iterator[dict[str, Terminal]]:
     yield opened
     for each in opened.values():
         each.end()
+
+
+@pytest.fixture
+def bank(tmp_path: Path, port: int) -> Iterator[dict[str, Terminal]]:
+    opened = {name: Terminal(name, tmp_path, port, BANK) for name in "abc"}
+    yield opened
+    for each in opened.values():
+        each.end()
+
+
+def test_a_bank_keeps_its_total_through_kills(bank: dict[str, Terminal], tmp_path: Path, port: int) -> None:
+    assert bank["a"].type("alice bob 30") == "alice has 70 left"
+    assert "CHECK constraint failed" in bank["b"].type("alice bob 300")
+    assert bank["b"].type("alice nobody 3") == "transfer: raised ValueError: nobody has no account"
+    bank["c"].kill()
+    assert bank["b"].type("bob carol 100") == "bob has 30 left"
+    bank["c"].end()
+    bank["c"] = Terminal("c", tmp_path, port, BANK)
+    assert bank["c"].type("") == "('alice', 70) ('bob', 30) ('carol', 200) together 300"
 
 
 def test_the_readme_shows_the_example() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -20,6 +21,7 @@ from isotone.host import replica_blocking
 from isotone.host.replica_objects import LocalReplica
 from isotone.replicated.database.transaction import Transaction
 from isotone.replicated.errors import ReadNotSettled, Rejected, Unsettled
+from isotone.replicated.provisional import Provisional
 from tests.ports import free_ports
 
 DEADLINE_S = 60.0
@@ -172,6 +174,109 @@ def test_a_database(tmp_path: Path) -> None:
                 assert await each.database("ledger").read(
                     "SELECT * FROM account ORDER BY owner", within_s=WITHIN_S
                 ) == [("alice", 10), ("bob", 5)]
+
+    asyncio.run(main())
+
+
+def test_bad_values_and_a_full_disk_are_told_and_change_nothing(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+
+    async def main() -> None:
+        async with isotone.replica("shop", name="a", state=tmp_path, address=f"127.0.0.1:{port}") as shop:
+            stock = shop.dict("stock")
+            await stock.set("k" * 1024, 1, within_s=WITHIN_S)
+            position = shop.machine.state.position
+            for key, value, told in (
+                ("k" * 1025, 1, "a key of 1025 bytes"),
+                (7, 1, "a key is a str"),
+                ("x", object(), "cannot be encoded"),
+                ("x", b"x" * 1024 * 1024, "at most 1048576"),
+            ):
+                with pytest.raises(LocalProtocolError, match=told):
+                    await stock.set(key, value)  # type: ignore[arg-type]
+            with pytest.raises(LocalProtocolError, match="1 to 255 bytes"):
+                shop.dict("n" * 256)
+            with pytest.raises(LocalProtocolError, match="cannot be encoded"):
+                await shop.dict("numbers", int).set("x", "three")
+            assert shop.machine.state.position == position
+            shop.replica_log.tell_room(is_low=True)
+            with pytest.raises(Refused, match="disk"):
+                await stock.set("apples", 3, within_s=WITHIN_S)
+            shop.replica_log.tell_room(is_low=False)
+            await stock.set("apples", 3, within_s=WITHIN_S)
+            assert await stock.items("a") == {"apples": 3}
+
+    asyncio.run(main())
+
+
+def test_standing_and_configuration_are_streams(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with replicas(tmp_path) as shop:
+            log = shop["a"].replica_log
+            await shop["a"].ready()
+            standings = aiter(log.standings())
+            while not (seen := await anext(standings)).primary or len(seen.servers) < 3:
+                pass
+            await shop["c"].replica_log.stop()
+            while len((seen := await anext(standings)).servers) == 3 or not seen.primary:
+                pass
+            await log.until(lambda: log.orders)
+            configurations = aiter(log.configurations())
+            assert (await anext(configurations)).servers == ("a", "b", "c")
+            await log.reconfigure(remove="c", within_s=WITHIN_S)
+            assert (await anext(configurations)).servers == ("a", "b")
+            await log.stop()
+            assert [each async for each in configurations] == []
+
+    asyncio.run(main())
+
+
+def test_verify_names_a_server_that_differs_and_a_table_changed_behind_our_back(tmp_path: Path) -> None:
+    async def verify(*addresses: str) -> tuple[int, str]:
+        options = [word for address in addresses for word in ("--address", address)]
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "isotone.cli", "replica", "verify", *options), stdout=subprocess.PIPE
+        )
+        told, _ = await process.communicate()
+        return process.returncode or 0, told.decode()
+
+    async def main() -> None:
+        async with replicas(tmp_path, databases=[ledger()]) as shop:
+            bank = shop["a"].database("ledger")
+            await bank.call("create", within_s=WITHIN_S)
+            await bank.call("deposit", "alice", 10, within_s=WITHIN_S)
+            addresses = [each.clients_address for each in shop.values()]
+            code, told = await verify(*addresses)
+            assert code == 0 and "3 servers have equal objects" in told
+            shop["b"].machine.state.fences += 1
+            with sqlite3.connect(tmp_path / "c" / "databases" / "ledger.sqlite") as other:
+                other.execute("UPDATE account SET balance = 1000")
+            other.close()
+            code, told = await verify(*addresses)
+            assert code == 1 and "differ in sessions and leases" in told and "changed behind our back" in told
+            assert (await verify(*addresses, "127.0.0.1:1"))[0] == 1
+
+    asyncio.run(main())
+
+
+def test_commands_that_commute_are_seen_in_a_minority(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with replicas(tmp_path) as shop:
+            hits = shop["a"].counter("hits")
+            await hits.add(3, within_s=WITHIN_S)
+            assert await hits.provisional() == Provisional(3, 0)
+            await shop["b"].replica_log.stop()
+            await shop["c"].replica_log.stop()
+            await shop["a"].replica_log.until(lambda: not shop["a"].replica_log.orders)
+            with pytest.raises(Unsettled):
+                await hits.add(4)
+            with pytest.raises(Unsettled):
+                await hits.set(100)  # does not commute
+            assert await hits.provisional() == Provisional(7, 1)
+            assert await hits.get(stale_ok=True) == 3
+            async with isotone.connect_replica(shop["a"].clients_address) as client:
+                with pytest.raises(LocalProtocolError, match="programs that are servers"):
+                    await client.counter("hits").provisional()
 
     asyncio.run(main())
 

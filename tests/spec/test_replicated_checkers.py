@@ -172,6 +172,28 @@ CASES: dict[str, tuple[list[Entry], str, State]] = {
         "REP-COMMIT",
         State.VIOLATED,
     ),
+    "money out of nothing": (
+        asked("a1", "bank", "bank", "transfer", "alice>bob:3", "17", 0)
+        + asked("b1", "bank", "bank", "balances", "", "alice=17 bob=24 carol=20", 5),
+        "REP-LINEAR",
+        State.VIOLATED,
+    ),
+    "money moved": (
+        asked("a1", "bank", "bank", "transfer", "alice>bob:3", "17", 0)
+        + asked("b1", "bank", "bank", "balances", "", "alice=17 bob=23 carol=20", 5),
+        "REP-LINEAR",
+        State.HOLDS,
+    ),
+    "more than there was": (
+        asked("a1", "bank", "bank", "transfer", "alice>bob:30", "-10", 0)
+        + asked("b1", "bank", "bank", "balances", "", "alice=-10 bob=50 carol=20", 5),
+        "REP-LINEAR",
+        State.VIOLATED,
+    ),
+    "red additions": (asked("a1", "tally", "t", "tally_read", "", "5 add:3,double 8", 0), "REP-RED", State.HOLDS),
+    "nothing is red": (asked("a1", "tally", "t", "tally_read", "", "5 - 5", 0), "REP-RED", State.NOT_EXERCISED),
+    "applied at red": (asked("a1", "tally", "t", "tally_read", "", "5 add:3,double 16", 0), "REP-RED", State.VIOLATED),
+    "not seen at red": (asked("a1", "tally", "t", "tally_read", "", "5 add:3 5", 0), "REP-RED", State.VIOLATED),
     "stale count": (
         asked("a1", "counter", "hits", "add", "2", "2", 0) + asked("b1", "counter", "hits", "count", "", "0", 5),
         "REP-LINEAR",

@@ -77,6 +77,55 @@ async def test_a_command_that_is_not_deterministic_is_found() -> None:
             await dice.roll(within_s=30)
 
 
+class Words(msgspec.Struct):
+    """One command commutes, one is only said to."""
+
+    count: int = 0
+    last: str = ""
+
+    @isotone.command(commutes=True)
+    def count_one(self) -> int:
+        self.count += 1
+        return self.count
+
+    @isotone.command(commutes=True)
+    def say(self, word: str) -> None:
+        self.last = word
+
+
+@isotone.testing.seeds(4)
+async def test_commands_that_commute_are_seen_in_a_minority_and_count_once() -> None:
+    cluster = isotone.testing.cluster(daemons=3, log="shop")
+    async with (
+        cluster as c,
+        c.replica("d1", classes=[Words]) as one,
+        c.replica("d2", classes=[Words]) as two,
+        c.replica("d3", classes=[Words], lease_s=600) as three,
+    ):
+        words = three.object(Words, "words")
+        await words.count_one(within_s=30)
+        await two.object(Words, "words").read(within_s=30)
+        assert (await words.read(within_s=30)).count == 1
+        c.partition(["d1", "d2"], ["d3"])
+        for _ in range(2):
+            with pytest.raises(Maybe):
+                await words.count_one(within_s=5)
+        seen = await words.provisional()
+        assert (seen.value.count, seen.red) == (3, 2) and (await words.read(stale_ok=True)).count == 1
+        await one.object(Words, "words").count_one(within_s=30)
+        with pytest.raises(Maybe):
+            await words.say("a", within_s=5)
+        with pytest.raises(Maybe):
+            await words.say("b", within_s=5)
+        with pytest.raises(LocalProtocolError, match="declared commutative and are not"):
+            await words.provisional()
+        c.heal()
+        while (await words.read(within_s=60)).count < 4:
+            pass
+        seen = await words.provisional()
+        assert (seen.value.count, seen.red) == (4, 0)
+
+
 BANK = isotone.Procedures("bank")
 
 

@@ -20,6 +20,7 @@ LAZY = {
     "rule": "isotone.cli.replica_rule:rule_command",
     "scrub": "isotone.cli.replica_scrub:scrub_command",
     "status": "isotone.cli.replica_status:status_command",
+    "verify": "isotone.cli.replica_verify:verify_command",
 }
 
 

@@ -9,6 +9,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from typing import TypeVar
 
 from isotone.core.errors import MachineError
 from isotone.core.ordered_log import LogEntry
@@ -18,6 +19,7 @@ from isotone.host.arguments import checked_number, checked_position, checked_ran
 from isotone.host.entries import Entries
 
 FOLLOW_BATCH_MAX = 1024
+Seen = TypeVar("Seen")
 RED_MAX = 65_536
 RED_BYTES_MAX = 64 * 1024 * 1024
 """Red messages, and bytes of them, that wait for one reader; one that is slower has missed some, and is told."""
@@ -120,12 +122,18 @@ class Levels(ABC):
 
     async def white(self) -> AsyncIterator[int]:
         """The position up to which every server has everything, whenever it rises; ends as `follow` does."""
-        told = 0
+        async for position in self.each(lambda: self.white_position):
+            if position:
+                yield position
+
+    async def each(self, look: Callable[[], Seen]) -> AsyncIterator[Seen]:
+        """What there is to see now, and then whenever it is something else; ends as `follow` does."""
+        seen: Seen | None = None
         while True:
             changed = self._changed
-            if self.white_position > told:
-                told = self.white_position
-                yield told
+            if (now := look()) != seen:
+                seen = now
+                yield now
             elif await self._waits_no_more(changed):
                 break
         self._check_end()

@@ -372,6 +372,10 @@ class RemoteLog:
             raise RemoteProtocolError("a server said something else than its state")
         return told
 
+    async def ask(self, what: str, argument: str = "") -> Any:
+        """The answer to a question of what stands on the log at the server; see `isotone.host.log_questions`."""
+        return await self._ask(lambda request: wire.Question(request, what, argument))
+
     async def explain(self, message: str = "") -> str:
         """Why there is no primary component, or why this message is not green; empty when all is well."""
         name = checked_text(message, "the name of a message")

@@ -9,6 +9,7 @@
 | `messages` | a place and a count | the messages behind it, with all that a server keeps of them |
 | `primaries` | | the last primary component known here, and those that may have come after it |
 | `forcing` | | the fence known here, the configuration that it made, and that of the green prefix |
+| `digests` | a position | of replicated objects: their digests where a comparison was asked for, what a scan finds |
 | `state` | | what it would say of itself and of the others in a view |
 """
 
@@ -48,6 +49,8 @@ async def answer(log: ReplicaLog, what: str, argument: str) -> object:
             return CODEC.encode(state_of(log.replica.settings.server, log.replica.ledger, log.replica.greens.places))
         case "snapshot":
             return _piece(log, *_numbers(argument))
+    if (ask := log.questions.get(what)) is not None:
+        return await ask(argument)
     raise RemoteProtocolError(f"nobody knows the question {what!r}")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +19,7 @@ import msgspec
 from isotone.core.errors import IsotoneError, LocalProtocolError, MachineError
 from isotone.core.ordered_log import Snapshot
 from isotone.corel import events as corel
+from isotone.corel.configuration import Configuration
 from isotone.corel.explain import why_no_primary, why_not_green
 from isotone.corel.identities import log_identity
 from isotone.corel.quorum import Rule
@@ -46,6 +47,7 @@ from isotone.host.naming import check_log_group, named_message
 from isotone.host.outside import Outside
 from isotone.host.service import Around, Service, absence_of
 from isotone.host.store import SEGMENT_BYTES, Sync
+from isotone.replicated.provisional import RedMessages
 
 log = logging.getLogger("isotone.replica")
 
@@ -118,6 +120,8 @@ class ReplicaLog(Levels):
         )
         self.host.on_parted = self._outside.look
         self._why_unordered = ""  # once somebody asked; as long as the standing lasts
+        self.red_messages = RedMessages()
+        self.questions: dict[str, Callable[[str], Awaitable[object]]] = {}  # that what stands on the log answers
         self._asked: list[tuple[int, bytes]] = []  # in this turn of the loop
         self._timer: asyncio.TimerHandle | None = None
         self._watch: asyncio.Task[None] | None = None
@@ -136,6 +140,7 @@ class ReplicaLog(Levels):
         assert not self.entries.end
         self.entries = Entries(queue.forgotten_records + 1)
         self.entries.extend(queue.forgotten_records + 1, queue.between(queue.forgotten, queue.green))
+        self.red_messages.take(queue.between(queue.green, queue.end))
         self.white_position = queue.forgotten_records
         self._outside.look()
         self._watch = asyncio.get_running_loop().create_task(self._watch_host())
@@ -303,6 +308,16 @@ class ReplicaLog(Levels):
         finally:
             self._changes.drop(request)
 
+    def standings(self) -> AsyncIterator[corel.StandingChanged]:
+        """How this server stands, now and at each change: whether its component orders, who is in it, why. A change
+        that is overtaken by the next one before the reader looks is passed over.
+        """
+        return self.each(lambda: self.standing)
+
+    def configurations(self) -> AsyncIterator[Configuration]:
+        """The servers and the quorum rule of what is green here, now and at each change."""
+        return self.each(lambda: self.replica.ledger.queue.configuration)
+
     # --- why ------------------------------------------------------------------------------------------------------
 
     @property
@@ -348,11 +363,13 @@ class ReplicaLog(Levels):
         self._appends.refused(action.request, action.reason)
 
     def _on_red(self, action: corel.DeliverRed) -> None:
+        self.red_messages.take(action.messages)
         self.tell_red(action.messages)
         self._outside.look()  # one may be a reconfiguration without a quorum
 
     def _on_green(self, action: corel.DeliverGreen) -> None:
         self.entries.extend(action.position, action.messages)
+        self.red_messages.greened(action.messages)
         self._appends.greened(action.position, action.messages)
         self.tell()
 
@@ -370,6 +387,7 @@ class ReplicaLog(Levels):
         queue = self.replica.ledger.queue
         held = {message.name for message in queue.held}
         self._appends.passed(lambda name: queue.has(name) and name not in held, PASSED)
+        self.red_messages.passed(lambda name: queue.has(name) and name not in held)
         self.tell()
 
     def _on_reconfiguration(self, action: corel.ReconfigurationAnswered) -> None:

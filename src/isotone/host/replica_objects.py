@@ -6,6 +6,7 @@ copy of the whole state and follow the log.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 from uuid import uuid4
 
 from isotone.core.addresses import is_loopback, split_address
-from isotone.core.errors import InputError
+from isotone.core.errors import InputError, MachineError, RemoteProtocolError
 from isotone.core.names import LOG_GROUP_PREFIX, check_client_name, check_log_name
 from isotone.corel.quorum import Majority, Rule
 from isotone.corel.settings import ReplicaSettings
@@ -23,6 +24,7 @@ from isotone.host.embedded import EmbeddedService
 from isotone.host.log_client import RemoteLog
 from isotone.host.log_port import LogPort
 from isotone.host.replica_log import ReplicaLog
+from isotone.host.room import watch_room
 from isotone.replicated.database.files import DirectoryFiles
 from isotone.replicated.database.procedures import Procedures
 from isotone.replicated.database.state import Databases
@@ -31,6 +33,9 @@ from isotone.replicated.state import LEASE_S, ReplicatedState
 PORT = 4803
 ANYWHERE = "0.0.0.0"  # where peers are elsewhere, they must reach us
 MINORITY = ("maybe", "refuse")
+COMPARED_WITHIN_S = 8.0
+RESERVE_BYTES = 64 * 1024 * 1024
+"""With less room on its disk a server takes no new records, and votes on."""
 
 
 class LocalReplica(ReplicatedState):
@@ -43,6 +48,16 @@ class LocalReplica(ReplicatedState):
     def why_not_ready(self) -> str:
         """Why it orders nothing now, in a sentence; empty if it does."""
         return self.why_no_order()
+
+    async def answer_digests(self, argument: str) -> object:
+        """For `isotone replica verify`."""
+        if not (argument.isascii() and argument.isdigit() and len(argument) < 19):
+            raise RemoteProtocolError(f"a position is expected, not {argument!r}")
+        try:
+            async with asyncio.timeout(COMPARED_WITHIN_S):
+                return await self.digests_at(int(argument))
+        except TimeoutError:
+            raise MachineError(f"{self.server} has not applied position {argument} yet") from None
 
     async def ready(self) -> None:
         """Wait until commands can be ordered: enough servers are there."""
@@ -71,14 +86,15 @@ async def replica(
 ) -> AsyncIterator[LocalReplica]:
     """Be one server of the replicated log ``log``, and have its objects while the block lasts.
 
-    ``name``: of this server; the same at every start, with the same ``state``, a directory of its own. ``peers``: the
-    other servers and their addresses; all servers name all. ``address``: where this one listens for them, port 4803
-    of loopback, or of all interfaces if a peer is elsewhere. ``clients``: where it listens for `connect_replica` and
-    the commands, if it shall. ``joins``: it is none of the first servers; `isotone replica add` counts it in.
-    ``minority``: what a command is answered where there is no quorum, ``"maybe"`` (it is kept, and may be applied
-    later) or ``"refuse"``. ``lease_s``: after so long without a sign of life, what the program holds is released.
-    ``centres``: a file that names several data centres, their processes and keys; then it says all of ``peers``,
-    ``address`` and the quorum, and ``key`` is the file of this process' private key (docs/guide/data-centres.md).
+    ``name``: of this server; the same at every start, with the same ``state``, a directory of its own. ``peers``:
+    the other servers and their addresses; all servers name all. ``address``: where this one listens for them, port
+    4803 of loopback, or of all interfaces if a peer is elsewhere. ``clients``: where it listens for
+    `connect_replica` and the commands, if it shall. ``joins``: it is none of the first servers; `isotone replica
+    add` counts it in. ``databases``: the procedures of SQLite databases. ``minority``: what a command is answered
+    where there is no quorum, ``"maybe"`` (it is kept, and may be applied later) or ``"refuse"``. ``lease_s``: after
+    so long without a sign of life, what the program holds is released. ``centres``: a file that names several data
+    centres, their processes and keys; then it says all of ``peers``, ``address`` and the quorum, and ``key`` is the
+    file of this process' private key (docs/guide/data-centres.md).
     """
     if minority not in MINORITY:
         raise InputError(f"minority is one of {', '.join(MINORITY)}, not {minority!r}")
@@ -134,17 +150,25 @@ async def _server(
             server=name,
             servers=lambda: server.replica.ledger.queue.configuration.servers,
             why_no_order=lambda: "" if server.orders else server.why_no_primary(),
+            red=server.red_messages.records,
             **options | {"databases": Databases(options["databases"], DirectoryFiles(state / "databases"))},
         )
         objects.node_address, objects.replica_log, objects.clients_address = daemon.address, server, ""
+        server.questions["digests"] = objects.answer_digests
         if clients is not None:
-            port = LogPort(server)
-            host, number = split_address(clients, port_min=0)
-            await port.start(host, number)
-            stack.push_async_callback(port.stop)
-            objects.clients_address = port.address
+            objects.clients_address = await _serve_clients(server, clients, stack)
         await stack.enter_async_context(objects)
+        objects.spawn(watch_room(server, RESERVE_BYTES), "room")
         yield objects
+
+
+async def _serve_clients(server: ReplicaLog, address: str, stack: AsyncExitStack) -> str:
+    """Listen there until the stack is closed; the address with its port."""
+    port = LogPort(server)
+    host, number = split_address(address, port_min=0)
+    await port.start(host, number)
+    stack.push_async_callback(port.stop)
+    return port.address
 
 
 @asynccontextmanager

@@ -11,12 +11,16 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from isotone.core.errors import LocalProtocolError
+from isotone.replicated.class_state import ClassState
 from isotone.replicated.machine import Machine
+from isotone.replicated.provisional import apply_red, check_commutes, red_calls
+from isotone.replicated.small_states import CounterState
 
 NAME_BYTES_MAX = 255
 KEY_BYTES_MAX = 1_024
 VALUE_BYTES_MAX = 1024 * 1024
 Struct = TypeVar("Struct")
+Red = TypeVar("Red", CounterState, ClassState)
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -42,6 +46,10 @@ class Caller(Protocol):
         self, *, stale_ok: bool = False, at_least: int | None = None, within_s: float | None = None
     ) -> None:
         """Until the copy may be read: behind all that was ordered before, or this position, or at once."""
+        ...
+
+    async def red_records(self) -> list[bytes]:
+        """What this server has and no order has yet, once the copy has all that is green here."""
         ...
 
     async def applied_beyond(self, position: int) -> None:
@@ -112,6 +120,17 @@ class ReplicatedObject:
 
     async def _call(self, method: str, *arguments: Any, within_s: float | None = None) -> Reply:
         return await self._caller.call(self.kind, self.name, method, arguments, within_s=within_s)
+
+    async def _provisional(self, of: type[Red]) -> tuple[Red, int]:
+        """A copy of the state with what is red and commutes, and how many commands that are."""
+        machine = self._caller.machine
+        calls = red_calls(await self._caller.red_records(), self.name, self.kind)
+        calls = machine.still_open(calls)
+        first, second = (msgspec.msgpack.decode(msgspec.msgpack.encode(self._state(of)), type=of) for _ in range(2))
+        applied = apply_red(first, calls, machine.classes)
+        if machine.classes.twice:
+            check_commutes(first, second, calls, machine.classes)
+        return first, applied
 
     def _state(self, of: type[Struct]) -> Struct:
         """The state as it is known here; a new one if nobody made it yet."""

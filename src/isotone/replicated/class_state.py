@@ -8,7 +8,7 @@ Implements: [COReL 8.1], stored procedures; docs/guide/replicated.md "Your own c
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import msgspec
 
@@ -16,18 +16,36 @@ from isotone.core.errors import InputError, LocalProtocolError
 from isotone.replicated.outcome import CommandRefused, Context
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-NAME_BYTES_MAX = 128
+MARK = "__isotone_command__"
+ORDERED, COMMUTES = "ordered", "commutes"
 
 
-def command(function: Function) -> Function:
-    """Mark a method: it runs at every replica, in the one order."""
-    function.__isotone_command__ = True  # type: ignore[attr-defined]
-    return function
+@overload
+def command(function: Function) -> Function: ...
+@overload
+def command(*, commutes: bool) -> Callable[[Function], Function]: ...
+def command(function: Any = None, *, commutes: bool = False) -> Any:
+    """Mark a method: it runs at every replica, in the one order.
+
+    ``commutes``: it comes to the same in every order with the others of its class that do, so that it may be seen
+    before it is ordered, by `ReplicatedInstance.provisional`.
+    """
+
+    def mark(function: Function) -> Function:
+        function.__isotone_command__ = COMMUTES if commutes else ORDERED  # type: ignore[attr-defined]
+        return function
+
+    return mark if function is None else mark(function)
 
 
 def commands_of(cls: type[Any]) -> tuple[str, ...]:
     """The names of the commands of a class, sorted."""
-    return tuple(name for name in sorted(dir(cls)) if getattr(getattr(cls, name, None), "__isotone_command__", False))
+    return tuple(name for name in sorted(dir(cls)) if getattr(getattr(cls, name, None), MARK, ""))
+
+
+def commuting_of(cls: type[Any]) -> tuple[str, ...]:
+    """Those of them that commute."""
+    return tuple(name for name in commands_of(cls) if getattr(getattr(cls, name), MARK) == COMMUTES)
 
 
 class Classes:

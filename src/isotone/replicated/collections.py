@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from isotone.replicated.caller import Caller, Encoding, ReplicatedObject
+from isotone.replicated.provisional import Provisional
 from isotone.replicated.small_states import CounterState, QueueState, SetState
 
 
@@ -25,6 +26,11 @@ class ReplicatedCounter(ReplicatedObject):
         """The number; see `ReplicatedDict.get` for what a read may be."""
         await self._caller.go_behind(stale_ok=stale_ok, at_least=at_least, within_s=within_s)
         return self._state(CounterState).value
+
+    async def provisional(self) -> Provisional:
+        """The number as it is known here, with additions that are in no order yet, as in a minority."""
+        state, red = await self._provisional(CounterState)
+        return Provisional(state.value, red)
 
 
 class ReplicatedSet(ReplicatedObject):

@@ -9,6 +9,7 @@ Implements: [COReL 8.1], deterministic state machines; docs/protocols/replicated
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
@@ -22,7 +23,7 @@ from isotone.replicated.database.state import Databases, DatabaseState, name_of
 from isotone.replicated.dict_state import DictState
 from isotone.replicated.lock_state import LockState
 from isotone.replicated.outcome import Answer, CommandRefused, Context, Waiting
-from isotone.replicated.records import Announced, Called, Closed, Opened, Renewed, Ticked, decode
+from isotone.replicated.records import Announced, Called, Closed, DigestWanted, Opened, Renewed, Ticked, decode
 from isotone.replicated.small_states import BarrierState, CommitmentState, CounterState, QueueState, SetState
 
 SNAPSHOT_VERSION = 1
@@ -31,6 +32,7 @@ OBJECTS_MAX = 65_536
 RESULTS_MAX = 4_096
 """Requests of one session that may be open or not yet settled."""
 LEASE_MAX = 1_000_000
+COMPARED_KEPT = 16
 DIGEST_BYTES = 8
 
 ObjectState = (
@@ -105,6 +107,7 @@ class Machine:
         self.state = MachineState()
         self.classes, self.databases = classes or Classes(), databases or Databases()
         self.is_server = is_server
+        self.compared: dict[int, dict[str, int]] = {}  # digests where they were asked for; no part of the state
         self.blind: dict[str, None] = {}  # objects of classes that this client does not know
 
     # --- applying ----------------------------------------------------------------------------------------------------
@@ -127,6 +130,8 @@ class Machine:
                 self._tick(context, decoded, outcome)
             case Closed(session=session) if session in state.sessions:
                 self._end(context, session, outcome)
+            case DigestWanted():
+                self.compared[position] = {}  # its position stands in the state, so the digests are taken below
             case Announced():
                 state.announced.setdefault(decoded.name, {})[decoded.server] = list(decoded.commands)
                 state.servers = list(decoded.servers)
@@ -136,6 +141,10 @@ class Machine:
             if known is not None:
                 known.results[answer.request] = answer
         outcome.answers = context.answers
+        if position in self.compared:
+            self.compared[position] = self.digests()
+            for oldest in sorted(self.compared)[:-COMPARED_KEPT]:
+                del self.compared[oldest]
         return outcome
 
     def _hear_of(self, number: int) -> Session | None:
@@ -218,6 +227,15 @@ class Machine:
         classes = {kind: commands_of(cls) for kind, cls in self.classes.kinds.items()}
         return classes | {kind: each.names for kind, each in self.databases.kinds.items()}
 
+    def still_open(self, calls: Iterable[Called]) -> list[Called]:
+        """Those that would be applied if they were ordered now: of sessions that live, and not answered before."""
+        found = []
+        for call in calls:
+            session = self.state.sessions.get(call.session)
+            if session is not None and call.request >= session.settled and call.request not in session.results:
+                found.append(call)
+        return found
+
     def why_unknown(self, kind: str, method: str) -> str:
         """Why a command of a class cannot be applied: the program of some server does not know it."""
         known = self.state.announced.get(kind, {})
@@ -282,6 +300,12 @@ class Machine:
     def digest(self) -> int:
         """Of the whole state, the same at every replica at one position: databases by the digests of their rows."""
         return _digest(self.state)
+
+    def problems(self) -> dict[str, list[str]]:
+        """By a scan of each database: what is damaged, or not what procedures made of it."""
+        states = {name: each for name, each in self.state.objects.items() if isinstance(each, DatabaseState)}
+        known = {name: each for name, each in states.items() if each.kind in self.databases.kinds}
+        return {name: found for name, each in known.items() if (found := self.databases.copy_of(each).problems())}
 
     def digests(self) -> dict[str, int]:
         """Of each object, and of all else under the empty name."""

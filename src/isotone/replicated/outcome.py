@@ -40,7 +40,7 @@ class Context:
     session: int
     request: int
     classes: Classes
-    databases: Databases
+    databases: Databases | None  # None where no database is reached
     record: bytes
     fences: int  # the last fence that was given; whoever takes one adds to it
     answers: list[Answer] = field(default_factory=list)

@@ -17,6 +17,7 @@ from typing import Any
 from isotone.core.errors import LocalProtocolError
 from isotone.replicated.caller import Caller, ReplicatedObject
 from isotone.replicated.class_state import ClassState, commands_of
+from isotone.replicated.provisional import Provisional
 
 RANDOM_BITS = 63
 ANNOUNCED_WITHIN_S = 5.0
@@ -45,6 +46,14 @@ class ReplicatedInstance(ReplicatedObject):
     async def read(self, *, stale_ok: bool = False, at_least: int | None = None, within_s: float | None = None) -> Any:
         """A copy of the object: whatever is done to it stays here."""
         await self._caller.go_behind(stale_ok=stale_ok, at_least=at_least, within_s=within_s)
+        return self._state(ClassState).thaw(self._cls)
+
+    async def provisional(self) -> Provisional:
+        """A copy of the object as it is known here, with commutative commands that are in no order yet."""
+        state, red = await self._provisional(ClassState)
+        return Provisional(state.thaw(self._cls), red)
+
+    def _state(self, of: type[Any]) -> Any:
         machine = self._caller.machine
         if self.name in machine.blind:
             raise LocalProtocolError(
@@ -53,7 +62,7 @@ class ReplicatedInstance(ReplicatedObject):
         found = machine.state.objects.get(self.name)
         if found is not None and not (isinstance(found, ClassState) and found.kind == self.kind):
             raise LocalProtocolError(f"{self.name} is no {self._cls.__name__}")
-        return (found or ClassState(self.kind)).thaw(self._cls)
+        return found or ClassState(self.kind)
 
 
 def bound_arguments(

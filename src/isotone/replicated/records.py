@@ -71,7 +71,11 @@ class Announced(msgspec.Struct, frozen=True, array_like=True, tag=7):
     commands: tuple[str, ...]
 
 
-Record = Opened | Called | Renewed | Closed | Ticked | ReadMarked | Announced
+class DigestWanted(msgspec.Struct, frozen=True, array_like=True, tag=8):
+    """Changes nothing: every replica keeps the digests of its state as they are here, to be compared."""
+
+
+Record = Opened | Called | Renewed | Closed | Ticked | ReadMarked | Announced | DigestWanted
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Record)

@@ -62,6 +62,7 @@ class ReplicatedState(ObjectFactory):
         refuse_in_minority: bool = False,
         classes: Iterable[type[Any]] = (),
         databases: Databases | None = None,
+        red: Callable[[], list[bytes]] | None = None,
     ) -> None:
         self.log = log
         self.server, self.servers, self.why_no_order = server, servers, why_no_order
@@ -73,7 +74,7 @@ class ReplicatedState(ObjectFactory):
         self.session: ClientSession | None = None
         self.record_bytes = 0  # applied since the last snapshot
         self.failure: IsotoneError | None = None  # it is over
-        self._nonce, self._refuse = nonce, refuse_in_minority
+        self._nonce, self._refuse, self._red = nonce, refuse_in_minority, red
         self._pending: dict[tuple[int, int], asyncio.Future[Reply]] = {}
         self._news = asyncio.Event()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -373,6 +374,19 @@ class ReplicatedState(ObjectFactory):
         self.check()
         await self._reads.go_behind(stale_ok=stale_ok, at_least=at_least, within_s=within_s)
 
+    async def red_records(self) -> list[bytes]:
+        """What is red at this server, once the copy has all that is green here; for programs that are servers."""
+        if self._red is None:
+            raise LocalProtocolError(
+                "provisional reads are for programs that are servers: others do not see what is red"
+            )
+        while True:
+            self.check()
+            end = await self.log.end()
+            if self.machine.state.position >= end:
+                return self._red()
+            await self.applied_beyond(end - 1)
+
     # --- leases ------------------------------------------------------------------------------------------------------
 
     def is_trusted(self, session: int) -> bool:
@@ -394,6 +408,14 @@ class ReplicatedState(ObjectFactory):
         if self.session is None or self.session.number != session or self.session.is_over:
             return "the session is over"
         return "no renewal was confirmed in time: others may take its place from now on"
+
+    # --- comparing ---------------------------------------------------------------------------------------------------
+
+    async def digests_at(self, position: int) -> dict[str, Any]:
+        """What `DigestWanted` at this position found here, and what a scan of the databases finds now."""
+        await self.applied_beyond(position - 1)
+        digests = {name: f"{digest:016x}" for name, digest in self.machine.compared.get(position, {}).items()}
+        return {"server": self.server, "digests": digests, "problems": self.machine.problems()}
 
     # --- snapshots ---------------------------------------------------------------------------------------------------
 

@@ -52,6 +52,12 @@ REPLICATED_PROPERTIES: tuple[Property, ...] = (
         "8.3",
     ),
     _p(
+        "RED",
+        "Only what commutes is applied at red",
+        "A provisional value is the one that is green at the server, with the red commands that commute and no others.",
+        "2.4 commutative operations",
+    ),
+    _p(
         "STATE",
         "Equal states",
         "The states of all replicas at one place of the order are equal.",

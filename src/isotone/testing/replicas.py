@@ -100,6 +100,7 @@ class Replicas(Observer):
             lease_s=lease_s,
             classes=classes,
             databases=Databases(databases, self._files[name], twice=True),
+            red=node.log.red_messages.records,
         )
         objects.machine.classes.twice = True  # what is not deterministic is found here
         async with objects:

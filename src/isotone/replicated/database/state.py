@@ -31,6 +31,7 @@ class DatabaseState(msgspec.Struct, tag="database"):
 
     def apply(self, context: Context, method: str, arguments: tuple[Any, ...]) -> Any:
         """Call the procedure."""
+        assert context.databases is not None
         copy = context.databases.copy_of(self)
         if method not in context.databases.names_of(self.kind):
             raise InputError(

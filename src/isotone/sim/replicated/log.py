@@ -15,6 +15,7 @@ from isotone.core.choice import Choice
 from isotone.core.errors import LocalProtocolError, MachineError
 from isotone.core.ordered_log import LogEntry, Maybe, Refused, Snapshot
 from isotone.corel.message import Message, Origin
+from isotone.replicated.provisional import RedMessages
 
 MAYBE_AFTER_S = 0.4
 BROKEN = 0.15
@@ -52,6 +53,7 @@ class NodeLog:
         self._snapshot: Snapshot | None = None
         self._news = asyncio.Event()
         self.is_primary = False
+        self.red_messages = RedMessages()
         self.keeps_all = False  # several follow, so nothing is forgotten before a snapshot
 
     # --- what the replica says ---------------------------------------------------------------------------------------
@@ -73,6 +75,7 @@ class NodeLog:
 
     def on_green(self, position: int, messages: list[Message] | tuple[Message, ...]) -> None:
         """Records in their order; some perhaps a second time."""
+        self.red_messages.greened(messages)
         for message in messages:
             answered = self._named.pop(message.name, ())
             for place, record in enumerate(message.records):
@@ -91,6 +94,7 @@ class NodeLog:
             self._entries.clear()
             self._end = position
             self.first = position + 1
+        self.red_messages.passed(passed)
         for name in [name for name in self._named if passed(name)]:
             for request in self._named.pop(name):
                 self._resolve(request, Maybe("a snapshot passed over it", "passed"))

@@ -14,8 +14,11 @@ from isotone.core.errors import MachineError
 from isotone.core.ordered_log import LogEntry
 from isotone.corel import events as corel
 from isotone.corel.replica import Replica
+from isotone.replicated.database.files import MemoryFiles
+from isotone.replicated.database.state import Databases
 from isotone.replicated.state import ReplicatedState
 from isotone.sim.evs_clients import ClientKilled, StepDue
+from isotone.sim.replicated.code import BANK, Tally
 from isotone.sim.replicated.log import NodeLog
 from isotone.sim.replicated.log_node import MINE, LogNode
 from isotone.sim.replicated.loop import US, NodeLoop
@@ -30,7 +33,16 @@ DIGEST_EVERY = 8
 class ObjectNode(LogNode):
     """One incarnation."""
 
-    def __init__(self, replica: Replica, mark: str, terms: Terms, wall: Callable[[int], int], choice: Choice) -> None:
+    def __init__(
+        self,
+        replica: Replica,
+        mark: str,
+        terms: Terms,
+        *,
+        wall: Callable[[int], int],
+        choice: Choice,
+        files: MemoryFiles,
+    ) -> None:
         super().__init__(replica)
         self.mark = mark
         server = replica.settings.server
@@ -48,6 +60,9 @@ class ObjectNode(LogNode):
             why_no_order=lambda: "" if self.log.is_primary else "no primary component",
             lease_s=terms.lease_s,
             round_us=terms.round_us,
+            classes=[Tally],
+            databases=Databases([BANK], files),
+            red=self.log.red_messages.records,
         )
         self._snapshot_every, self._snapshot_at = terms.snapshot_every, 0
         self.programs = Programs(self.objects, mark, self._record, lambda: wall(self._at), self.loop.rate)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -13,8 +13,10 @@ from isotone.replicated.collections import TakenItem
 from isotone.replicated.dict_state import DictState
 from isotone.replicated.errors import ReadNotSettled, Rejected, SessionLost, TimedOut, Unsettled
 from isotone.replicated.locks import Held
+from isotone.replicated.provisional import red_calls
 from isotone.replicated.state import ReplicatedState
 from isotone.sim.plan import Step
+from isotone.sim.replicated.code import BANK, OPENING, Tally
 from isotone.trace.events import Entry
 from isotone.trace.replicated import ObjectAnswered, ObjectCalled, ObjectHeld, ObjectLost
 
@@ -23,8 +25,9 @@ ACQUIRE_WITHIN_S = 3.0
 NOTHING = "-"
 NOT_DONE = (Refused, SessionLost, ReadNotSettled, TimedOut)
 REGISTER = ("set", "get", "delete", "compare_and_set")
+LATER = ("transfer", "balances", "tally_add", "tally_double", "tally_read")
 HOLDS = ("lock", "leader", "read", "write", "semaphore")
-DEEDS = (*REGISTER, "add", "count", "join", "part", "has", *HOLDS, "put", "work", "vote", "swap")
+DEEDS = (*REGISTER, "add", "count", "join", "part", "has", *HOLDS, "put", "work", "vote", "swap", *LATER)
 PERMITS = 2
 
 
@@ -104,8 +107,41 @@ class Programs:
                 await self._work(step)
             case "vote":
                 await self._vote(step)
+            case "transfer":
+                bank = objects.database(BANK)
+                giver, taker = step.key.split(">")
+                asked = bank.call("transfer", giver, taker, step.number, within_s=patience)
+                await self._ask(step, "bank", f"{step.key}:{text}", asked)
+            case "balances":
+                await self._ask(step, "bank", "", self._balances())
+            case "tally_add":
+                await self._ask(
+                    step, "tally", text, objects.object(Tally, step.name).add(step.number, within_s=patience)
+                )
+            case "tally_double":
+                await self._ask(step, "tally", "", objects.object(Tally, step.name).double(within_s=patience))
+            case "tally_read":
+                await self._ask(step, "tally", "", self._provisional(step))
             case _:
                 await self._hold(step)
+
+    async def _balances(self) -> str:
+        bank = self._objects.database(BANK)
+        is_made = "SELECT name FROM sqlite_master WHERE type = 'table' AND name = 'account'"
+        rows: Sequence[tuple[Any, ...]] = OPENING
+        if await bank.read(is_made, within_s=WITHIN_S):
+            rows = await bank.read("SELECT owner, balance FROM account ORDER BY owner", stale_ok=True)
+        return " ".join(f"{owner}={balance}" for owner, balance in rows)
+
+    async def _provisional(self, step: ObjectStep) -> str:
+        """What is green here, the red commands, and what a provisional read makes of them: at one moment."""
+        objects = self._objects
+        tally = objects.object(Tally, step.name)
+        seen = await tally.provisional()
+        green = (await tally.read(stale_ok=True)).value
+        calls = objects.machine.still_open(red_calls(await objects.red_records(), step.name, tally.kind))
+        red = ",".join(sorted(":".join(map(str, (call.method, *call.arguments))) for call in calls))
+        return f"{green} {red or NOTHING} {seen.value.value}"
 
     def _known(self, step: ObjectStep) -> str | None:
         """What the key has, as far as it is known here: good enough to expect it."""
@@ -140,7 +176,7 @@ class Programs:
         except Unsettled as unsettled:
             try:
                 result = await unsettled.outcome()
-            except SessionLost:
+            except (SessionLost, Rejected):
                 return self._answered(operation, "not")
         except NOT_DONE:
             return self._answered(operation, "not")

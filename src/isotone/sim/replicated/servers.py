@@ -14,9 +14,10 @@ from isotone.corel.events import Standing
 from isotone.corel.explain import why_no_primary
 from isotone.corel.identities import log_identity
 from isotone.corel.replica import Replica
+from isotone.replicated.database.files import MemoryFiles
 from isotone.replicated.dict_state import DictState
 from isotone.replicated.lock_state import LockState
-from isotone.replicated.machine import MachineState
+from isotone.replicated.machine import Machine, MachineState
 from isotone.replicated.small_states import QueueState
 from isotone.sim.corel_run import _without_clients
 from isotone.sim.disk import DiskSettings
@@ -35,6 +36,7 @@ from isotone.spec.oracle import Oracle, OracleSettings, Stabilised
 from isotone.trace.replicated import ItemsLeft, ObjectLost, StateReached
 
 DISK_FAILS = 0.01
+COMMITS_LOST_MAX = 3
 
 
 class ObjectServers(Observer):
@@ -47,6 +49,8 @@ class ObjectServers(Observer):
         self._failing = set(self.terms.failing)
         self._revival = Choice(f"replicated/{plan.seed}").derive("revive")
         self._current: dict[str, ObjectNode] = {}
+        self._files = {name: MemoryFiles(commits_kept=COMMITS_LOST_MAX + 1) for name in self._names}
+        self._losses = Choice(f"replicated/{plan.seed}").derive("commits")
 
     def node(self, boot: Boot) -> ObjectNode:
         """The server of one incarnation."""
@@ -54,7 +58,14 @@ class ObjectServers(Observer):
         boot.players[name] = LABEL
         replica = Replica(self.terms.settings(name), boot.daemon, log_identity(name.encode(), boot.daemon.incarnation))
         world = self._world
-        made = ObjectNode(replica, str(boot.daemon), self.terms, lambda at: world.now, boot.choice)
+        made = ObjectNode(
+            replica,
+            str(boot.daemon),
+            self.terms,
+            wall=lambda at: world.now,
+            choice=boot.choice,
+            files=self._files[name],
+        )
         self._current[name] = made
         return made
 
@@ -67,6 +78,7 @@ class ObjectServers(Observer):
             until = node.programs.trusted_until(session, node.seen_wall)
             self._world.record(daemon.name, ObjectLost(daemon.name, operation, fence, "crashed", until))
         node.end()
+        self._files[daemon.name].crash(lambda count: self._losses.between(0, count))
         if not self.crashing:
             delay = self._revival.between(20, 400) * MILLISECOND
             self._world.after(delay, lambda: self._nodes.restart(daemon.name))
@@ -111,6 +123,7 @@ class ObjectServers(Observer):
             if node.objects.machine.state.position < queue.forgotten_records:
                 missing.append(f"{name} has applied too little")
             missing += [f"{name}: {text}" for text in _orphans(node.objects.machine.state)]
+            missing += [f"{name}: {text}" for text in _problems(node.objects.machine)]
             states[name] = (node.objects.machine.state.position, node)
         positions = {position for position, _ in states.values()}
         if len(positions) == 1 and not missing:
@@ -134,6 +147,11 @@ class ObjectServers(Observer):
         node = self._world.automaton(name, LABEL)
         assert isinstance(node, ObjectNode)
         return node
+
+
+def _problems(machine: Machine) -> list[str]:
+    """What is wrong with the copies of databases, by a scan."""
+    return [f"{name} {text}" for name, found in machine.problems().items() for text in found]
 
 
 def _orphans(state: MachineState) -> list[str]:

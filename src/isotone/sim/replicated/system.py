@@ -31,6 +31,10 @@ DEEDS: tuple[tuple[str, float], ...] = (
     *(("lock", 6.0), ("leader", 4.0), ("read", 1.0), ("write", 1.0), ("semaphore", 1.0)),
     *(("put", 2.0), ("work", 2.5), ("vote", 2.0)),
 )
+LATER_DEEDS = (
+    *(("transfer", 5.0), ("balances", 3.0)),
+    *(("tally_add", 4.0), ("tally_double", 1.5), ("tally_read", 4.0)),
+)
 NAMES = {
     **dict.fromkeys(("set", "get", "delete", "compare_and_set", "swap"), "stock"),
     **dict.fromkeys(("add", "count"), "hits"),
@@ -73,6 +77,7 @@ class ReplicatedSystem:
                 steps += _votes(choice, at, topology.names, votes)
             else:
                 steps.append(_step(choice, at, choice.pick(topology.names), deed, number))
+        steps += _later(choice.derive("later"), topology.names, scale, marks)
         for number, name in enumerate(topology.names, scale.sends_min):
             at = end + choice.between(200 * MILLISECOND, 900 * MILLISECOND)
             steps += [_step(choice, at, name, deed, number) for deed in ("set", "get", "lock")]
@@ -110,6 +115,28 @@ def _step(choice: Choice, at: int, node: str, deed: str, number: int) -> ObjectS
         number=amount,
         length_us=choice.pick((1, 30, 200, 1_000)) * MILLISECOND,
     )
+
+
+def _later(choice: Choice, names: tuple[str, ...], scale: Scale, marks: Sequence[int]) -> list[Step]:
+    """Transfers and reads of the bank, and a tally whose additions commute, all through the faults and once behind."""
+    steps: list[Step] = []
+    end = scale.faults_end_us
+    for number in range(1, scale.sends_min // 6 + 1):
+        at = choice.between(end // 50, end)
+        if choice.chance(0.6):
+            at = max(0, choice.pick(marks) + choice.between(-25 * MILLISECOND, 400 * MILLISECOND))
+        steps.append(_late_step(choice, at, choice.pick(names), choice.weighted(LATER_DEEDS), number))
+    for name in names:
+        at = end + choice.between(1_000 * MILLISECOND, 1_500 * MILLISECOND)
+        steps += [_late_step(choice, at, name, deed, 1) for deed in ("transfer", "balances", "tally_read")]
+    return steps
+
+
+def _late_step(choice: Choice, at: int, node: str, deed: str, number: int) -> ObjectStep:
+    is_bank = deed in ("transfer", "balances")
+    key = ">".join(choice.sample(("alice", "bob", "carol"), 2)) if deed == "transfer" else ""
+    amount = choice.between(1, 15)
+    return ObjectStep(at=at, node=node, deed=deed, name="bank" if is_bank else "tally", key=key, number=amount)
 
 
 def _votes(choice: Choice, at: int, names: tuple[str, ...], number: int) -> list[Step]:

@@ -10,6 +10,7 @@ from isotone.spec.check.replicated.holding import Holding, judge_holdings
 from isotone.spec.check.replicated.linear import (
     MODELS,
     NEVER,
+    NOTHING,
     READS,
     Operation,
     TooLarge,
@@ -21,6 +22,8 @@ from isotone.spec.verdicts import EventId, State, Verdict
 from isotone.trace import replicated as trace
 from isotone.trace.events import Row
 
+TALLY_SIZE = 1_000_003
+"""The numbers of a run's tallies lie on a circle of this size."""
 ENTRIES = (
     trace.ObjectCalled,
     trace.ObjectAnswered,
@@ -47,6 +50,7 @@ class ReplicatedChecker(CollectedRows):
         _judge_items(rows, calls, answers, account)
         _judge_commitments(calls, answers, account)
         _judge_states(rows, account)
+        _judge_provisional(calls, answers, account)
         verdicts = account.verdicts(lossy=lossy, liveness=liveness)
         if unjudged and verdicts["REP-LINEAR"].state is not State.VIOLATED:
             verdicts["REP-LINEAR"] = Verdict(State.NOT_JUDGED)
@@ -79,7 +83,8 @@ def histories_of(calls: dict[str, Row], answers: dict[str, Row]) -> dict[tuple[s
         elif called.method in READS:
             continue  # nobody knows what it saw, and it changes nothing
         operation = Operation(called.method, called.argument, answer, called.wall, at, events)
-        histories.setdefault((called.kind_of, called.name, called.key), []).append(operation)
+        key = "" if called.kind_of == "bank" else called.key
+        histories.setdefault((called.kind_of, called.name, key), []).append(operation)
     return histories
 
 
@@ -192,6 +197,29 @@ def _judge_commit(name: str, entries: list[tuple[Row, trace.ObjectCalled]], deci
             account.accuse("COMMIT", (event_of(row), event_of(decided)), f"{name}: {entry.server} voted no.")
     if lacking := sorted(participants - yes):
         account.accuse("COMMIT", (event_of(decided),), f"{name} was committed without the vote of {lacking[0]}.")
+
+
+def _judge_provisional(calls: dict[str, Row], answers: dict[str, Row], account: Account) -> None:
+    """A provisional number is the green one with the red additions, whatever else is red."""
+    for operation, row in sorted(calls.items()):
+        called, answered = row.entry, answers.get(operation)
+        assert isinstance(called, trace.ObjectCalled)
+        if called.method != "tally_read" or answered is None:
+            continue
+        assert isinstance(answered.entry, trace.ObjectAnswered)
+        if answered.entry.answer != "done":
+            continue
+        green, red, seen = answered.entry.result.split()
+        commands = [each.split(":") for each in red.split(",") if each != NOTHING]
+        if commands:
+            account.exercised.add("RED")
+        wanted = int(green) + sum(int(command[1]) for command in commands if command[0] == "add")
+        if (int(seen) - wanted) % TALLY_SIZE:
+            account.accuse(
+                "RED",
+                (event_of(row), event_of(answered)),
+                f"{called.name} is {green} in the order and {red} are red: {seen} was read, not {wanted % TALLY_SIZE}.",
+            )
 
 
 def _judge_states(rows: list[Row], account: Account) -> None:

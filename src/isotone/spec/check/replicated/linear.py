@@ -16,7 +16,8 @@ from isotone.spec.verdicts import EventId
 
 NEVER = 2**62
 NOTHING = "-"
-READS = ("get", "count", "has")
+READS = ("get", "count", "has", "balances")
+BANK_OPENING = "alice=20 bob=20 carol=20"
 STEPS_MAX = 2_000_000
 """Of one search; more is not judged."""
 
@@ -78,7 +79,23 @@ def member(state: str, operation: Operation) -> str | None:
     return after if operation.answer in (None, answer) else None
 
 
-MODELS: dict[str, Model] = {"dict": register, "counter": counter, "set": member}
+def bank(state: str, operation: Operation) -> str | None:
+    """Three accounts, all of them at once: nothing comes into being, and nothing is lost."""
+    told = BANK_OPENING if state == NOTHING else state
+    if operation.method == "balances":
+        return state if operation.answer in (None, told) else None
+    balances = {owner: int(balance) for owner, balance in (each.split("=") for each in told.split())}
+    parties, _, amount = operation.argument.partition(":")
+    giver, _, taker = parties.partition(">")
+    balances[giver] -= int(amount)
+    balances[taker] += int(amount)
+    if balances[giver] < 0:
+        return state if operation.answer is None else None
+    after = " ".join(f"{owner}={balance}" for owner, balance in balances.items())
+    return after if operation.answer in (None, str(balances[giver])) else None
+
+
+MODELS: dict[str, Model] = {"dict": register, "counter": counter, "set": member, "bank": bank}
 
 
 def is_linearizable(history: Sequence[Operation], model: Model) -> bool:
