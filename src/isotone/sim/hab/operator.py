@@ -145,7 +145,9 @@ class Operator:
         """A false suspicion for a while: of the coordinator, and of another who may lead a round of consensus."""
         if self._world.is_up(node):
             hab = self._hab(node)
-            suspects = {hab.centre.coordinator(hab.settings), self._choice.pick(self.centres[hab.centre.name])} - {node}
+            suspects = {hab.centre.coordinator(hab.settings)}
+            if self._stack == CONSENSUS:
+                suspects = (suspects | {self._choice.pick(self.centres[hab.centre.name])}) - {node}
             self._world.tell(node, LABEL, LocalSuspected(0, tuple(sorted(suspects))))
             self._world.after(30 * MILLISECOND, lambda: self._unsuspect(node))
 

@@ -38,6 +38,11 @@ class DeliveredOrder:
             for row in rows
             if isinstance(row.entry, trace.HaDeclared) and row.entry.effective
         }
+        self._overridden = {
+            (row.entry.lost, row.entry.number)
+            for row in rows
+            if isinstance(row.entry, trace.HaDeclared) and row.entry.effective and row.entry.override
+        }
         self._struck = {row.entry.centre for row in rows if isinstance(row.entry, trace.HaDisaster)}
         self._first: dict[int, EventId] = {}
         self._places: dict[str, tuple[int, EventId]] = {}
@@ -49,6 +54,14 @@ class DeliveredOrder:
         numbers = {row.entry.number for row in life.rows if isinstance(row.entry, trace.HaRole | trace.HaDelivered)}
         return any((life.centre, number) in self._declared for number in numbers)
 
+    def went_on_alone(self, life: Life) -> bool:
+        """By an override against others, until it was lost by an override itself: nobody else need have what it had."""
+        numbers = {row.entry.number for row in life.rows if isinstance(row.entry, trace.HaRole | trace.HaDelivered)}
+        if not any((life.centre, number) in self._overridden for number in numbers):
+            return False
+        declared = (row.entry for row in life.rows if isinstance(row.entry, trace.HaDeclared))
+        return any(each.effective and each.override and each.lost != life.centre for each in declared)
+
     def judge(self, *, owes: bool) -> None:
         """All of it; ``owes``: the run came to rest, so whatever is to stay is there."""
         for life in self._lives:
@@ -56,7 +69,7 @@ class DeliveredOrder:
             if not self.is_lost(life):
                 self._judge_order(life)
         for life in self._lives:
-            if self.is_lost(life):
+            if self.is_lost(life) and not self.went_on_alone(life):
                 self._judge_lost(life, self._reached() if owes else None)
         self._judge_centres()
         self._judge_confirmed()
@@ -128,10 +141,11 @@ class DeliveredOrder:
     def _judge_confirmed(self) -> None:
         """What anybody knew to be confirmed, against all who know that too, and all who are not lost."""
         kept: dict[int, tuple[str, EventId, str]] = {}
-        for life in self._lives:
+        lives = [life for life in self._lives if not (self.is_lost(life) and self.went_on_alone(life))]
+        for life in lives:
             for position, message, event in _confirmed(life):
                 kept.setdefault(position, (message, event, life.process))
-        for life in self._lives:
+        for life in lives:
             judged = (
                 _confirmed(life) if self.is_lost(life) else ((each[0], each[1], each[3]) for each in life.delivered)
             )
