@@ -41,7 +41,7 @@ def test_other_stacks_share_the_workload_but_not_this() -> None:
     for seed in SEEDS:
         oracle, full = planned(seed, "oracle"), planned(seed, faults=USUAL_FAULTS)
         assert not large(oracle)
-        assert oracle.faults == full.faults and oracle.topology == full.topology
+        assert oracle.faults == full.faults and oracle.topology.clients == full.topology.clients
         left = list(full.steps)
         for step in oracle.steps:
             if step in left:
