@@ -150,7 +150,7 @@ def _unreached(node: Node, peer: Peer, at: int) -> ExclusionAnswer | None:
     if any(node.site_of(who) == node.site_of(whom) for who, whom in pairs):
         text = f"is reached from here, but not by all of the daemon view: {said}"
         return _answer(node, peer, at, Ruling.UNREACHED, text)
-    together = {name: node.site_of(name) for name in {peer.name, *(each.name for each in node.past.members)}}
+    together = {name: node.site_of(name) for name in (peer.name, *(each.name for each in node.past.members))}
     cuts = {name: node.cut_of(name) for name in together}
     if may_be_together(together, lambda one, other: other in cuts[one] or one in cuts[other], node.settings.gateways):
         return None

@@ -29,7 +29,7 @@ class Relays:
 
     def __init__(self, node: Node) -> None:
         self.node = node
-        self._served: frozenset[tuple[str, str]] = frozenset()  # at the last look: who needed whose card from us
+        self._served: dict[tuple[str, str], None] = {}  # at the last look: who needed whose card from us
         self._last: dict[str, str] = {}  # by daemon: up to whom it was told cards, where there were too many at a time
         self.dropped = 0  # words that came here, and from here no way leads to whom they are for
 
@@ -122,7 +122,7 @@ class Relays:
 
     def tell_all(self) -> None:
         """Once in a while everybody who is reached hears the cards of those whom he does not reach."""
-        self._served = frozenset((peer.name, card.name) for peer in self._direct() for card in self._cards_for(peer))
+        self._served = {(peer.name, card.name): None for peer in self._direct() for card in self._cards_for(peer)}
         for each in self._direct():
             self.tell(each)
 
