@@ -38,7 +38,7 @@ class Stay:
     @property
     def view(self) -> GroupViewId:
         """Where it stays."""
-        return self.came.view
+        return self.came.in_view
 
 
 class SynchronyChecker(CollectedRows):
@@ -69,7 +69,7 @@ def _stays(rows: list[Row], account: Account) -> Stays:
     for row in rows:
         entry = row.entry
         assert isinstance(entry, SynchronousSent | SynchronousDelivered | SynchronousView | SynchronousLeft)
-        mine = stays.setdefault((entry.group, entry.client), [])
+        mine = stays.setdefault((entry.vgroup, entry.member), [])
         last = mine[-1] if mine and not mine[-1].ended else None
         if isinstance(entry, SynchronousView):
             if last is not None:
@@ -78,22 +78,22 @@ def _stays(rows: list[Row], account: Account) -> Stays:
         elif isinstance(entry, SynchronousLeft):
             if last is not None:
                 last.ended = True
-        elif last is None or last.view != entry.view:
-            text = f"{entry.client} has messages of view {entry.view} of {entry.group}, where it is not."
+        elif last is None or last.view != entry.in_view:
+            text = f"{entry.member} has messages of view {entry.in_view} of {entry.vgroup}, where it is not."
             account.accuse("SENDING", (_event(row),), text)
         elif isinstance(entry, SynchronousSent):
-            last.sent |= {entry.first_sequence + place: row for place in range(entry.count)}
+            last.sent |= {entry.first + place: row for place in range(entry.count)}
         else:
             _give(last, entry, row, account)
     return stays
 
 
 def _give(stay: Stay, entry: SynchronousDelivered, row: Row, account: Account) -> None:
-    for sequence in range(entry.first_sequence, entry.first_sequence + entry.count):
-        if (entry.sender, sequence) in stay.given:
-            text = f"{entry.client} was given message {sequence} of {entry.sender} twice."
-            account.accuse("ORDER", (_event(row), _event(stay.given[entry.sender, sequence])), text)
-        stay.given[entry.sender, sequence] = row
+    for sequence in range(entry.first, entry.first + entry.count):
+        if (entry.origin, sequence) in stay.given:
+            text = f"{entry.member} was given message {sequence} of {entry.origin} twice."
+            account.accuse("ORDER", (_event(row), _event(stay.given[entry.origin, sequence])), text)
+        stay.given[entry.origin, sequence] = row
 
 
 def _judge_views(stays: Stays, account: Account) -> None:
@@ -103,10 +103,10 @@ def _judge_views(stays: Stays, account: Account) -> None:
         for stay in mine:
             account.exercised.add("VIEWS")
             known = first.setdefault((group, stay.view), stay)
-            if known.came.members != stay.came.members:
-                text = f"view {stay.view} of {group} differs at {known.came.client} and {client}."
+            if known.came.present != stay.came.present:
+                text = f"view {stay.view} of {group} differs at {known.came.member} and {client}."
                 account.accuse("VIEWS", (_event(stay.row), _event(known.row)), text)
-            if client not in stay.came.members:
+            if client not in stay.came.present:
                 account.accuse("VIEWS", (_event(stay.row),), f"{client} is not in its view {stay.view} of {group}.")
             if before is not None and not before.view < stay.view:
                 text = f"{client} goes from view {before.view} of {group} to {stay.view}."
@@ -148,16 +148,16 @@ def _moves(stays: Stays) -> dict[tuple[str, GroupViewId], dict[str, tuple[Stay |
 def _judge_sets(stays: Stays, account: Account) -> None:
     for (group, view), by_client in _moves(stays).items():
         for client, (before, stay) in by_client.items():
-            if client not in stay.came.transitional:
+            if client not in stay.came.came_along:
                 text = f"{client} is not in its own transitional set of view {view} of {group}."
                 account.accuse("SETS", (_event(stay.row),), text)
-            for other in stay.came.transitional:
+            for other in stay.came.came_along:
                 if other == client or other not in by_client:
                     continue
                 account.exercised.add("SETS")
                 others_before, others = by_client[other]
                 alike = (before and before.view) == (others_before and others_before.view)
-                if not alike or others.came.transitional != stay.came.transitional:
+                if not alike or others.came.came_along != stay.came.came_along:
                     text = f"{client} and {other} do not come together to view {view} of {group} as {client} says."
                     account.accuse("SETS", (_event(stay.row), _event(others.row)), text)
 
@@ -165,7 +165,7 @@ def _judge_sets(stays: Stays, account: Account) -> None:
 def _judge_same(stays: Stays, account: Account) -> None:
     for (group, view), by_client in _moves(stays).items():
         for client, (before, stay) in by_client.items():
-            for other in stay.came.transitional:
+            for other in stay.came.came_along:
                 others_before = by_client[other][0] if other in by_client else None
                 if other <= client or before is None or others_before is None:
                     continue
