@@ -19,10 +19,12 @@ from isotone.corel.quorum import Majority, Rule
 from isotone.corel.settings import ReplicaSettings
 from isotone.daemon.composition import Hooks
 from isotone.daemon.embedded import node
+from isotone.host.archiving import archive_writers
 from isotone.host.embedded import EmbeddedService
 from isotone.host.log_client import RemoteLog
 from isotone.host.log_port import LogPort
 from isotone.host.replica_log import ReplicaLog
+from isotone.replicated.database.change_log import ChangeLog
 from isotone.replicated.database.files import DirectoryFiles
 from isotone.replicated.database.procedures import Procedures
 from isotone.replicated.database.state import Databases
@@ -66,6 +68,8 @@ async def replica(
     lease_s: float = LEASE_S,
     minority: str = "maybe",
     hooks: Hooks | None = None,
+    archive: str = "",
+    archive_credential_file: str = "",
 ) -> AsyncIterator[LocalReplica]:
     """Be one server of the replicated log ``log``, and have its objects while the block lasts.
 
@@ -75,6 +79,8 @@ async def replica(
     the commands, if it shall. ``joins``: it is none of the first servers; `isotone replica add` counts it in.
     ``minority``: what a command is answered where there is no quorum, ``"maybe"`` (it is kept, and may be applied
     later) or ``"refuse"``. ``lease_s``: after so long without a sign of life, what the program holds is released.
+    ``archive``: a directory or URI where the servers keep the log, and the changes of their databases, for analysts;
+    the same at all servers.
     """
     settings = _settings(log, name, peers or {}, quorum, joins=joins)
     if minority not in MINORITY:
@@ -83,14 +89,9 @@ async def replica(
     directory = Path(state)
     directory.mkdir(parents=True, exist_ok=True)
     async with AsyncExitStack() as stack:
+        others = list((peers or {}).items())
         daemon = await stack.enter_async_context(
-            node(
-                name=name,
-                address=listen,
-                peers=list((peers or {}).items()),
-                state=directory / "node",
-                hooks=hooks,
-            )
+            node(name=name, address=listen, peers=others, state=directory / "node", hooks=hooks)
         )
         server = ReplicaLog(settings, service=EmbeddedService(daemon), directory=directory / "log")
         await stack.enter_async_context(server)
@@ -104,16 +105,24 @@ async def replica(
             refuse_in_minority=minority == "refuse",
             classes=classes,
             databases=Databases(databases, DirectoryFiles(directory / "databases")),
+            may_cut=lambda position: server.archived is None or position <= server.archived,
         )
+        writers = archive_writers(server, archive, archive_credential_file, changes=ChangeLog(objects.machine))
         objects.node_address, objects.replica_log, objects.clients_address = daemon.address, server, ""
         if clients is not None:
-            port = LogPort(server)
-            host, number = split_address(clients, port_min=0)
-            await port.start(host, number)
-            stack.push_async_callback(port.stop)
-            objects.clients_address = port.address
+            objects.clients_address = await _serve_clients(server, clients, stack)
         await stack.enter_async_context(objects)
+        for writer in writers:
+            objects.spawn(writer.run(), "archive")
         yield objects
+
+
+async def _serve_clients(server: ReplicaLog, address: str, stack: AsyncExitStack) -> str:
+    port = LogPort(server)
+    host, number = split_address(address, port_min=0)
+    await port.start(host, number)
+    stack.push_async_callback(port.stop)
+    return port.address
 
 
 @asynccontextmanager
