@@ -9,8 +9,8 @@ import pytest
 
 from isotone.core.errors import LocalProtocolError
 from isotone.core.ordered_log import Snapshot
+from isotone.host.archiving import archive_writers
 from isotone.host.replica_log import ReplicaLog
-from isotone.host.serving import archive_writer
 from isotone.replicated.archive import segments
 from isotone.replicated.archive.segments import entries_of
 from isotone.replicated.archive.store import Archive
@@ -24,8 +24,7 @@ def _small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def writer_of(log: ReplicaLog, place: Path) -> ArchiveWriter:
-    writer = archive_writer(log, str(place))
-    assert writer is not None
+    (writer,) = archive_writers(log, str(place))
     return writer
 
 

@@ -127,8 +127,8 @@ def test_only_the_net_change_of_a_row_is_told() -> None:
         "INSERT OR REPLACE INTO account VALUES ('alice', 9)",
     )
     assert made.last() == [
-        RowChange("account", None, ("dora", 2)),
         RowChange("account", ("alice", 10), ("alice", 9)),
+        RowChange("account", None, ("dora", 2)),
     ]
 
 

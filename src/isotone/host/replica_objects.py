@@ -20,11 +20,13 @@ from isotone.corel.quorum import Majority, Rule
 from isotone.corel.settings import ReplicaSettings
 from isotone.daemon.composition import Hooks
 from isotone.daemon.embedded import node
+from isotone.host.archiving import archive_writers
 from isotone.host.embedded import EmbeddedService
 from isotone.host.log_client import RemoteLog
 from isotone.host.log_port import LogPort
 from isotone.host.replica_log import ReplicaLog
 from isotone.host.room import watch_room
+from isotone.replicated.database.change_log import ChangeLog
 from isotone.replicated.database.files import DirectoryFiles
 from isotone.replicated.database.procedures import Procedures
 from isotone.replicated.database.state import Databases
@@ -83,6 +85,8 @@ async def replica(
     hooks: Hooks | None = None,
     centres: Path | str | None = None,
     key: Path | str | None = None,
+    archive: str = "",
+    archive_credential_file: str = "",
 ) -> AsyncIterator[LocalReplica]:
     """Be one server of the replicated log ``log``, and have its objects while the block lasts.
 
@@ -94,7 +98,8 @@ async def replica(
     where there is no quorum, ``"maybe"`` (it is kept, and may be applied later) or ``"refuse"``. ``lease_s``: after
     so long without a sign of life, what the program holds is released. ``centres``: a file that names several data
     centres, their processes and keys; then it says all of ``peers``, ``address`` and the quorum, and ``key`` is the
-    file of this process' private key (docs/guide/data-centres.md).
+    file of this process' private key (docs/guide/data-centres.md). ``archive``: a directory or URI where the servers
+    keep the log, and the changes of their databases, for analysts; the same at all servers.
     """
     if minority not in MINORITY:
         raise InputError(f"minority is one of {', '.join(MINORITY)}, not {minority!r}")
@@ -106,14 +111,25 @@ async def replica(
         "refuse_in_minority": minority == "refuse",
     }
     if centres is not None:
-        if peers or address or clients or quorum or joins:
-            raise InputError("with centres, the file says peers, address, clients, quorum and joins")
+        if peers or address or clients or quorum or joins or archive:
+            raise InputError(
+                "with centres the file says peers, address, clients and quorum; joins and archive cannot be given"
+            )
         from isotone.host.hab_objects import centre_replica
 
         opened = centre_replica(log, name=name, state=state, centres=centres, key=key, hooks=hooks, **options)
     else:
         settings = _settings(log, name, peers or {}, quorum, joins=joins)
-        opened = _server(settings, peers or {}, address, Path(state), clients=clients, hooks=hooks, options=options)
+        opened = _server(
+            settings,
+            peers or {},
+            address,
+            Path(state),
+            clients=clients,
+            archive=(archive, archive_credential_file),
+            hooks=hooks,
+            options=options,
+        )
     async with opened as objects:
         yield objects
 
@@ -126,6 +142,7 @@ async def _server(
     state: Path,
     *,
     clients: str | None,
+    archive: tuple[str, str],
     hooks: Hooks | None,
     options: dict[str, Any],
 ) -> AsyncIterator[LocalReplica]:
@@ -151,14 +168,18 @@ async def _server(
             servers=lambda: server.replica.ledger.queue.configuration.servers,
             why_no_order=lambda: "" if server.orders else server.why_no_primary(),
             red=server.red_messages.records,
+            may_cut=lambda position: server.archived is None or position <= server.archived,
             **options | {"databases": Databases(options["databases"], DirectoryFiles(state / "databases"))},
         )
+        writers = archive_writers(server, *archive, changes=ChangeLog(objects.machine))
         objects.node_address, objects.replica_log, objects.clients_address = daemon.address, server, ""
         server.questions["digests"] = objects.answer_digests
         if clients is not None:
             objects.clients_address = await _serve_clients(server, clients, stack)
         await stack.enter_async_context(objects)
         objects.spawn(watch_room(server, RESERVE_BYTES), "room")
+        for writer in writers:
+            objects.spawn(writer.run(), "archive")
         yield objects
 
 

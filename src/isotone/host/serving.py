@@ -38,6 +38,7 @@ from isotone.daemon.settings.replication import (
 )
 from isotone.daemon.settings.tables import Daemon, ReplicaServer
 from isotone.evs.sessions.admission import Denied
+from isotone.host.archiving import archive_writers
 from isotone.host.embedded import EmbeddedService
 from isotone.host.log_port import LogPort
 from isotone.host.replica_log import ReplicaLog
@@ -45,8 +46,6 @@ from isotone.host.room import watch_room
 from isotone.host.service import Service
 from isotone.host.session import SessionService
 from isotone.host.store import Sync
-from isotone.replicated.archive.store import Archive
-from isotone.replicated.archive.writer import ArchiveWriter
 
 log = logging.getLogger("isotone.replica")
 
@@ -84,11 +83,10 @@ class ServerProcess:
                 "replica %s listens at %s in clear text: only for networks that are trusted", self.server.name, host
             )
         port = LogPort(replicated, judge=self._judge, judge_change=self._judge_change)
-        writer = archive_writer(replicated, replica.archive, replica.archive_credential_file)
+        writers = archive_writers(replicated, replica.archive, replica.archive_credential_file)
         await replicated.start()
         tasks = [asyncio.create_task(self._watch(replicated, on_end))]
-        if writer is not None:
-            tasks.append(asyncio.create_task(writer.run()))
+        tasks += [asyncio.create_task(writer.run()) for writer in writers]
         tasks.append(asyncio.create_task(watch_room(replicated, replica.reserve_bytes)))
         try:
             await port.start(host, number)
@@ -131,26 +129,6 @@ class ServerProcess:
         del name, peer
         judged = self.access.judge_admin(credential, "change the servers of a log")
         return judged.reason if isinstance(judged, Denied) else ""
-
-
-def archive_writer(replicated: ReplicaLog, uri: str, credential_file: str = "") -> ArchiveWriter | None:
-    """Who writes the archive of this log, if it has one: the first by name of the servers in the primary component.
-
-    While it is not there the next one writes; if two of them do for a moment, they write the same.
-    """
-    if not uri:
-        return None
-    archive = Archive(uri, credential_file)
-    replicated.archived = 0
-
-    def reached(position: int) -> None:
-        replicated.archived = position
-
-    def may_write() -> bool:
-        here = replicated.standing.servers
-        return replicated.is_primary and bool(here) and min(here) == replicated.settings.server
-
-    return ArchiveWriter(replicated, archive, may_write=may_write, on_archived=reached)
 
 
 def run_server(path: Path, name: str = "", *, dev: bool = False, credential: bytes = b"") -> int:

@@ -46,6 +46,12 @@ def always_orders() -> str:
     return ""
 
 
+def may_always_cut(position: int) -> bool:
+    """A log that is kept nowhere else."""
+    del position
+    return True
+
+
 class ReplicatedState(ObjectFactory):
     """One program's replicated objects. ``server``: it is one of the servers, and ticks."""
 
@@ -63,6 +69,7 @@ class ReplicatedState(ObjectFactory):
         classes: Iterable[type[Any]] = (),
         databases: Databases | None = None,
         red: Callable[[], list[bytes]] | None = None,
+        may_cut: Callable[[int], bool] = may_always_cut,
     ) -> None:
         self.log = log
         self.server, self.servers, self.why_no_order = server, servers, why_no_order
@@ -74,6 +81,8 @@ class ReplicatedState(ObjectFactory):
         self.session: ClientSession | None = None
         self.record_bytes = 0  # applied since the last snapshot
         self.failure: IsotoneError | None = None  # it is over
+        self._may_cut = may_cut
+        self._waiting: tuple[Snapshot, dict[str, int]] | None = None  # a snapshot at which the log may not be cut yet
         self._nonce, self._refuse, self._red = nonce, refuse_in_minority, red
         self._pending: dict[tuple[int, int], asyncio.Future[Reply]] = {}
         self._news = asyncio.Event()
@@ -420,14 +429,23 @@ class ReplicatedState(ObjectFactory):
     # --- snapshots ---------------------------------------------------------------------------------------------------
 
     async def offer_snapshot(self) -> bool:
-        """Hand the state to the log, so that it may forget what is behind it; whether it was kept."""
-        position, databases = self.machine.state.position, self.machine.databases.positions()
-        size, self.record_bytes = self.record_bytes, 0
+        """Hand the state to the log, so that it may forget what is behind it; whether it was kept.
+
+        Where the log may not be cut yet, the state waits here, and the next call hands it in.
+        """
+        size = self.record_bytes
+        if self._waiting is None:
+            self.record_bytes, databases = 0, self.machine.databases.positions()
+            self._waiting = Snapshot(self.machine.state.position, self.machine.snapshot()), databases
+        snapshot, databases = self._waiting
+        if not self._may_cut(snapshot.position):
+            return False
+        self._waiting = None
         try:
-            await self.log.offer_snapshot(Snapshot(position, self.machine.snapshot()))
+            await self.log.offer_snapshot(snapshot)
         except LocalProtocolError as error:  # the servers change, or it still catches up
-            self.record_bytes += size
-            log.info("a snapshot at %s was not kept: %s", position, error)
+            self.record_bytes = max(self.record_bytes, size)
+            log.info("a snapshot at %s was not kept: %s", snapshot.position, error)
             return False
         self.machine.databases.forget_calls(databases)
         return True

@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import Protocol
 
 from isotone.core.errors import IsotoneError, LocalProtocolError, MachineError
-from isotone.core.ordered_log import LogEntry, OrderedLog
+from isotone.core.ordered_log import LogEntry
 from isotone.replicated.archive.segments import SEGMENT_RECORDS_MAX, whole_segment
 from isotone.replicated.archive.store import Archive
 
@@ -21,6 +22,18 @@ LOOK_EVERY_S = 1.0
 AGAIN_AFTER_S = 5.0
 
 
+class ArchiveSource(Protocol):
+    """What is archived: positions without gaps, the same at every server."""
+
+    async def read(self, first: int, last: int) -> list[LogEntry]:
+        """The entries first … last as far as they exist; raises `LocalProtocolError` before the oldest one kept."""
+        ...
+
+    async def end(self) -> int:
+        """The last position, 0 when there is none."""
+        ...
+
+
 class ArchiveWriter:
     """Of one server. Whoever `may_write` writes; the others look how far the archive has come.
 
@@ -29,7 +42,7 @@ class ArchiveWriter:
 
     def __init__(
         self,
-        source: OrderedLog,
+        source: ArchiveSource,
         archive: Archive,
         *,
         may_write: Callable[[], bool] = lambda: True,

@@ -171,14 +171,16 @@ class Tables:
     def _tell_anew(self, form: TableForm) -> None:
         self._changes.append(TableChange(form.name, form))
         columns = ", ".join(map(quoted, form.columns))
-        for row in self._connection.execute(f"SELECT {columns} FROM main.{quoted(form.name)}"):
+        key = ", ".join(quoted(form.columns[place]) for place in form.key)
+        for row in self._connection.execute(f"SELECT {columns} FROM main.{quoted(form.name)} ORDER BY {key}"):
             self._rows += 2
             if self._rows > 2 * ROWS_MAX:
                 raise CommandRefused(f"a procedure changes at most {ROWS_MAX} rows, and {form.name} has more")
             self._changes.append(RowChange(form.name, None, row))
 
     def _flush(self) -> None:
-        for (table, _), counts in self._net.items():
+        """By table and key: the order in which triggers fire is SQLite's affair."""
+        for (table, _), counts in sorted(self._net.items(), key=_place_of):
             old = next((row for row, count in counts.items() if count < 0), None)
             new = next((row for row, count in counts.items() if count > 0), None)
             if old is not None or new is not None:
@@ -189,6 +191,12 @@ class Tables:
         """All that the transaction changed."""
         self._flush()
         return tuple(self._changes)
+
+
+def _place_of(net: tuple[tuple[str, bytes], object]) -> tuple[str, list[tuple[str, Any]]]:
+    """By which the changes of rows are sorted: table and key, bytes, numbers, text."""
+    (table, key), _ = net
+    return table, [(type(cell).__name__, cell) for cell in msgspec.msgpack.decode(key)]
 
 
 def _cells(row: bytes | None) -> Cells | None:
