@@ -99,7 +99,7 @@ class Sending:
             outside.view = None
             self._refuse(wanted, f"group {wanted.group} has no members")
         elif wanted.primitive is Primitive.GBCAST:
-            self._refuse(wanted, f"only members of {wanted.group} use gbcast: join it first")
+            self._begin(wanted, outside.view, outside=True)
         else:
             id = self._begin(wanted, outside.view, outside=True)
             outside.open[id] = (wanted, set(self.site.alive(sites_of(outside.view.members))))
@@ -168,7 +168,11 @@ class Sending:
     def on_finished(self, start: GbcastStart, commit: GbcastCommit) -> None:
         """A GBCAST of this site that met a member it did not know is tried again."""
         wanted = self.users.pop(start.id, None)
-        if wanted is not None and commit.view is None:
+        if wanted is None or commit.view is not None:
+            return
+        if (outside := self.outside.get(start.group)) is not None and start.group not in self.site.groups:
+            outside.rejected.append(wanted)
+        else:
             self.waiting.insert(0, wanted)
 
     # --- from outside ----------------------------------------------------------------------------------------------
