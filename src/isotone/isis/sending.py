@@ -18,7 +18,7 @@ from isotone.isis.events import AnswerHeard, BroadcastDone, BroadcastWanted, Cal
 from isotone.isis.gbcast import Gbcasts
 from isotone.isis.incarnation import Site
 from isotone.isis.names import site_of, sites_of
-from isotone.isis.settings import BACKLOG_MAX, POOL_MAX, WAITING_MAX
+from isotone.isis.settings import BACKLOG_MAX, POOL_MAX, TRIES_MAX, WAITING_MAX
 from isotone.isis.wire import (
     AbcastStart,
     Answer,
@@ -43,6 +43,7 @@ class Outside:
     rejected: list[BroadcastWanted] = field(default_factory=list)
     newer: GroupView | None = None  # by which they were rejected
     asking: bool = False  # the oldest site, for the view
+    tries: int = 0  # GBCASTs that met no member, one after the other
 
 
 @dataclass
@@ -171,7 +172,11 @@ class Sending:
         if wanted is None or commit.view is not None:
             return
         if (outside := self.outside.get(start.group)) is not None and start.group not in self.site.groups:
-            outside.rejected.append(wanted)
+            outside.tries += 1
+            if outside.tries < TRIES_MAX:
+                outside.rejected.append(wanted)
+            else:  # sites that are listed, and members nowhere: nobody is there to hear it
+                outside.tries = 0
         else:
             self.waiting.insert(0, wanted)
 
