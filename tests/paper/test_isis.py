@@ -293,6 +293,18 @@ def test_4_3_3_a_gbcast_is_ordered_against_everything() -> None:
     assert parts[0] == parts[1] == parts[2]
 
 
+def test_3_6_a_gbcast_from_outside_has_one_place_among_all_messages() -> None:
+    """Also when it met a member that its sender did not know: then it is tried again, with the view of the group."""
+    cluster = Cluster()
+    for site in ("b.1", "c.1"):
+        cluster.ask(site, e.JoinWanted(0, "p", "h"))
+        cluster.run()
+        cluster.ask("a.1", e.BroadcastWanted(0, "q", "h", G, f"from outside to {site}".encode()))
+        cluster.run()
+    assert cluster.bodies("b.1") == [b"from outside to b.1", b"from outside to c.1"]
+    assert cluster.bodies("c.1") == [b"from outside to c.1"]
+
+
 def test_4_3_3_a_participant_restarts_a_gbcast() -> None:
     cluster = Cluster()
     cluster.cut = {("a.1", "c.1")}

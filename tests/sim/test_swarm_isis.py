@@ -38,7 +38,7 @@ def test_no_property_is_broken_on_our_own_daemons() -> None:
 
 @pytest.mark.parametrize("seed", [18, 40, 59, 139])
 def test_seeds_that_have_found_something(seed: int) -> None:
-    """A process that left and joined at once; a newcomer told last; extensions of superseded managers."""
+    """A process that left and joined at once; a newcomer told last; extensions and ballots of superseded managers."""
     system = system_named("isis")
     assert run_plan(system, draw_plan(system, STANDARD, seed)).violations == ()
 

@@ -39,11 +39,13 @@ def verdicts(rows: list[Row]) -> dict[str, State]:
     return {id: verdict.state for id, verdict in check(rows).verdicts.items() if id.startswith("ISIS-")}
 
 
+@cache
 def operational() -> set[str]:
     views = [row.entry for row in sound() if isinstance(row.entry, SiteViewInstalled)]
     return set(max(views, key=lambda view: view.number).servers)
 
 
+@cache
 def survivors(kind: str) -> dict[str, list[int]]:
     """Where messages of a kind were handed to processes of sites that are there at the end, by process."""
     found: dict[str, list[int]] = {}

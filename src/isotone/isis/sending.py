@@ -18,7 +18,7 @@ from isotone.isis.events import AnswerHeard, BroadcastDone, BroadcastWanted, Cal
 from isotone.isis.gbcast import Gbcasts
 from isotone.isis.incarnation import Site
 from isotone.isis.names import site_of, sites_of
-from isotone.isis.settings import BACKLOG_MAX, POOL_MAX, WAITING_MAX
+from isotone.isis.settings import BACKLOG_MAX, POOL_MAX, TRIES_MAX, WAITING_MAX
 from isotone.isis.wire import (
     AbcastStart,
     Answer,
@@ -43,6 +43,7 @@ class Outside:
     rejected: list[BroadcastWanted] = field(default_factory=list)
     newer: GroupView | None = None  # by which they were rejected
     asking: bool = False  # the oldest site, for the view
+    tries: int = 0  # GBCASTs that met no member, one after the other
 
 
 @dataclass
@@ -99,7 +100,7 @@ class Sending:
             outside.view = None
             self._refuse(wanted, f"group {wanted.group} has no members")
         elif wanted.primitive is Primitive.GBCAST:
-            self._refuse(wanted, f"only members of {wanted.group} use gbcast: join it first")
+            self._begin(wanted, outside.view, outside=True)
         else:
             id = self._begin(wanted, outside.view, outside=True)
             outside.open[id] = (wanted, set(self.site.alive(sites_of(outside.view.members))))
@@ -168,7 +169,15 @@ class Sending:
     def on_finished(self, start: GbcastStart, commit: GbcastCommit) -> None:
         """A GBCAST of this site that met a member it did not know is tried again."""
         wanted = self.users.pop(start.id, None)
-        if wanted is not None and commit.view is None:
+        if wanted is None or commit.view is not None:
+            return
+        if (outside := self.outside.get(start.group)) is not None and start.group not in self.site.groups:
+            outside.tries += 1
+            if outside.tries < TRIES_MAX:
+                outside.rejected.append(wanted)
+            else:  # sites that are listed, and members nowhere: nobody is there to hear it
+                outside.tries = 0
+        else:
             self.waiting.insert(0, wanted)
 
     # --- from outside ----------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ WINDOW_MAX = 64  # frames of a channel that are under way
 BACKLOG_MAX = 4_096  # frames that wait for a channel: then broadcasts are refused
 POOL_MAX = 4_096  # CBCASTs that are not everywhere: then broadcasts are refused
 WAITING_MAX = 1_024  # broadcasts that wait for a view of their group: then more are refused
+TRIES_MAX = 8  # times that a GBCAST from outside is sent to a group without meeting a member
 PACKET_BYTES_MAX = 40 * 1024
 HISTORY_MAX = 8  # committed site views that are kept
 ORIGINS_MAX = 256  # incarnations of which a site remembers what it has collected; the one longest silent goes first

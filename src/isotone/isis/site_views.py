@@ -125,6 +125,7 @@ class SiteViews:
         self._heard[name_of(source)] = Heard(at, source, hello.live, hello.number)
         if self.live and source in self.view.members and hello.number < self.view.number:
             self.say(source, w.Commit(self.committed))
+        self._give_way(hello.promised, at)
 
     def on_absence(self, present: set[str], at: int) -> None:
         """The group view at B4 is without these: evidence, as half of the time to suspect them."""
@@ -156,7 +157,7 @@ class SiteViews:
         """Say hello; take over, propose or repeat, where this site is the manager."""
         for name in self.settings.sites:
             if name != self.settings.site:
-                self.say(name, w.Hello(self.live, self.view.number))
+                self.say(name, w.Hello(self.live, self.view.number, self.promised))
         if not self._manages(at):
             self._resign(self._rest_until)
         elif self._ballot is None:
@@ -177,7 +178,9 @@ class SiteViews:
         return not operational and len(here) >= self.settings.majority and min(here) == self.settings.site
 
     def _has_work(self, at: int) -> bool:
-        return bool(self.extension) or not self.live or self._next_members(at) != self.last.members
+        """Also where a manager may have proposed something that this site has not seen: others act on it."""
+        unseen = self.promised > self.saved
+        return unseen or bool(self.extension) or not self.live or self._next_members(at) != self.last.members
 
     def _next_members(self, at: int) -> tuple[str, ...]:
         """The last view without the failed, with the recovered; itself where that is no majority."""
@@ -303,8 +306,12 @@ class SiteViews:
     def on_negative(self, source: str, refused: w.NegativelyAcknowledged, at: int) -> None:
         """Step (3b): another manager was there; what it proposed is learnt by asking anew."""
         self.learn(refused.committed)
-        if self._ballot is not None and refused.ballot > self._ballot:
-            self.promised = max(self.promised, refused.ballot)
+        self._give_way(refused.ballot, at)
+
+    def _give_way(self, ballot: Ballot, at: int) -> None:
+        """Somebody has promised to answer no smaller ballot than this one."""
+        if self._ballot is not None and ballot > self._ballot:
+            self.promised = max(self.promised, ballot)
             self.dirty = True
             place = self.settings.sites.index(self.settings.site) + 1
             self._resign(at + place * self.settings.tick_us)

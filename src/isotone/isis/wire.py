@@ -89,10 +89,14 @@ NO_BALLOT: Ballot = (0, "")
 
 
 class Hello(ControlMessage, frozen=True, tag=0xA0):
-    """Said to every site all the time; ``live``: the sender is in a view, the last of which has this number."""
+    """Said to every site all the time; ``live``: the sender is in a view, the last of which has this number.
+
+    ``promised``: it answers no manager with a smaller ballot, so such a one has to begin anew.
+    """
 
     live: bool
     number: Natural
+    promised: Ballot = NO_BALLOT
 
 
 class Dead(ControlMessage, frozen=True, tag=0xA1):

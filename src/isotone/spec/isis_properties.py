@@ -66,7 +66,8 @@ ISIS_PROPERTIES: tuple[Property, ...] = (
     _p(
         "REJECTED",
         "Rejected by all",
-        "A broadcast that a site rejected is handed to nobody who survives the same site view.",
+        "A broadcast that a site rejected is handed to nobody who survives the same site view, and no surviving member "
+        "sent it; one that is handed over in a view of its group is addressed to all members of that view.",
         "3.6",
     ),
     _p("BOUNDED", "Nothing kept", "When all is quiet a site keeps no id, message or list.", "4.4", Form.LIVENESS),

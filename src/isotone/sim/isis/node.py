@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import msgspec
+
 from isotone.core import boundary as b4
 from isotone.core.choice import Choice
-from isotone.core.contract import Action, Event, Started
+from isotone.core.contract import Action, Event, SetTimer, Started, TimerFired
 from isotone.core.services import Service
 from isotone.isis import events as e
 from isotone.isis.kernel import Kernel
@@ -18,7 +20,7 @@ from isotone.isis.names import process_id
 from isotone.sim.evs_clients import ClientKilled, StepDue
 from isotone.sim.plan import Step
 
-REPLIES = 0.15
+REPLIES = (0.05, 0.15, 0.5)
 APPLICATION = (
     e.Deliver,
     e.DeliverView,
@@ -71,6 +73,12 @@ class IsisNode:
     choice: Choice = field(default_factory=lambda: Choice("replies"))
     replies: int = 60  # that are left
     asked_otherwise: list[str] = field(default_factory=list)  # anything but FIFO to private groups, at B4
+    slow: dict[str, int] = field(default_factory=dict)  # by site: so late does everything leave for it, in its order
+
+    def __post_init__(self) -> None:
+        self._late: dict[str, list[b4.Ask]] = {}
+        self._sent = 0  # in the session at B4: what leaves late is numbered when it does
+        self._replies = self.choice.pick(REPLIES)
 
     def handle(self, event: Event) -> list[Action]:
         """Play a step, break the session, or let the kernel have it."""
@@ -79,6 +87,8 @@ class IsisNode:
                 return self._play(event.at, step)
             case ClientKilled():
                 return self._kill(event.at)
+            case TimerFired(key=("late", str() as site)):
+                return [self._numbered(ask) for ask in self._late.pop(site, [])]
         actions = self._tell(event)
         if isinstance(event, Started):
             for process, groups in sorted(self.groups.items()):
@@ -149,7 +159,7 @@ class IsisNode:
                 bundle = action.request.bundle
                 if bundle.service is not Service.FIFO or not all(each.startswith("#") for each in bundle.groups):
                     self.asked_otherwise.append(f"{bundle.service.name} to {', '.join(bundle.groups)}")
-            out.append(action)
+            out += self._on_its_way(action)
         if died:
             return out + self._join_all(event.at)
         for action in actions:
@@ -157,11 +167,31 @@ class IsisNode:
                 out += self._reply(event.at, action)
         return out
 
+    def _on_its_way(self, action: Action) -> list[Action]:
+        """At once, or late where the path is slow."""
+        if not isinstance(action, b4.Ask) or not isinstance(action.request, b4.Send):
+            if isinstance(action, b4.Ask) and isinstance(action.request, b4.Connect):
+                self._sent, self._late = 0, {}
+            return [action]
+        site = action.request.bundle.groups[0].split("#")[1]
+        if site in self._late:
+            self._late[site].append(action)
+            return []
+        if site in self.slow:
+            self._late[site] = [action]
+            return [SetTimer(("late", site), self.choice.between(1, self.slow[site]))]
+        return [self._numbered(action)]
+
+    def _numbered(self, ask: b4.Ask) -> Action:
+        assert isinstance(ask.request, b4.Send)
+        self._sent += 1
+        return b4.Ask(ask.client, b4.Send(msgspec.structs.replace(ask.request.bundle, first_sequence=self._sent)))
+
     def _reply(self, at: int, heard: e.Deliver) -> list[Action]:
         """Now and then a process says something at once about what it heard: that is what order is for."""
         process = heard.processes[0].partition("/")[2]
         has_ended = process not in self.names.values()
-        if self.replies <= 0 or has_ended or not self.choice.chance(REPLIES):
+        if self.replies <= 0 or has_ended or not self.choice.chance(self._replies):
             return []
         self.replies -= 1
         self.cast += 1

@@ -6,6 +6,7 @@ Implements: [DESIGN 4], the system side of a simulated run.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import msgspec
 
@@ -50,6 +51,18 @@ class SitedNodes(EvsNodes):
             defer_us=choice.pick((0, 0, 3 * MILLISECOND)),
         )
 
+    def _draw_splits(self, choice: Choice) -> None:
+        """Now and then the sites fall apart into two halves: where their number is even, none may go on."""
+        for _ in range(choice.pick((0, 0, 1, 3))):
+            names = list(self._plan.topology.names)
+            choice.shuffle(names)
+            half = len(names) // 2
+            at = choice.between(self._plan.faults_end_us // 10, self._plan.faults_end_us * 4 // 5)
+            back = at + choice.between(100, 900) * MILLISECOND
+            self._world.at(at, partial(self.partition, (tuple(names[:half]), tuple(names[half:]))))
+            if back < self._plan.faults_end_us:
+                self._world.at(back, self.heal)
+
     def _node(self, boot: Boot) -> IsisNode:
         name = boot.daemon.name
         boot.players[name] = LABEL
@@ -60,7 +73,12 @@ class SitedNodes(EvsNodes):
             count = choice.between(1, len(self._plan.topology.groups))
             groups[process] = tuple(choice.sample(self._plan.topology.groups, count))
         kernel = Kernel(boot.daemon, msgspec.structs.replace(self._site_settings, site=name))
-        return IsisNode(kernel, groups, self._heard, choice=boot.choice.derive("replies"))
+        node = IsisNode(kernel, groups, self._heard, choice=boot.choice.derive("replies"))
+        if self._world.now < self._plan.faults_end_us:
+            others = [other for other in self._plan.topology.names if other != name]
+            slow = choice.derive("slow").pick((0, 0, 1, 2))
+            node.slow = {other: choice.pick((5, 30, 80)) * MILLISECOND for other in choice.sample(others, slow)}
+        return node
 
     def _heard(self, name: str, action: Action) -> None:
         """Now and then a site crashes right where something has happened: sender, coordinator or view manager."""
@@ -68,6 +86,9 @@ class SitedNodes(EvsNodes):
             return
         if not isinstance(action, e.Deliver | e.DeliverView | e.SiteViewChanged) or not self._ambush.chance(0.01):
             return
+        self._ambush_some(name)
+
+    def _ambush_some(self, name: str) -> None:
         self._ambushes -= 1
         victim = self._ambush.pick((name, self._ambush.pick(self._names), self._names[0]))
         after = self._ambush.pick((0, 0, 300, 2_000, 10_000))
@@ -84,12 +105,18 @@ class SitedNodes(EvsNodes):
         """Let a process do it; a node that is down has none."""
         if self._world.is_up(step.node):
             self._world.tell(step.node, LABEL, StepDue(self._world.clock(step.node), step))
+            if self._ambushes > 0 and step.at < self._plan.faults_end_us * 9 // 10 and self._ambush.chance(0.02):
+                self._ambush_some(step.node)
 
     def site(self, name: str) -> IsisNode:
         """The automaton that runs now."""
         node = self._world.automaton(name, LABEL)
         assert isinstance(node, IsisNode)
         return node
+
+    def _mend_paths(self) -> None:
+        for name in self._names:
+            self.site(name).slow = {}
 
     def _missing(self) -> list[str]:
         """One site view of all, every process where it wants to be, nothing under way and nothing kept."""
@@ -113,6 +140,7 @@ class IsisRun(SitedNodes):
     def __init__(self, world: World, plan: Plan) -> None:
         super().__init__(world, plan)
         self._settle_in(plan)
+        self._draw_splits(Choice(f"splits/{plan.seed}"))
         self._oracle = Oracle(Choice(f"oracle/{plan.seed}"), OracleSettings())
         world.add_service(self._oracle)
         world.observers.append(ToldOracle(world))
@@ -127,6 +155,7 @@ class IsisRun(SitedNodes):
         for name in self._names:
             self.slow_disk(name, None)
         components = super().stabilise()
+        self._mend_paths()
         self._world.tell_service(Stabilised(self._world.now))
         return components
 
@@ -151,6 +180,13 @@ class IsisFullRun(SitedNodes, FullRun):
         nodes = tuple(msgspec.structs.replace(node, clients=()) for node in plan.topology.nodes)
         bare = msgspec.structs.replace(plan, topology=msgspec.structs.replace(plan.topology, nodes=nodes))
         super().__init__(world, bare)
+        self._draw_splits(Choice(f"splits/{plan.seed}"))
+
+    def stabilise(self) -> tuple[tuple[str, ...], ...]:
+        """All is mended."""
+        components = super().stabilise()
+        self._mend_paths()
+        return components
 
     def _program(self, boot: Boot) -> dict[str, Automaton]:
         automata = super()._program(boot)

@@ -55,6 +55,8 @@ class IsisSystem:
         end = scale.faults_end_us
         marks = [fault.at for fault in faults] or [end // 2]
         near = choice.pick((0.2, 0.5))
+        mood = choice.derive("mood")
+        gbcasts, moves = mood.pick((1.0, 1.0, 4.0)), mood.pick((12, 12, 4))
         count = min(scale.sends_min // 4, 150)
         steps: list[Step] = []
         for _ in range(count):
@@ -64,9 +66,13 @@ class IsisSystem:
             burst = choice.weighted(((1, 5.0), (4, 1.0)))
             node = choice.pick(topology.nodes)
             process = choice.pick(node.clients)
-            steps += [_cast(choice, topology, at + place, node.name, process) for place in range(burst)]
-        for _ in range(count // 12):
+            steps += [
+                _cast(choice, topology, at + place, node.name, process, gbcasts=gbcasts) for place in range(burst)
+            ]
+        for _ in range(count // moves):
             at = choice.between(end // 20, end)
+            if choice.chance(near):
+                at = max(0, min(end, choice.pick(marks) + choice.between(-25 * MILLISECOND, 250 * MILLISECOND)))
             node = choice.pick(topology.nodes)
             process, group = choice.pick(node.clients), choice.pick(topology.groups)
             if choice.chance(0.3):
@@ -75,7 +81,7 @@ class IsisSystem:
                 steps.append(MoveStep(at=at, node=node.name, process=process, group=group, joins=choice.chance(0.6)))
         for node in topology.nodes:
             at = end + choice.between(50 * MILLISECOND, 600 * MILLISECOND)
-            steps.append(_cast(choice, topology, at, node.name, choice.pick(node.clients)))
+            steps.append(_cast(choice, topology, at, node.name, choice.pick(node.clients), gbcasts=gbcasts))
         return tuple(sorted(steps, key=lambda step: step.at))
 
     def faults(self, stack: str) -> tuple[str, ...]:
@@ -108,8 +114,8 @@ class IsisSystem:
         )
 
 
-def _cast(choice: Choice, topology: Topology, at: int, node: str, process: str) -> CastStep:
-    primitive = choice.weighted((("cbcast", 5.0), ("abcast", 4.0), ("gbcast", 1.0)))
+def _cast(choice: Choice, topology: Topology, at: int, node: str, process: str, *, gbcasts: float) -> CastStep:
+    primitive = choice.weighted((("cbcast", 5.0), ("abcast", 4.0), ("gbcast", gbcasts)))
     return CastStep(
         at=at,
         node=node,

@@ -124,8 +124,13 @@ def _judge_dead(history: History, account: Account) -> None:
 
 
 def _judge_rejected(history: History, account: Account) -> None:
+    _judge_addresses(history, account)
     for message in sorted(history.rejected):
         account.exercised.add("REJECTED")
+        begun = history.begun.get(message)
+        if begun is not None and not begun[1].outside and history.survives(begun[1].origin):
+            text = f"{message} was rejected, though a member of its group sent it."
+            account.accuse("REJECTED", (event_of(history.rejected[message][0][0]),), text)
         rejecting = [entry.site for _, entry in history.rejected[message] if history.survives(entry.site)]
         for process in sorted(history.told):
             if not rejecting or not history.survives(process):
@@ -134,6 +139,24 @@ def _judge_rejected(history: History, account: Account) -> None:
                 if isinstance(entry, BroadcastDelivered) and entry.message == message:
                     text = f"{message} was rejected at {rejecting[0]} and handed to {process}."
                     account.accuse("REJECTED", (event_of(row), event_of(history.rejected[message][0][0])), text)
+
+
+def _judge_addresses(history: History, account: Account) -> None:
+    """Whoever is handed a message in a view could know that all its members are addressed."""
+    for process in sorted(history.told):
+        views: dict[str, tuple[str, ...]] = {}
+        for row, entry in history.told[process]:
+            if isinstance(entry, GroupViewInstalled):
+                views[entry.pgroup] = entry.servers
+            elif (
+                isinstance(entry, BroadcastDelivered) and entry.primitive != "gbcast" and entry.message in history.begun
+            ):
+                missed = set(views.get(entry.pgroup, ())) - set(history.begun[entry.message][1].destinations)
+                if missed:
+                    text = (
+                        f"{entry.message} was handed to {process} in a view with {min(missed)}, who is not addressed."
+                    )
+                    account.accuse("REJECTED", (event_of(row),), text)
 
 
 def _judge_atomic(history: History, account: Account) -> None:
