@@ -143,3 +143,13 @@ def _plain(cell: Any) -> Any:
     import base64
 
     return base64.b64decode(cell["base64"]) if isinstance(cell, dict) else cell
+
+
+def test_changes_are_a_stream_too(spark: SparkSession, changes: DataFrame, replica: Replica, tmp_path: Path) -> None:
+    reader = spark.readStream.format("isotone").option("archive", str(replica.archive / FOLDER))
+    rows = row_changes(reader.option("maxRecordsPerBatch", "250").load())
+    query = rows.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query.option("path", str(tmp_path / "rows")).trigger(availableNow=True).start().awaitTermination()
+    found = spark.read.schema(changes.schema).parquet(str(tmp_path / "rows"))
+    assert found.count() == changes.count()
+    assert found.exceptAll(changes).count() == 0

@@ -1,0 +1,1 @@
+"""A replicated bank, and its totals on Spark."""
