@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from isotone.core.errors import IsotoneError, LocalProtocolError, MachineError
-from isotone.core.ordered_log import LogEntry, Maybe, OrderedLog, Refused, Rewound, Snapshot
+from isotone.core.ordered_log import LogEntry, Maybe, OrderedLog, Refused, Rewound
 from isotone.replicated.caller import Reply
 from isotone.replicated.class_state import Classes
 from isotone.replicated.client_session import OPEN_MAX, ROUND_US, ClientSession
@@ -28,6 +28,7 @@ from isotone.replicated.outcome import Answer
 from isotone.replicated.pulse import Pulse
 from isotone.replicated.reading import ReadRounds
 from isotone.replicated.records import Closed, encode
+from isotone.replicated.snapshots import SnapshotOffers, may_always_cut
 
 log = logging.getLogger("isotone.replicated")
 
@@ -44,12 +45,6 @@ WAITING_METHODS = frozenset({"acquire", "take", "arrive", "wait"})
 def always_orders() -> str:
     """A log that says nothing about itself."""
     return ""
-
-
-def may_always_cut(position: int) -> bool:
-    """A log that is kept nowhere else."""
-    del position
-    return True
 
 
 class ReplicatedState(ObjectFactory):
@@ -81,8 +76,7 @@ class ReplicatedState(ObjectFactory):
         self.session: ClientSession | None = None
         self.record_bytes = 0  # applied since the last snapshot
         self.failure: IsotoneError | None = None  # it is over
-        self._may_cut = may_cut
-        self._waiting: tuple[Snapshot, dict[str, int]] | None = None  # a snapshot at which the log may not be cut yet
+        self._snapshots = SnapshotOffers(self, may_cut)
         self._nonce, self._refuse, self._red = nonce, refuse_in_minority, red
         self._pending: dict[tuple[int, int], asyncio.Future[Reply]] = {}
         self._news = asyncio.Event()
@@ -184,6 +178,7 @@ class ReplicatedState(ObjectFactory):
     async def _begin_anew(self, why: str) -> None:
         """Forget what is not part of the order."""
         log.warning("the copy begins anew: %s", why)
+        self._snapshots.drop()
         snapshot = await self.log.snapshot()
         self.machine.restore(self._empty if snapshot is None else snapshot.state)
         self._look_at_session()
@@ -429,26 +424,8 @@ class ReplicatedState(ObjectFactory):
     # --- snapshots ---------------------------------------------------------------------------------------------------
 
     async def offer_snapshot(self) -> bool:
-        """Hand the state to the log, so that it may forget what is behind it; whether it was kept.
-
-        Where the log may not be cut yet, the state waits here, and the next call hands it in.
-        """
-        size = self.record_bytes
-        if self._waiting is None:
-            self.record_bytes, databases = 0, self.machine.databases.positions()
-            self._waiting = Snapshot(self.machine.state.position, self.machine.snapshot()), databases
-        snapshot, databases = self._waiting
-        if not self._may_cut(snapshot.position):
-            return False
-        self._waiting = None
-        try:
-            await self.log.offer_snapshot(snapshot)
-        except LocalProtocolError as error:  # the servers change, or it still catches up
-            self.record_bytes = max(self.record_bytes, size)
-            log.info("a snapshot at %s was not kept: %s", snapshot.position, error)
-            return False
-        self.machine.databases.forget_calls(databases)
-        return True
+        """Hand the state to the log, so that it may forget what is behind it; whether it was kept."""
+        return await self._snapshots.offer()
 
 
 async def _value_of(future: asyncio.Future[Reply]) -> Any:
