@@ -50,6 +50,8 @@ def machines() -> Iterator[Machines]:
             command = [sys.executable, "-m", "examples.calendar.serve", name, addresses[name], str(ports[name]), *peers]
             environment = os.environ | {"PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT)))}
             process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+            assert process.stdout is not None
+            stack.callback(process.stdout.close)
             stack.callback(process.wait)
             stack.callback(process.kill)
             processes[name] = process
@@ -77,15 +79,22 @@ class Person:
                 if self._talk is None:
                     self._talk = socket.create_connection(("127.0.0.1", self.machines.ports[NAMES[turn % 3]]), 30)
                 self._talk.sendall(line.encode() + b"\n")
-                said = self._talk.makefile("rb").readline()
+                with self._talk.makefile("rb") as lines:
+                    said = lines.readline()
                 if said and not said.startswith(b'"not known'):
                     return json.loads(said)
             except OSError:
                 pass
-            self._talk = None
+            self.hang_up()
             turn += 1
             time.sleep(0.05)
         raise AssertionError(f"{line!r} was not answered")
+
+    def hang_up(self) -> None:
+        """Close what is open."""
+        if self._talk is not None:
+            self._talk.close()
+            self._talk = None
 
     def edit(self, count: int) -> None:
         """Enter so many more."""
@@ -116,3 +125,5 @@ def test_no_confirmed_entry_is_lost_or_doubled(victim: str) -> None:
         witness = Person("z", running, left)
         assert witness.say("ids", until) == confirmed
         assert witness.say("page monday", until) == sorted(f"{id} of {id[0]}" for id in confirmed)
+        for person in (*people, witness):
+            person.hang_up()

@@ -48,7 +48,7 @@ def test_a_violation_and_files_that_cannot_be_read(piped: Piped, tmp_path: Path)
         assert name in done.stderr
     assert "99" in done.stderr
     page = (piped.out / "report.html").read_text()
-    assert f"EVS-{BROKEN} is violated in broken" in page
+    assert f"(EVS-{BROKEN}) is violated in broken" in page
     alone = _isotone("run", piped.traces / "good.parquet", "--out", piped.out, "--json", "--no-report")
     assert (json.loads(alone.stdout)["runs"], alone.exit_code) == (1, 0)  # of the tables, what the trace is of
     again = _isotone("report", piped.out, "--to", tmp_path / "again.html")
