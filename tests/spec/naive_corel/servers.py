@@ -183,16 +183,20 @@ def one_configuration(history: History) -> Cases:
             if isinstance(moment.entry, trace.ReplicaStarted) and moment.entry.servers and before.servers:
                 if (before.green, before.fence) == (moment.green, moment.entry.fence):
                     yield before.servers == moment.servers
-        yield from _passes(log, {it.place for it in told})
+        yield from _passes(log, {it.place for _, _, it in history.told(trace.Reconfigured)})
 
 
 def _passes(log: Log, places: set[int]) -> Cases:
-    """Between two rows of green of one life stands the configuration of each place that the first one tells."""
+    """Between two rows of green of one life stands the configuration of each place that the first one tells.
+
+    On this side of a fence: what a force made void is owed by nobody behind it.
+    """
     kinds = (trace.Greened, trace.ReplicaStarted)
     stops = [place for place, moment in enumerate(log.moments) if isinstance(moment.entry, kinds)]
     for first, last in pairwise(stops):
         one, other = log.moments[first], log.moments[last]
-        if isinstance(one.entry, trace.Greened) and isinstance(other.entry, trace.Greened):
+        both_green = isinstance(one.entry, trace.Greened) and isinstance(other.entry, trace.Greened)
+        if both_green and one.is_own and other.is_own:
             here = [each.entry.place for each in log.moments[first:last] if isinstance(each.entry, trace.Reconfigured)]
             if not {place for place, _ in named_by(one)} & places <= set(here):
                 yield False

@@ -42,7 +42,10 @@ class GrowthJudge:
         self._judge_steps()
         for trail in self._side.whole:
             self._judge_own_steps(trail)
-            self._judge_passed(trail)
+        own = [row.entry for trail in self._side.own for row in trail.rows]
+        begun = {entry.place for entry in own if isinstance(entry, trace.Reconfigured)}
+        for trail in self._side.own:
+            self._judge_passed(trail, begun)
         self._judge_positions(rows)
         for row in rows:
             if isinstance(row.entry, trace.StateInstalled):
@@ -100,8 +103,11 @@ class GrowthJudge:
             if trail.servers != before:
                 before, since = trail.servers, event_of(row)
 
-    def _judge_passed(self, trail: Trail) -> None:
-        """Nobody goes on beyond the place of a configuration without it."""
+    def _judge_passed(self, trail: Trail, begun: set[int]) -> None:
+        """Nobody goes on beyond the place of a configuration without it.
+
+        Of those that begin on this side: a force makes configurations of the earlier one void for who lacked them.
+        """
         passed: list[int] = []
         for row in trail.rows:
             match row.entry:
@@ -112,7 +118,7 @@ class GrowthJudge:
                         )
                         witness = (self._numbers[each][1], event_of(row))
                         self._account.accuse("CONFIGURATION", witness, text)
-                    passed = [each for each in range(place, place + len(messages)) if each in self._numbers]
+                    passed = [each for each in range(place, place + len(messages)) if each in begun]
                 case trace.Reconfigured(place=place):
                     passed = [each for each in passed if each != place]
                 case trace.ReplicaStarted():
