@@ -100,6 +100,8 @@ UNDRAWN: Mapping[str, str] = {
     "evs.links.hop.wire.RANGE_COUNT_MAX": FORMAT,
     "evs.groups.messages.PIECES_MAX": FORMAT,
     "evs.groups.messages.READERS_MAX": FORMAT,
+    "evs.sessions.handing.READERS_TOLD_MAX": FORMAT,
+    "evs.sessions.synchrony.HELD_MAX": "of a client's library; a member that is held up so far leaves its group",
     "evs.groups.actions.GroupsSettings.waiting_bytes_max": REFUSES,
     "evs.groups.actions.GroupsSettings.message_bytes_max": REFUSES,
     "evs.groups.actions.GroupsSettings.names_max": REFUSES,
