@@ -8,6 +8,7 @@ Arguments after `--` go to pytest: `python tools/run_tests.py --only tests -- -k
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import subprocess
 import sys
@@ -64,8 +65,12 @@ def run_part(part: Part) -> Outcome:
     shown = shlex.join(["python", *part.command[1:]])
     print(f"\n== {part.name}: {shown}", flush=True)
     started = time.monotonic()
+    # Tests start hundreds of processes: each would compile the whole package where no bytecode may be kept.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     try:
-        returned = subprocess.run(part.command, cwd=ROOT, check=False, stdin=subprocess.DEVNULL).returncode
+        returned = subprocess.run(
+            part.command, cwd=ROOT, env=environment, check=False, stdin=subprocess.DEVNULL
+        ).returncode
     except OSError as error:
         print(f"cannot start: {error}", file=sys.stderr)
         return Outcome(part.name, time.monotonic() - started, "not run", 3)

@@ -127,7 +127,7 @@ def _place_of(name: str, lines: list[str], old: list[str], start: int) -> int:
 def copy_source(destination: Path, diff: str) -> Path:
     """A copy of the source tree with the fault in it; returns the directory for the path of imports."""
     source = destination / "src"
-    shutil.copytree(SOURCE, source, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(SOURCE, source)  # with what is compiled: only files that the fault changes are compiled again
     apply_diff(diff, destination)
     return source
 
