@@ -18,6 +18,7 @@ settings.load_profile("ci")
 
 NEEDS_ROOT = "needs root"
 PIPELINE, PIPELINE_BUDGET_S = "tests/pipeline", 240
+TOGETHER = (f"{PIPELINE}/", "tests/architecture/")  # one Spark session; one reading of the whole source
 
 # A shell starts what runs in the background with SIGINT ignored, and children inherit that: no test could interrupt
 # one of its own.
@@ -36,14 +37,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With ``--dist loadscope``: every test is a unit of work, but the pipeline is one and has one Spark session."""
+    """With ``--dist loadscope``: every test is a unit of work, but tests that share something dear are one."""
     if config.getvalue("dist") != "loadscope":
         return None
     from xdist.scheduler import LoadScopeScheduling
 
     class Together(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return PIPELINE if nodeid.startswith(f"{PIPELINE}/") else nodeid
+            return next((directory for directory in TOGETHER if nodeid.startswith(directory)), nodeid)
 
     return Together(config, log)
 

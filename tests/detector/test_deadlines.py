@@ -149,7 +149,7 @@ STEPS = st.lists(
 SETTINGS = (DetectorSettings(), DetectorSettings(confirm_floor_us=1_500_000, silence_floor_us=2_000_000))
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @example([("late", "70000", 0), ("probed", "b", 110_501)], SETTINGS[0], "500")
 @given(STEPS, st.sampled_from(SETTINGS), st.sampled_from(ANSWERS))
 def test_deadlines_equal_those_of_the_dumb_version(
