@@ -64,8 +64,8 @@ def test_malformed_fragments_are_refused(name: str) -> None:
 
 
 def test_the_longest_names_are_within_the_overhead() -> None:
-    sender = ClientId(DaemonId("d" * 19, SEQUENCE_MAX), "c" * 10, SEQUENCE_MAX)
-    groups = [f"#{number:010}#{'d' * 19}".replace("0", "$") for number in range(100)]
+    sender = ClientId(DaemonId("d" * 64, SEQUENCE_MAX), "c" * 64, SEQUENCE_MAX)
+    groups = [f"#{number:064}#{'d' * 64}".replace("0", "$") for number in range(100)]
     encoded = b"".join(encode_bundle(bundle_of(sender, 1, Service.FIFO, groups, [b"x" * 500]), None))
-    stamped_name = 19 + 1  # what is cut is not stamped; the bound would bear it
+    stamped_name = 64 + 1  # what is cut is not stamped; the bound would bear it
     assert len(encoded) == 500 + WHOLE_OVERHEAD_MAX - stamped_name - 1

@@ -1,4 +1,4 @@
-"""Names: Spread's lengths and characters."""
+"""Names: their lengths, and Spread's characters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from isotone.core.errors import LocalProtocolError
 from isotone.core.names import check_client_name, check_daemon_name, check_group_name, is_private_group
 
-CHECKS = [(check_client_name, 10), (check_daemon_name, 19), (check_group_name, 31)]
+CHECKS = [(check_client_name, 64), (check_daemon_name, 64), (check_group_name, 64)]
 
 
 @pytest.mark.parametrize(("check", "length_max"), CHECKS)
@@ -43,8 +43,8 @@ def test_the_characters_that_separate_ids_are_known() -> None:
 
 def test_private_groups_pass_by_their_parts() -> None:
     assert check_group_name("#alice#d1") == "#alice#d1"
-    assert check_group_name(f"#{'a' * 10}#{'d' * 19}")
+    assert check_group_name(f"#{'a' * 64}#{'d' * 64}")
     assert is_private_group("#alice#d1") and not is_private_group("alice")
-    for name in ("#", "#alice", "#alice#", "##d1", "#alice#d1#2", f"#{'a' * 11}#d1", f"#alice#{'d' * 20}"):
+    for name in ("#", "#alice", "#alice#", "##d1", "#alice#d1#2", f"#{'a' * 65}#d1", f"#alice#{'d' * 65}"):
         with pytest.raises(LocalProtocolError):
             check_group_name(name)

@@ -95,6 +95,9 @@ def test_what_cannot_be_read_is_told_with_its_line(script: str, message: str) ->
     assert str(error.value).startswith(message)
 
 
+TOO_LONG = "a" * 65
+
+
 @pytest.mark.parametrize(
     ("script", "message"),
     [
@@ -110,7 +113,7 @@ def test_what_cannot_be_read_is_told_with_its_line(script: str, message: str) ->
         ("link a b latency_us=-1", "s.txt:1: link a b latency_us=-1: latency_us"),
         ("link a b loss=much", "s.txt:1: link a b loss=much: "),
         ("run ١ms", "not a duration: '١ms'"),
-        ("run 1ms\njoin a much_too_long chat", "s.txt:2: join a much_too_long chat: a client name has 1 to 10"),
+        (f"run 1ms\njoin a {TOO_LONG} chat", f"s.txt:2: join a {TOO_LONG} chat: a client name has 1 to 64"),
         ("send a alice fifo 'no#group' x", "group name 'no#group': '#' is not allowed"),
     ],
 )

@@ -1,15 +1,17 @@
-"""Rules for names, taken from Spread so that its clients can share groups with ours.
+"""Rules for names: 1 to 64 bytes of 0x24 to 0x7E.
 
-Implements: [Spread 3.5] with the byte range 0x24 to 0x7E for every character of a name.
+Implements: [Spread 3.5], the characters of a name. Deviations: D-long names may be longer than Spread's; its clients
+are told them in a short form (`isotone.daemon.spread.short_names`).
 """
 
 from __future__ import annotations
 
 from isotone.core.errors import LocalProtocolError
 
-CLIENT_NAME_MAX = 10
-DAEMON_NAME_MAX = 19
-GROUP_NAME_MAX = 31
+CLIENT_NAME_MAX = 64
+DAEMON_NAME_MAX = 64
+GROUP_NAME_MAX = 64
+PRIVATE_GROUP_MAX = 2 + CLIENT_NAME_MAX + DAEMON_NAME_MAX
 PRIVATE_GROUP_MARK = "#"
 LOG_GROUP_PREFIX = "$log/"
 """In groups of such names the servers of replicated logs meet; a daemon lets only servers in."""

@@ -87,7 +87,7 @@ def test_a_client_of_another_daemon_is_refused() -> None:
     assert started().ask(A2, b4.Connect()) == ["a2: refused connect: a client of d2#1, not of d1#1"]
 
 
-@pytest.mark.parametrize(("size", "pieces"), [(BUNDLE_BYTES_MAX, 1), (BUNDLE_BYTES_MAX + 10_000, 2), (200_000, 4)])
+@pytest.mark.parametrize(("size", "pieces"), [(BUNDLE_BYTES_MAX, 1), (BUNDLE_BYTES_MAX + 20_000, 2), (200_000, 4)])
 def test_one_message_may_be_large(size: int, pieces: int) -> None:
     bench = started(A1)
     assert bench.ask(A1, b4.Send(bundle(body=b"." * size))) == ["Submit"]

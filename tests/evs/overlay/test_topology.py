@@ -59,7 +59,7 @@ A, B = sites_named("ab")
         ([make_site("b", ["x", "x"])], [], "daemon 'x' is there twice"),
         ([make_site("b", [])], [], "site 'b' has no daemon"),
         ([make_site("b", ["b1"], "c1")], [], "the gateway 'c1' of site 'b' is none of its daemons"),
-        ([make_site("", ["b1"])], [], "site name '' must have 1 to 31 characters"),
+        ([make_site("", ["b1"])], [], "site name '' must have 1 to 64 characters"),
         ([make_site("s t", ["b1"])], [], "site name 's t' must have"),
         ([make_site("b", ["b#1"])], [], "site 'b': daemon name 'b#1'"),
         ([A, B], [make_link("a", "c")], "link a~c ends at 'c', which is no site"),

@@ -168,7 +168,7 @@ def wanted(**changes: object) -> SendWanted:
         (wanted(flags=-1), "numbers up to 65535"),
         (wanted(deadline_us=-1), "a deadline 1 us ago"),
         (b4.Requested(9, REAL, b4.Join("#alice#d")), "private"),
-        (b4.Requested(9, REAL, b4.Join("")), "1 to 31"),
+        (b4.Requested(9, REAL, b4.Join("")), "1 to 64"),
         (b4.Requested(9, ME, b4.Join("g")), "no open session"),
         (b4.Requested(9, REAL, b4.Send(bundle_of(REAL, 2, Service.FIFO, ["g"], [b"x"]))), "the next of"),
         (b4.Requested(9, REAL, b4.Send(bundle_of(ME, 1, Service.FIFO, ["g"], [b"x"]))), "the next of"),

@@ -8,7 +8,6 @@ from ipaddress import ip_address
 import msgspec
 
 from isotone.core.addresses import is_any, is_ip, is_loopback, join_address
-from isotone.core.names import DAEMON_NAME_MAX
 from isotone.daemon.settings.spread_conf import (
     VIRTUAL_ID,
     Option,
@@ -17,6 +16,7 @@ from isotone.daemon.settings.spread_conf import (
     SpreadDaemon,
     read_spread_conf,
 )
+from isotone.daemon.spread.constants import DAEMON_NAME_MAX
 
 METHODS = ("NULL", "IP", "PWORD")
 LEVELS = {

@@ -15,6 +15,7 @@ from isotone.daemon.settings.places import Path
 from isotone.daemon.settings.problems import Finding, did_you_mean
 from isotone.daemon.settings.tables import Daemon, DaemonSettings
 from isotone.daemon.settings.whereabouts import listeners_of, spread_socket
+from isotone.daemon.spread.constants import DAEMON_NAME_MAX as SPREAD_NAME_MAX
 
 IPV4 = 4
 SOCKET_BYTES_MAX = 107
@@ -74,6 +75,9 @@ def _multicast(text: str, path: Path) -> Iterator[Finding]:
 
 def _daemon(settings: DaemonSettings, daemon: Daemon, path: Path) -> Iterator[Finding]:
     yield from _name(daemon.name, (*path, "name"))
+    if settings.spread.enabled and len(daemon.name) > SPREAD_NAME_MAX:
+        what = f"Spread's clients take names of daemons up to {SPREAD_NAME_MAX} characters, this has {len(daemon.name)}"
+        yield Finding((*path, "name"), what, "choose a shorter one, or write enabled = false in [spread]")
     yield from _host(daemon.address, (*path, "address"))
     if is_any(daemon.address):
         what = "others cannot reach a daemon there"

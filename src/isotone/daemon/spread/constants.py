@@ -9,6 +9,7 @@ from enum import IntEnum
 
 SLOT_BYTES = 32
 """Of every name in a frame; it ends at the first zero byte."""
+NAME_MAX = SLOT_BYTES - 1
 HEAD_BYTES = 48
 GROUPS_PER_MESSAGE_MAX = 100
 DATA_BYTES_MAX = 144_000
@@ -19,7 +20,7 @@ FRAME_OVERHEAD = 480
 """Bytes that an object for a frame of a client takes besides; so many small frames count as what they are."""
 PARCEL_OVERHEAD = 160
 """The same for what a client is told."""
-PRIVATE_NAME_MAX = 10
+PRIVATE_NAME_MAX, DAEMON_NAME_MAX = 10, 19
 METHOD_SLOT_BYTES = 30
 METHOD_SLOTS = 3
 CHOICE_BYTES = METHOD_SLOTS * METHOD_SLOT_BYTES

@@ -38,6 +38,7 @@ from isotone.daemon.spread.constants import (
     SERVICE_BITS,
     SLOT_BYTES,
 )
+from isotone.daemon.spread.short_names import short_name
 
 LITTLE_HEAD = struct.Struct("<I32si4si")  # type, name, groups, hint, bytes of data
 BIG_HEAD = struct.Struct(">I32si4si")
@@ -152,8 +153,8 @@ class FrameReader:
 
 
 def slot(name: str) -> bytes:
-    """A name in its slot."""
-    return name.encode("ascii").ljust(SLOT_BYTES, b"\0")
+    """A name in its slot, in its short form if it is too long."""
+    return short_name(name).encode("ascii").ljust(SLOT_BYTES, b"\0")
 
 
 def slot_names(slots: bytes) -> list[str]:
@@ -192,12 +193,13 @@ def type_of(bundle: Bundle) -> int:
 
 def head_of(type: int, name: str, groups: int, data_bytes: int, hint: bytes = BARE_HINT) -> bytes:
     """A head in this daemon's byte order."""
-    return LITTLE_HEAD.pack(type | LITTLE_ENDIAN, name.encode("ascii"), groups, hint, data_bytes)
+    return LITTLE_HEAD.pack(type | LITTLE_ENDIAN, short_name(name).encode("ascii"), groups, hint, data_bytes)
 
 
 def message_frames(bundle: Bundle, chosen: Sequence[int]) -> bytes:
     """The messages of a bundle with these places, each in a frame of its own."""
-    type, name, groups = type_of(bundle), bundle.sender.private_group.encode("ascii"), len(bundle.groups)
+    type, groups = type_of(bundle), len(bundle.groups)
+    name = short_name(bundle.sender.private_group).encode("ascii")
     slots = b"".join(map(slot, bundle.groups))
     is_big_endian = bool(bundle.flags & FLAG_BIG_ENDIAN)
     bodies, parts = bundle.bodies(), list[bytes | memoryview]()

@@ -39,6 +39,7 @@ from isotone.daemon.spread.memberships import self_leave_frame, transitional_fra
 from isotone.daemon.spread.newcomers import Names, Newcomer, Newcomers
 from isotone.daemon.spread.session import Parcel, SpreadSession, State
 from isotone.daemon.spread.settings import GatewaySettings, Oversize, SpreadCounters
+from isotone.daemon.spread.short_names import ShortNames
 from isotone.daemon.spread.table import SessionTable
 from isotone.evs.sessions.admission import Admit, Denied, admit_all
 from isotone.evs.sessions.handing import Permit, permit_all
@@ -73,6 +74,7 @@ class SpreadGateway:
         self._newcomers = Newcomers(self.settings, Authentication(self.settings, check_password), names)
         self._table = SessionTable(self.settings, self.counters, permit)
         self._table.on_freed = names.free
+        self._short_names = ShortNames()
         self._is_armed = False
         self._stopped = False
 
@@ -191,6 +193,7 @@ class SpreadGateway:
             version=handshake.version,
             wants_membership=handshake.wants_membership,
             memory=self._table.memory,
+            full_name=self._short_names.full_name,
         )
         self._table.open(session, handshake.left(), out)
 
@@ -237,6 +240,8 @@ class SpreadGateway:
             self._on_oversize(bundle, bundle.count - len(fitting), sessions)
         if not fitting or not sessions:
             return
+        for name in (bundle.sender.private_group, *bundle.groups):
+            self._short_names.note(name)
         self.counters.encoded += 1
         self.counters.messages_told += len(fitting)
         parcel = Parcel(message_frames(bundle, fitting))
@@ -260,6 +265,8 @@ class SpreadGateway:
 
     def _on_view(self, indication: b4.View, sessions: list[SpreadSession], out: list[Action]) -> None:
         view = indication.view
+        for member in view.members:
+            self._short_names.note(member.private_group)
         regular = self._table.transitions.regular(view)
         parcels: dict[int, Parcel] = {}
         for session in sessions:

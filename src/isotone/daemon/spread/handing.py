@@ -16,7 +16,7 @@ from isotone.core.contract import Action
 from isotone.core.errors import LocalProtocolError
 from isotone.core.names import check_group_name, is_private_group
 from isotone.daemon.spread.actions import Remark, ResumeReading
-from isotone.daemon.spread.constants import JOIN, SELF_DISCARD
+from isotone.daemon.spread.constants import JOIN, NAME_MAX, SELF_DISCARD
 from isotone.daemon.spread.frames import slot_names
 from isotone.daemon.spread.session import Asked, SpreadSession, State
 from isotone.daemon.spread.settings import GatewaySettings, SpreadCounters
@@ -113,6 +113,8 @@ class Handing:
         self._ask(session, request, out)
 
     def _why_not(self, session: SpreadSession, group: str) -> str:
+        if len(group) > NAME_MAX:
+            return f"a group of Spread's clients has a name of at most {NAME_MAX} characters"
         try:
             check_group_name(group)
         except LocalProtocolError as error:

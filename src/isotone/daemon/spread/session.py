@@ -9,6 +9,7 @@ Implements: Spread's client protocol, one connection.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from enum import Enum
 
 from isotone.core.bundles import BUNDLE_BYTES_MAX, MESSAGES_MAX, Bundle
@@ -16,7 +17,14 @@ from isotone.core.contract import Address
 from isotone.core.errors import LocalProtocolError
 from isotone.core.ids import ClientId
 from isotone.core.names import check_group_name
-from isotone.daemon.spread.constants import FRAME_OVERHEAD, KILL, PARCEL_OVERHEAD, VERSION_WITH_PATCH, VERSION_WITH_SETS
+from isotone.daemon.spread.constants import (
+    FRAME_OVERHEAD,
+    KILL,
+    NAME_MAX,
+    PARCEL_OVERHEAD,
+    VERSION_WITH_PATCH,
+    VERSION_WITH_SETS,
+)
 from isotone.daemon.spread.frames import Frame, FrameReader, reject_frame, slot_names
 from isotone.evs.sessions.backlog import Memory
 
@@ -81,12 +89,14 @@ class Asked:
         return [reject_frame(frame.head, frame.slots, frame.data, originator) for frame in self.frames]
 
 
-def _addressed(slots: bytes) -> tuple[str, ...]:
+def _addressed(slots: bytes, full_name: Callable[[str], str]) -> tuple[str, ...]:
     """The groups that may have members, in their order, each once."""
     found: dict[str, None] = {}
     for name in slot_names(slots):
+        if len(name) > NAME_MAX:
+            continue
         try:
-            found[check_group_name(name)] = None
+            found[check_group_name(full_name(name))] = None
         except LocalProtocolError:
             continue
     return tuple(found)
@@ -169,6 +179,7 @@ class SpreadSession:
         version: int,
         wants_membership: bool,
         memory: Memory,
+        full_name: Callable[[str], str],
     ) -> None:
         self.client = client
         self.stream: int | None = stream
@@ -190,6 +201,7 @@ class SpreadSession:
         self.warned = False
         self.blocks = False  # senders to its groups are held
         self._reader = FrameReader(client.private_group)
+        self._full_name = full_name
         self._last_slots = b""  # of the last message: the next is often to the same groups
         self._last_groups: tuple[str, ...] = ()
 
@@ -233,5 +245,5 @@ class SpreadSession:
         if not frame.head.is_data:
             return ()
         if frame.slots != self._last_slots:
-            self._last_slots, self._last_groups = frame.slots, _addressed(frame.slots)
+            self._last_slots, self._last_groups = frame.slots, _addressed(frame.slots, self._full_name)
         return self._last_groups

@@ -32,7 +32,7 @@ PIECE_MEMBERS_MAX = 4_000  # entries of one piece
 PIECE_BYTES_MAX = 48 * 1024  # of a piece without its head, which names a daemon view and a daemon
 PIECES_MAX = 10_000
 TEXT_HEAD, NUMBER, PLACE, ENTRY_HEAD = 3, 9, 3, 8  # the most bytes of MessagePack that each takes
-READERS_MAX = 2_048  # named in one statement: with the longest names below 64 KiB
+READERS_MAX = 768  # named in one statement: with the longest names below 64 KiB
 
 _GROUP = re.compile(rf"[$-~]{{1,{GROUP_NAME_MAX}}}")
 _CLIENT = re.compile(rf"[$-~]{{1,{CLIENT_NAME_MAX}}}")

@@ -34,7 +34,7 @@ HOLDING_PIECE_BYTES = 48 * 1024
 HOLDING_PIECES_MAX = 512  # of one member: more than `isotone.evs.ordering.holding.RUNS_MAX` runs take
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
-Place = Annotated[str, msgspec.Meta(min_length=1, max_length=31)]
+Place = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 Where = Annotated[str, msgspec.Meta(max_length=255)]
 Text = Annotated[str, msgspec.Meta(max_length=512)]
 Names = Annotated[tuple[Name, ...], msgspec.Meta(max_length=DAEMONS_MAX)]

@@ -16,10 +16,10 @@ from enum import Enum
 import msgspec
 
 from isotone.core.errors import InputError, LocalProtocolError
-from isotone.core.names import check_daemon_name
+from isotone.core.names import DAEMON_NAME_MAX, check_daemon_name
 
 WEIGHT_MAX = 2**40
-SITE_NAME_MAX = 31
+SITE_NAME_MAX = DAEMON_NAME_MAX
 
 
 class LinkProtocol(Enum):

@@ -11,9 +11,10 @@ from typing import Annotated
 import msgspec
 
 from isotone.core.codec.control import ControlCodec, ControlMessage, Natural
+from isotone.core.names import PRIVATE_GROUP_MAX
 
 CREDENTIAL_BYTES_MAX = 4096
-NAME_MAX = 64  # of any name on the wire, before the rules for names are asked
+NAME_MAX = PRIVATE_GROUP_MAX  # of any name on the wire, before the rules for names are asked
 REASON_MAX = 500
 KEY_BYTES = 16
 
