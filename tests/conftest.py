@@ -19,6 +19,14 @@ settings.load_profile("ci")
 NEEDS_ROOT = "needs root"
 PIPELINE, PIPELINE_BUDGET_S = "tests/pipeline", 240
 TOGETHER = (f"{PIPELINE}/", "tests/architecture/")  # one Spark session; one reading of the whole source
+SPREAD_OUT = (
+    "tests/sim/test_swarm_full",
+    "tests/sim/test_swarm_oracle",
+    "tests/sim/test_swarm_transport",
+    "tests/planted/",
+    "tests/model/",
+)
+FIRST = (f"{PIPELINE}/", "tests/sim/test_swarm_corel", "tests/paper/", "tests/integration/")
 
 # A shell starts what runs in the background with SIGINT ignored, and children inherit that: no test could interrupt
 # one of its own.
@@ -37,21 +45,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With ``--dist loadscope``: every test is a unit of work, but tests that share something dear are one."""
+    """With ``--dist loadscope``, a file is a unit: its tests may share runs. A few are spread out or joined."""
     if config.getvalue("dist") != "loadscope":
         return None
     from xdist.scheduler import LoadScopeScheduling
 
     class Together(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return next((directory for directory in TOGETHER if nodeid.startswith(directory)), nodeid)
+            whole = nodeid if nodeid.startswith(SPREAD_OUT) else nodeid.partition("::")[0]
+            return next((directory for directory in TOGETHER if nodeid.startswith(directory)), whole)
 
     return Together(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The pipeline first: the longest unit must not be the last to begin."""
-    items.sort(key=lambda item: not item.nodeid.startswith(f"{PIPELINE}/"))
+    """The longest units must not be the last to begin."""
+    items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -89,7 +89,7 @@ def check_the_end(cluster: UpgradeCluster) -> None:
     assert cluster.are_together(ALL) and not cluster.world.refused
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 3])
 def test_a_rolling_upgrade_and_a_rollback_under_faults(seed: int) -> None:
     cluster, choice = UpgradeCluster(SITES, seed=seed), Choice(f"upgrade/{seed}")
     order, faults = [*ALL], [*FAULTS]
