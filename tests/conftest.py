@@ -26,7 +26,7 @@ SPREAD_OUT = (
     "tests/planted/",
     "tests/model/",
 )
-FIRST = (f"{PIPELINE}/", "tests/sim/test_swarm_corel", "tests/paper/", "tests/integration/")
+LONGEST = (f"{PIPELINE}/", "tests/sim/", "tests/planted/", "tests/model/", "tests/integration/", "tests/spec/")
 
 # A shell starts what runs in the background with SIGINT ignored, and children inherit that: no test could interrupt
 # one of its own.
@@ -50,6 +50,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         return None
     from xdist.scheduler import LoadScopeScheduling
 
+    config.option.loadscopereorder = False  # the order is that of the items below
+
     class Together(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             whole = nodeid if nodeid.startswith(SPREAD_OUT) else nodeid.partition("::")[0]
@@ -60,7 +62,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest units must not be the last to begin."""
-    items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
+    items.sort(
+        key=lambda item: next((n for n, part in enumerate(LONGEST) if item.nodeid.startswith(part)), len(LONGEST))
+    )
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

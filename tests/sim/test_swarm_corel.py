@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import get_args
 
@@ -52,6 +53,10 @@ RUNS = {
 """60 of each stack."""
 
 
+KEPT = (DiskLost, Fenced, OrderDue, Reconfigured, ReplicaStarted, StateInstalled)
+"""Entries of a run that tests look at."""
+
+
 @pytest.fixture(autouse=True, scope="module")
 def both_checkers() -> Iterator[None]:
     """Every run here is judged by the dumb checkers too; a run on which they disagree is broken."""
@@ -65,16 +70,65 @@ def both_checkers() -> Iterator[None]:
         yield
 
 
+@dataclass
+class Played:
+    """One run: its verdicts, and what happened in it."""
+
+    result: RunResult
+    rows: list[Row] = field(default_factory=list)  # the kept entries only
+    copied: set[str] = field(default_factory=set)  # servers whose disk was set back to an older copy
+    accused: set[str] = field(default_factory=set)  # servers that another one found to have been set back
+    refused: list[str] = field(default_factory=list)  # why survivors could not force a primary
+
+
+@cache
+def played(setting: Setting, seed: int) -> Played:
+    """A run is played and judged once, whoever looks at it."""
+    rows: list[Row] = []
+    copied: set[str] = set()
+    accused: set[str] = set()
+    refused: list[str] = []
+
+    def keep(row: Row) -> None:
+        if isinstance(row.entry, KEPT):
+            rows.append(row)
+
+    def contradicted(state: State, witness: State) -> bool:
+        found = is_contradicted(state, witness)
+        accused.update({state.server} if found else set())
+        return found
+
+    def lose(servers: Servers, name: str, back_us: int, copy: Sequence[Write] = ()) -> None:
+        copied.update({name} if copy else set())
+        lose_disk(servers, name, back_us, copy)
+
+    def forced_or_refused(ledgers: dict[str, Ledger], survivors: tuple[str, ...]) -> bytes:
+        try:
+            return forced_record(ledgers, survivors)
+        except LocalProtocolError as error:
+            refused.append(str(error))
+            raise
+
+    lose_disk = Servers._lose_disk
+    system = system_named("corel")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("isotone.corel.rounds.is_contradicted", contradicted)
+        patch.setattr(Servers, "_lose_disk", lose)
+        patch.setattr(corel_raid, "forced_record", forced_or_refused)
+        result = run_plan(system, draw_plan(system, setting, seed), sink=keep)
+    return Played(result, rows, copied, accused, refused)
+
+
 @cache
 def results() -> tuple[RunResult, ...]:
     """60 seeds on the oracle."""
-    return tuple(result for setting, seeds in RUNS["oracle"] for result in run_swarm(setting, seeds, workers=1))
+    return tuple(played(setting, seed).result for setting, seeds in RUNS["oracle"] for seed in seeds)
 
 
 @cache
 def full_results() -> tuple[RunResult, ...]:
     """60 seeds on our own daemons."""
-    return tuple(result for setting, seeds in RUNS["full"] for result in run_swarm(setting, seeds, workers=1))
+    return tuple(played(setting, seed).result for setting, seeds in RUNS["full"] for seed in seeds)
 
 
 def test_no_property_is_broken() -> None:
@@ -144,10 +198,7 @@ def test_growth_and_proposals_are_no_rarity_on_our_own_daemons() -> None:
 
 
 def test_servers_are_added_and_removed() -> None:
-    system = system_named("corel")
-    rows: list[Row] = []
-    for seed in SEEDS_SMALL:
-        play_plan(system, draw_plan(system, SMALL, seed), rows.append)
+    rows = [row for seed in SEEDS_SMALL for row in played(SMALL, seed).rows]
     sizes = Counter(len(row.entry.servers) for row in rows if isinstance(row.entry, Reconfigured))
     installed = [row for row in rows if isinstance(row.entry, StateInstalled)]
     assert len(sizes) > 2 and installed
@@ -160,7 +211,7 @@ def test_a_quorum_is_lost_and_others_come_behind_the_fence() -> None:
     for seed in range(1, 61):
         plan = draw_plan(system, STANDARD, seed)
         if draw_terms(seed, plan.topology.names).raid:
-            play_plan(system, plan, rows.append)
+            rows += played(STANDARD, seed).rows
     started = [row.entry for row in rows if isinstance(row.entry, ReplicaStarted)]
     assert {entry.fence for entry in started} == {0, 1}
     assert any(isinstance(row.entry, Fenced) for row in rows)
@@ -169,21 +220,10 @@ def test_a_quorum_is_lost_and_others_come_behind_the_fence() -> None:
     assert any(set(entry.servers) & survivors and len(entry.servers) > 1 for entry in grown)
 
 
-def test_a_stranger_is_offered_as_a_survivor_and_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    refused: list[str] = []
-
-    def forced_or_refused(ledgers: dict[str, Ledger], survivors: tuple[str, ...]) -> bytes:
-        try:
-            return forced_record(ledgers, survivors)
-        except LocalProtocolError as error:
-            refused.append(str(error))
-            raise
-
-    monkeypatch.setattr(corel_raid, "forced_record", forced_or_refused)
-    system = system_named("corel")
-    for seed in (62, 97, 101, 116, 130):
-        assert run_plan(system, draw_plan(system, STANDARD, seed)).violations == ()
-    assert refused
+def test_a_stranger_is_offered_as_a_survivor_and_refused() -> None:
+    runs = [played(STANDARD, seed) for seed in (62, 97, 101, 116, 130)]
+    assert not {run.result.seed for run in runs if run.result.violations}
+    assert any(run.refused for run in runs)
 
 
 def test_disks_are_lost_before_a_raid_and_behind_it() -> None:
@@ -197,13 +237,12 @@ def test_disks_are_lost_before_a_raid_and_behind_it() -> None:
         drawn = draw_terms(seed, plan.topology.names)
         if not (drawn.raid and drawn.lost):
             continue
-        rows: list[Row] = []
-        play_plan(system, plan, rows.append)
-        assert run_plan(system, plan).violations == ()
-        forced = [row for row in rows if isinstance(row.entry, ReplicaStarted) and row.entry.fence]
+        run = played(STANDARD, seed)
+        assert run.result.violations == ()
+        forced = [row for row in run.rows if isinstance(row.entry, ReplicaStarted) and row.entry.fence]
         assert forced and not {row.node for row in forced} & {*drawn.lost}
         struck = min(row.at for row in forced)
-        lost = {row.node: row.at for row in rows if isinstance(row.entry, DiskLost)}
+        lost = {row.node: row.at for row in run.rows if isinstance(row.entry, DiskLost)}
         assert lost.keys() == {*drawn.lost}
         before |= {f"{seed}/{node}" for node, at in lost.items() if at < struck}
         behind |= {f"{seed}/{node}" for node, at in lost.items() if at > struck}
@@ -211,32 +250,11 @@ def test_disks_are_lost_before_a_raid_and_behind_it() -> None:
     assert len(before) >= 3 and len(behind) >= 3 and rules == {True, False}
 
 
-def test_disks_are_set_back_and_whoever_knows_better_notices(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disks_are_set_back_and_whoever_knows_better_notices() -> None:
     """And nobody is accused whose disk was not: in all these runs only those that were set back, or never."""
-    system = system_named("corel")
-    accused: set[str] = set()
-    copied: set[str] = set()
-
-    def told(state: State, witness: State) -> bool:
-        found = is_contradicted(state, witness)
-        accused.update({state.server} if found else set())
-        return found
-
-    def lose(servers: Servers, name: str, back_us: int, copy: Sequence[Write] = ()) -> None:
-        copied.update({name} if copy else set())
-        lose_disk(servers, name, back_us, copy)
-
-    lose_disk = Servers._lose_disk
-    monkeypatch.setattr("isotone.corel.rounds.is_contradicted", told)
-    monkeypatch.setattr(Servers, "_lose_disk", lose)
-    noticed = 0
-    for seed in range(1, 161):  # 131: a configuration that was void behind the fence
-        accused.clear()
-        copied.clear()
-        assert run_plan(system, draw_plan(system, SMALL, seed)).violations == ()
-        assert accused <= copied
-        noticed += len(accused)
-    assert noticed >= 3
+    runs = [played(SMALL, seed) for seed in range(1, 161)]  # 131: a configuration that was void behind the fence
+    assert not {run.result.seed for run in runs if run.result.violations or not run.accused <= run.copied}
+    assert sum(len(run.accused) for run in runs) >= 3
 
 
 def test_a_quorum_alone_orders_within_the_bound() -> None:
@@ -249,9 +267,7 @@ def test_a_quorum_alone_orders_within_the_bound() -> None:
     rules = set()
     for seed in SEEDS_ALONE:
         plan = draw_plan(system, SMALL, seed)
-        rows: list[Row] = []
-        play_plan(system, plan, rows.append)
-        due = {row.node: row.entry.servers for row in rows if isinstance(row.entry, OrderDue)}
+        due = {row.node: row.entry.servers for row in played(SMALL, seed).rows if isinstance(row.entry, OrderDue)}
         assert all({*servers} == due.keys() < {*plan.topology.names} for servers in due.values())
         if due:
             rules.add(type(draw_terms(seed, plan.topology.names).quorum))
@@ -295,10 +311,8 @@ def test_rules_are_changed_while_the_servers_stay() -> None:
     system = system_named("corel")
     changed = 0
     for seed in SEEDS_SMALL:
-        plan = draw_plan(system, SMALL, seed)
-        if any(isinstance(step, RuleStep) for step in plan.steps):
-            rows: list[Row] = []
-            play_plan(system, plan, rows.append)
+        if any(isinstance(step, RuleStep) for step in draw_plan(system, SMALL, seed).steps):
+            rows = played(SMALL, seed).rows
             found = {row.entry.number: row.entry.servers for row in rows if isinstance(row.entry, Reconfigured)}
             changed += sum(found[number] == found.get(number - 1) for number in found)
     assert changed >= 2

@@ -153,7 +153,8 @@ def break_group_order(rows: list[Row]) -> list[Row]:
         entry = row.entry
         if not isinstance(entry, GroupViewInstalled) or entry.process.partition("/")[0] not in operational():
             continue
-        for each in survivors("cbcast").get(entry.process, []):
+        others = survivors("cbcast").get(entry.process, [])
+        for each in sorted(others, key=lambda other: abs(other - place))[:4]:
             broken = swapped(list(rows), place, each)
             if verdicts(broken)["ISIS-GBCAST"] is State.VIOLATED:
                 return broken

@@ -217,8 +217,9 @@ def one_state(history: History) -> Cases:
         if one.position == other.position:
             yield one.digest == other.digest
     records = {it.message: it.records for _, _, it in history.ever_told(trace.Initiated)}
+    first = _first_told(history)
     for _, _, it in (*history.ever_told(trace.SnapshotKept), *history.ever_told(trace.StateInstalled)):
-        names = [_first_told(history, place) for place in range(1, it.place + 1)]
+        names = [first.get(place) for place in range(1, it.place + 1)]
         if all(name in records for name in names):
             yield it.position == sum(records[name or ""] for name in names)
     states = {(it.place, it.position, it.digest) for it in kept}
@@ -234,13 +235,13 @@ def _kept(history: History) -> list[trace.SnapshotKept | trace.StateInstalled]:
     ]
 
 
-def _first_told(history: History, place: int) -> str | None:
-    """What stands there by the first row of anybody that says so, or else by the side before."""
+def _first_told(history: History) -> dict[int, str]:
+    """What stands at each place by the first row of anybody that says so, or else by the side before."""
+    first: dict[int, str] = {}
     for moment in history.told_green:
-        for each, name in named_by(moment):
-            if each == place:
-                return name
-    return history.logs[0].moments[0].names.get(place)
+        for place, name in named_by(moment):
+            first.setdefault(place, name)
+    return {**history.logs[0].moments[0].names, **first}
 
 
 def sent(history: History) -> Cases:
