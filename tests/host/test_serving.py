@@ -53,8 +53,8 @@ def test_its_servers_meet_in_a_group_that_is_known_as_one_of_a_log() -> None:
     settings = read(TEXT).settings
     group = replica_settings(settings, chosen_server(settings)).group
     assert group == "$log/books" and is_log_group(group)
-    with pytest.raises(InputError, match="1 to 26 characters"):
-        read(TEXT.replace("books", "b" * 27))
+    with pytest.raises(InputError, match="1 to 59 characters"):
+        read(TEXT.replace("books", "b" * 60))
 
 
 def test_dev_is_for_loopback_alone(tmp_path: Path) -> None:

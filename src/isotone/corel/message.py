@@ -14,11 +14,12 @@ from __future__ import annotations
 import msgspec
 
 from isotone.core.codec.control import Natural
+from isotone.core.names import CLIENT_NAME_MAX
 from isotone.corel.configuration import Configuration
 
-MESSAGE_OVERHEAD = 64
+MESSAGE_OVERHEAD = CLIENT_NAME_MAX + 36
 RECORD_OVERHEAD = 5
-CHANGE_OVERHEAD = 4_096  # names of servers, and the rule
+CHANGE_OVERHEAD = 8_192  # names of servers, and the rule
 
 
 class Origin(msgspec.Struct, frozen=True, order=True, gc=False, array_like=True, forbid_unknown_fields=True):
