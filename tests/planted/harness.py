@@ -125,11 +125,24 @@ def _place_of(name: str, lines: list[str], old: list[str], start: int) -> int:
 
 
 def copy_source(destination: Path, diff: str) -> Path:
-    """A copy of the source tree with the fault in it; returns the directory for the path of imports."""
+    """The source tree with the fault in it, the rest of it linked; returns the directory for the path of imports."""
     source = destination / "src"
-    shutil.copytree(SOURCE, source)  # with what is compiled: only files that the fault changes are compiled again
+    changed = [destination / name for name in re.findall(r"^--- (?:a/)?(\S+)", diff, re.MULTILINE)]
+    _copy(SOURCE, source, changed)
     apply_diff(diff, destination)
     return source
+
+
+def _copy(original: Path, copy: Path, changed: Sequence[Path]) -> None:
+    """What is changed as files, the directories above it as directories, all else as links: a copy is dear."""
+    if copy in changed:
+        shutil.copyfile(original, copy)
+    elif any(copy in path.parents for path in changed):
+        copy.mkdir()
+        for each in original.iterdir():
+            _copy(each, copy / each.name, changed)
+    else:
+        copy.symlink_to(original)
 
 
 # --- runs ----------------------------------------------------------------------------------------------------------
