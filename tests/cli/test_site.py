@@ -47,7 +47,7 @@ def test_what_status_says_beside_the_table() -> None:
         "role": "backup",
         "majority": 2,
         "centres": [seen, gone],
-        "petitions": [["a", 0, False, ["ben"]]],
+        "petitions": [{"centre": "a", "operators": ["ben"], "overriding": []}],
         "joining": False,
     }
     assert _remarks(status) == [

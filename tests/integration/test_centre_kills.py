@@ -154,7 +154,7 @@ def disaster(play: Play) -> None:
     until(lambda: len(play.all_of("acked")) >= before + 12)
     play.kill(lost)
     first = play.command("declare-lost", lost, operator="anna")
-    assert first.returncode == 1 and "1 more operator must say the same" in first.stdout, first
+    assert first.returncode == 1 and "1 more operator says the same" in first.stdout, first
     assert play.command("suspects").returncode == 1
     play.act("declare-lost", lost, operator="ben")
     before = len(play.all_of("acked"))

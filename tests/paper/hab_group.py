@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from isotone.core.contract import Action, Event, Started
+from isotone.core.contract import Action, Event, Started, TimerFired
 from isotone.hab.events import (
     BroadcastWanted,
     DeclareWanted,
@@ -17,7 +17,7 @@ from isotone.hab.events import (
     SendPacket,
 )
 from isotone.hab.messages import WIDE, Alive, Kind
-from isotone.hab.process import Hab
+from isotone.hab.process import ALIVE, Hab
 from isotone.hab.settings import HabSettings
 
 Packet = tuple[str, str, object]
@@ -32,6 +32,7 @@ class DataCentres:
         self.delivered: dict[str, list[bytes]] = {name: [] for name in self.habs}
         self.between: deque[tuple[str, str, bytes]] = deque()
         self.lost: list[Packet] = []  # what `run` did not deliver
+        self._alive: list[tuple[str, str, bytes]] = []
         for name in self.habs:
             self.tell(name, Started(0))
 
@@ -52,7 +53,9 @@ class DataCentres:
         match action:
             case HaDeliver(entries=entries):
                 self.delivered[name] += [entry.record for entry in entries if entry.kind is Kind.RECORD]
-            case SendPacket(to=to, data=data) if not isinstance(WIDE.decode(data), Alive):
+            case SendPacket(to=to, data=data) if isinstance(WIDE.decode(data), Alive):
+                self._alive.append((name, to, data))
+            case SendPacket(to=to, data=data):
                 self.between.append((name, to, data))
 
     def broadcast(self, name: str, record: bytes) -> None:
@@ -68,6 +71,16 @@ class DataCentres:
                 self.lost.append((source, to, message))
             else:
                 self.tell(to, PacketReceived(0, source, data))
+
+    def keep_alive(self, source: str, to: str = "", *, at: int = 0) -> None:
+        """The coordinator of a centre tells its keep-alives, to this other centre or to all."""
+        for name in self.settings.centres[source]:
+            if name in self.habs:
+                self.tell(name, TimerFired(at, ALIVE))
+        told, self._alive = self._alive, []
+        for name, target, data in told:
+            if target in self.habs and to in ("", self.settings.centre_of(target)):
+                self.tell(target, PacketReceived(at, name, data))
 
     def strike(self, centre: str) -> None:
         """A disaster, which is not declared yet."""

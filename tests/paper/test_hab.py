@@ -29,9 +29,6 @@ from isotone.hab.messages import (
     OkSent,
     OkState,
     OkStored,
-    Petition,
-    PetitionDue,
-    Petitioned,
     Send,
     SendState,
     Store,
@@ -286,32 +283,3 @@ def test_an_override_of_people_who_did_not_know_of_the_take_over_counts_for_noth
     assert state.role is Role.TRANSITION
     apply(state, SETTINGS, Declare(Declaration("b", 0, "a", ("a",), override=True, epoch=state.epoch)))
     assert state.role is Role.OUT
-
-
-def test_two_operators_must_want_it_if_the_settings_say_so() -> None:
-    settings = msgspec.structs.replace(SETTINGS, confirmations=2)
-    state = centre("b")
-    first = Petitioned(Petition("a", 0, False, ("anna",)))
-    for _ in range(2):
-        apply(state, settings, first)
-    assert state.petitions and not state.declarations
-    apply(state, settings, Petitioned(Petition("a", 0, True, ("ben",))))  # other words: a petition of its own
-    assert state.petitions["a"].operators == ("ben",)
-    apply(state, settings, first)
-    apply(state, settings, Petitioned(Petition("a", 0, False, ("ben",))))
-    assert state.declarations["a"].operators == ("anna", "ben") and not state.petitions
-
-
-def test_a_petition_counts_after_its_time_unless_it_is_withdrawn() -> None:
-    settings = msgspec.structs.replace(SETTINGS, confirmations=2, confirm_after_us=10_000_000)
-    hab = Hab(settings, "b1", 1)
-    petition = Petition("a", 0, False, ("anna",))
-    apply(hab.centre, settings, Petitioned(petition))
-    assert commands(hab, hab.handle(TimerFired(1, "alive"))) == []
-    assert commands(hab, hab.handle(TimerFired(10_000_001, "alive"))) == [PetitionDue(petition)]
-    apply(hab.centre, settings, Petitioned(petition, withdrawn=True))
-    apply(hab.centre, settings, PetitionDue(petition))
-    assert not hab.centre.declarations
-    apply(hab.centre, settings, Petitioned(petition))
-    apply(hab.centre, settings, PetitionDue(petition))
-    assert hab.centre.declarations["a"].operators == ("anna",)

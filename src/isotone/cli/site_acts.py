@@ -191,7 +191,7 @@ def _recorder(told: dict[str, dict[str, Any]], name: str, at: str) -> str:
 
 
 def _is_wanted(status: dict[str, Any], name: str) -> bool:
-    return any(petition[0] == name for petition in status["petitions"])
+    return any(petition["centre"] == name for petition in status["petitions"])
 
 
 def _life(status: dict[str, Any], name: str) -> int:

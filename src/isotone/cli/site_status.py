@@ -67,7 +67,10 @@ def _remarks(status: dict[str, Any]) -> list[str]:
         elif not seen["number"] and status["role"] != "out":
             lines.append(f"{here}: {seen['name']} takes no part")
     for petition in status["petitions"]:
-        lines.append(f"{here}: {', '.join(petition[3])} wants {petition[0]} declared lost: not confirmed yet")
+        names, risky = petition["operators"], petition["overriding"]
+        want = f"{' and '.join(names)} {'want' if len(names) > 1 else 'wants'}"
+        how = f" ({' and '.join(risky)} by an override)" if risky else ""
+        lines.append(f"{here}: {want} {petition['centre']} declared lost{how}: not confirmed yet")
     if status["role"] == "out":
         wish = "it asked to come back" if status["joining"] else "isotone site rejoin asks back"
         lines.append(f"{here} was declared lost, or has no state: {wish}")

@@ -95,7 +95,7 @@ class Centre(msgspec.Struct):
     log: Log = msgspec.field(default_factory=Log)
     configuration: Configuration = Configuration((), 1)
     declarations: dict[str, Declaration] = {}  # by the centre that is declared lost
-    petitions: dict[str, Petition] = {}  # by the centre that operators want declared lost
+    petitions: dict[str, Petition] = {}  # by the centre that operators want declared lost; see `petitions`
     origins: dict[str, tuple[int, int]] = {}  # of each process: its last incarnation, and the last counter of that
     tokens: dict[str, tuple[str, ...]] = {}  # the last wishes to come back that each centre was admitted for
     snapshot: Snapshot | None = None

@@ -5,7 +5,7 @@ Implements: [HAB Figures 4 to 6], the a-deliver clauses. Deviations: Dh8, Dh10.
 
 from __future__ import annotations
 
-from isotone.hab import backup, primary, transition
+from isotone.hab import backup, petitions, primary, transition
 from isotone.hab.centre import Centre, Effect, Role, RoleChanged, Snapshot
 from isotone.hab.messages import (
     ChangeEpoch,
@@ -21,6 +21,8 @@ from isotone.hab.messages import (
     Leased,
     PetitionDue,
     Petitioned,
+    PetitionExpired,
+    PetitionHeard,
     Rejoin,
     Send,
     SendState,
@@ -35,7 +37,10 @@ TAKES_PART = (Role.PRIMARY, Role.BACKUP, Role.TRANSITION)
 
 def apply(centre: Centre, settings: HabSettings, command: Command) -> list[Effect]:
     """The next command of the local order: change the state, say what follows. Then see who must lead."""
-    return [*_take(centre, settings, command), *transition.take_over_if_due(centre)]
+    effects = [*_take(centre, settings, command), *transition.take_over_if_due(centre)]
+    if centre.petitions:
+        petitions.forget(centre)
+    return effects
 
 
 def _take(centre: Centre, settings: HabSettings, command: Command) -> list[Effect]:
@@ -60,10 +65,14 @@ def _take(centre: Centre, settings: HabSettings, command: Command) -> list[Effec
             return transition.on_update_state(centre, command)
         case Declare(declaration=declaration):
             return transition.on_declare(centre, declaration)
-        case Petitioned() if role in TAKES_PART:
-            return transition.on_petition(centre, settings, command)
-        case PetitionDue() if role in TAKES_PART:
-            return transition.on_petition_due(centre, command)
+        case Petitioned():
+            return petitions.on_petitioned(centre, settings, command)
+        case PetitionHeard(petition=petition):
+            return petitions.on_heard(centre, settings, petition)
+        case PetitionDue():
+            return petitions.on_due(centre, command)
+        case PetitionExpired():
+            return petitions.on_expired(centre, command)
         case LeaderUnaware(epoch=epoch) if role is Role.BACKUP and epoch == centre.epoch:
             return transition.take_over(centre, "the role was handed to one that does not know it")
         case Welcome():

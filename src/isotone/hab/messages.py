@@ -9,12 +9,14 @@ Implements: [HAB 3.2, Figures 4 to 6]. Deviations: Dh8, Dh10.
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Annotated
 
 import msgspec
 
 from isotone.core.codec import ControlCodec, ControlMessage, Natural
 
 MESSAGE_BYTES_MAX = 16 * 1024 * 1024
+OPERATORS_MAX = 64
 
 
 class Kind(IntEnum):
@@ -120,27 +122,54 @@ class Declare(ControlMessage, frozen=True, tag=0xC6):
     declaration: Declaration
 
 
+Names = Annotated[tuple[str, ...], msgspec.Meta(max_length=OPERATORS_MAX)]
+
+
 class Petition(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
-    """Operators want a centre declared lost, and are not enough yet."""
+    """Operators want a centre declared lost, and are not enough yet; without operators: the round was withdrawn."""
 
     centre: str
     admitted_at: Natural
-    override: bool
-    operators: tuple[str, ...]
+    round: Natural = 0
+    operators: Names = ()
+    overriding: Names = ()  # who want it also where no majority can record it
+
+    @property
+    def everybody(self) -> tuple[str, ...]:
+        """All who want it, either way."""
+        return tuple(sorted({*self.operators, *self.overriding}))
 
 
 # --- inside a centre only --------------------------------------------------------------------------------------------
 
 
 class Petitioned(ControlMessage, frozen=True, tag=0xC7):
-    """An operator joins a petition, begins one, or (``withdrawn``) ends it."""
+    """An operator joins a petition, begins one, or (``withdrawn``) ends its round."""
 
-    petition: Petition
+    centre: str
+    admitted_at: Natural
+    operator: str
+    override: bool = False
     withdrawn: bool = False
 
 
+class PetitionHeard(ControlMessage, frozen=True, tag=0xD6):
+    """Another centre told what operators want there."""
+
+    petition: Petition
+
+
 class PetitionDue(ControlMessage, frozen=True, tag=0xCF):
-    """It stood long enough."""
+    """The wishes of this round, or those to override, stood long enough to count."""
+
+    centre: str
+    admitted_at: Natural
+    round: Natural
+    override: bool
+
+
+class PetitionExpired(ControlMessage, frozen=True, tag=0xD7):
+    """It stood unchanged for too long."""
 
     petition: Petition
 
@@ -243,6 +272,7 @@ class Alive(ControlMessage, frozen=True, tag=0xD3):
     declarations: tuple[Declaration, ...]
     leads: bool = False  # it is the primary of that epoch, and these take part: each since the entry that admitted it
     members: tuple[tuple[str, Natural], ...] = ()
+    petitions: tuple[Petition, ...] = ()
 
 
 Command = (
@@ -261,7 +291,9 @@ Command = (
     | Leased
     | Excluded
     | Petitioned
+    | PetitionHeard
     | PetitionDue
+    | PetitionExpired
     | LeaderUnaware
     | Found
 )
@@ -285,7 +317,9 @@ COMMANDS: ControlCodec[ControlMessage] = ControlCodec(
     Leased,
     Excluded,
     Petitioned,
+    PetitionHeard,
     PetitionDue,
+    PetitionExpired,
     LeaderUnaware,
     Found,
     bytes_max=MESSAGE_BYTES_MAX,

@@ -13,7 +13,7 @@ from isotone.core.codec import ControlMessage
 from isotone.core.contract import Action, Event, Record, SetTimer, Started, Stopping, TimerFired
 from isotone.core.errors import RemoteProtocolError
 from isotone.hab import messages as m
-from isotone.hab import rows
+from isotone.hab import petitions, rows
 from isotone.hab.centre import Answer, Centre, Deliver, Effect, Installed, Recorded, Role, RoleChanged, founded, outside
 from isotone.hab.commands import apply
 from isotone.hab.configuration import Group
@@ -38,6 +38,7 @@ from isotone.hab.events import (
     SnapshotOffered,
     StandingChanged,
 )
+from isotone.hab.petitions import Waiting
 from isotone.hab.settings import HabSettings, Mode
 from isotone.hab.submissions import Submissions
 from isotone.hab.transition import is_news
@@ -77,7 +78,7 @@ class Hab:
         self._applied = 0  # commands since the state was offered
         self._asked_epoch = 0  # the coordinator's epoch against which this process complained
         self._leased_until = 0
-        self._petitions: dict[m.Petition, int] = {}  # since when each stands, as far as this process saw
+        self._waiting = Waiting(settings)
         self._held: deque[m.Entry] = deque()  # delivered ahead of the others, and no lease
         self._offer: m.KeepSnapshot | None = None  # a snapshot that is not confirmed yet
         self._at = 0
@@ -315,8 +316,9 @@ class Hab:
                 return [self._broadcast(m.Excluded(alive.epoch))]
         if self._is_unaware(alive):
             return [self._broadcast(m.LeaderUnaware(self.centre.epoch))]
-        news = [each for each in alive.declarations if is_news(self.centre, each)]
-        return [self._broadcast(m.Declare(each)) for each in news if self._local < self.settings.local_max]
+        news: list[ControlMessage] = [m.Declare(each) for each in alive.declarations if is_news(self.centre, each)]
+        news += map(m.PetitionHeard, petitions.news(self.centre, alive))
+        return [self._broadcast(each) for each in news if self._local < self.settings.local_max]
 
     def _is_unaware(self, alive: m.Alive) -> bool:
         """It shall lead by a hand-over that it has not stored, and whoever could tell it is lost."""
@@ -358,7 +360,10 @@ class Hab:
         declarations = tuple(centre.declarations.values())
         leads = centre.role is Role.PRIMARY
         members = tuple((each.name, each.admitted_at) for each in centre.configuration.groups) if leads else ()
-        alive = _wide(m.Alive(centre.name, centre.number, centre.epoch, centre.delivered, declarations, leads, members))
+        wanted = tuple(centre.petitions.values())
+        alive = _wide(
+            m.Alive(centre.name, centre.number, centre.epoch, centre.delivered, declarations, leads, members, wanted)
+        )
         actions: list[Action] = []
         for name in settings.centres:
             if name != centre.name:
@@ -371,7 +376,7 @@ class Hab:
             )
             if 1 + heard >= centre.configuration.majority:
                 actions.append(self._broadcast(m.Leased(centre.epoch)))
-        actions += self._petitions_due()
+        actions += map(self._broadcast, self._waiting.look(centre, self._at))
         for name in self.watch.automatic(self._at, self._takes_part()):
             actions += self._on_operator(DeclareWanted(self._at, name))
         return actions
@@ -406,18 +411,10 @@ class Hab:
         if group is None or event.centre == centre.name or centre.role is Role.OUT:
             return []
         if event.operator:
-            petition = m.Petition(group.name, group.admitted_at, event.override, (event.operator,))
-            return [self._broadcast(m.Petitioned(petition, event.withdrawn))]
+            wish = m.Petitioned(group.name, group.admitted_at, event.operator, event.override, event.withdrawn)
+            return [self._broadcast(wish)]
         told = m.Declaration(group.name, group.admitted_at, centre.name, (centre.name,), event.override, centre.epoch)
         return [self._broadcast(m.Declare(told))]
-
-    def _petitions_due(self) -> list[Action]:
-        """Those that this coordinator has seen standing long enough; after a change of the coordinator it is longer."""
-        petitions = self.centre.petitions.values()
-        self._petitions = {each: self._petitions.get(each, self._at) for each in petitions}
-        limit = self.settings.confirm_after_us
-        due = [each for each, since in self._petitions.items() if limit and self._at - since >= limit]
-        return [self._broadcast(m.PetitionDue(each)) for each in due]
 
     def _on_snapshot(self, position: int, state: bytes) -> list[Action]:
         """Of this process' application; one that is not confirmed yet waits, until the next one takes its place."""

@@ -57,6 +57,8 @@ class HabSettings(msgspec.Struct, frozen=True, kw_only=True):
     """So many operators must want a centre declared lost, each with a key of his own."""
     confirm_after_us: int = 0
     """Or one of them must have wanted it for so long, and nobody withdrew it; 0: time is no confirmation."""
+    wish_us: int = 3_600_000_000
+    """A wish that nobody joined for so long is forgotten."""
     state_every: int = 0
     """After so many commands the state of the centre is offered to the local broadcast as a snapshot; 0: never."""
 
@@ -70,6 +72,8 @@ class HabSettings(msgspec.Struct, frozen=True, kw_only=True):
         for centre, names in self.centres.items():
             if not 1 <= len(names) <= PROCESSES_MAX:
                 raise LocalProtocolError(f"data centre {centre} has {len(names)} processes, not 1 to {PROCESSES_MAX}")
+        if self.confirm_after_us >= self.wish_us:
+            raise LocalProtocolError("a wish is forgotten before it stood long enough: wish_us, confirm_after_us")
         return self
 
     def centre_of(self, process: str) -> str:

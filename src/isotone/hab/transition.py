@@ -26,9 +26,6 @@ from isotone.hab.messages import (
     Join,
     OkState,
     OkStored,
-    Petition,
-    PetitionDue,
-    Petitioned,
     SendState,
     UpdateState,
     Welcome,
@@ -66,41 +63,6 @@ def on_declare(centre: Centre, told: Declaration) -> list[Effect]:
     centre.declarations[told.centre] = declaration
     effective = centre.is_effective(declaration)
     return [Recorded(declaration, group, effective), *remove_lost(centre)]
-
-
-def on_petition(centre: Centre, settings: HabSettings, told: Petitioned) -> list[Effect]:
-    """Declare the centre lost when enough operators want it, each in the same words."""
-    wanted = told.petition
-    group, known = centre.configuration.named(wanted.centre), centre.petitions.pop(wanted.centre, None)
-    if told.withdrawn or group is None or group.admitted_at != wanted.admitted_at:
-        return []
-    if known is not None and (known.admitted_at, known.override) == (wanted.admitted_at, wanted.override):
-        operators = tuple(sorted({*known.operators, *wanted.operators}))
-        wanted = msgspec.structs.replace(wanted, operators=operators)
-    if len(wanted.operators) >= settings.confirmations:
-        return _declare(centre, wanted)
-    centre.petitions[wanted.centre] = wanted
-    return []
-
-
-def on_petition_due(centre: Centre, told: PetitionDue) -> list[Effect]:
-    """It stood as long as is asked, as it is."""
-    if centre.petitions.get(told.petition.centre) != told.petition:
-        return []
-    return _declare(centre, centre.petitions.pop(told.petition.centre))
-
-
-def _declare(centre: Centre, wanted: Petition) -> list[Effect]:
-    told = Declaration(
-        wanted.centre,
-        wanted.admitted_at,
-        centre.name,
-        (centre.name,),
-        wanted.override,
-        centre.epoch,
-        wanted.operators,
-    )
-    return on_declare(centre, told)
 
 
 def _is_overtaken(centre: Centre, told: Declaration) -> bool:

@@ -68,7 +68,7 @@ class OperatorPort:
                 return await self._declare(act, operator)
             case "withdraw":
                 self._tell(DeclareWanted(0, act.centre, operator=operator, withdrawn=True))
-                gone = await self._until(lambda: not self._petition(act.centre))
+                gone = await self._until(lambda: not self._wanted_by(act.centre))
                 return _reply(gone, f"nobody wants {act.centre} declared lost any more", "it is not recorded yet")
             case "handover":
                 return await self._hand_over(act)
@@ -87,16 +87,19 @@ class OperatorPort:
     async def _declare(self, act: Act, operator: str) -> Reply:
         seen = self._seen(act.centre)
         self._check_takes_part()
-        if not seen.number or seen.life != act.life:
-            raise Refused(
-                f"{act.centre} does not take part here, or came back meanwhile: look at `isotone site status`"
-            )
+        if not seen.number:
+            return Reply("done", f"{act.centre} takes no part any more: it was declared lost already")
+        if seen.life != act.life:
+            raise Refused(f"{act.centre} came back meanwhile: look at `isotone site status`")
         if act.centre == self._log.centre_name:
             raise Refused("a data centre is declared lost at another one")
         self._tell(DeclareWanted(0, act.centre, act.override, operator))
-        await self._until(lambda: self._is_lost(act.centre) or operator in self._petition(act.centre))
-        if not self._is_lost(act.centre) and (operators := self._petition(act.centre)):
-            return Reply("waits", self._how_to_confirm(act.centre, operators))
+        await self._until(
+            lambda: self._is_lost(act.centre) or operator in self._wanted_by(act.centre, override=act.override)
+        )
+        operators = self._wanted_by(act.centre, override=act.override)
+        if not self._is_lost(act.centre) and operators:
+            return Reply("waits", self._how_to_confirm(act.centre, operators, override=act.override))
         await self._until(lambda: self._is_lost(act.centre))
         if self._is_lost(act.centre):
             return Reply("done", f"{act.centre} is declared lost; the others go on without it")
@@ -104,13 +107,15 @@ class OperatorPort:
         recorders = ", ".join(seen.recorders) or "nobody"
         return Reply("waits", NO_MAJORITY.format(centre=act.centre, recorders=recorders, majority=majority))
 
-    def _how_to_confirm(self, centre: str, operators: tuple[str, ...]) -> str:
+    def _how_to_confirm(self, centre: str, operators: tuple[str, ...], *, override: bool) -> str:
         settings = self._log.settings
         missing = settings.confirmations - len(operators)
-        ways = [f"{missing} more operator{'s' * (missing > 1)} must say the same at {self._log.centre_name}"]
+        ways = ["1 more operator says the same" if missing == 1 else f"{missing} more operators say the same"]
         if settings.confirm_after_us:
             ways.append(f"nobody withdraws it for {settings.confirm_after_us / 60e6:g} minutes")
-        return f"{', '.join(operators)} wants {centre} declared lost; it counts when {' or '.join(ways)}"
+        names, want = " and ".join(operators), "want" if len(operators) > 1 else "wants"
+        how = " by an override" if override else ""
+        return f"{names} {want} {centre} declared lost{how}. It counts when {', or when '.join(ways)}"
 
     async def _hand_over(self, act: Act) -> Reply:
         self._check_takes_part()
@@ -147,9 +152,11 @@ class OperatorPort:
     def _is_lost(self, name: str) -> bool:
         return self._log.hab.centre.is_centre_lost(name) or not self._seen(name).number
 
-    def _petition(self, name: str) -> tuple[str, ...]:
+    def _wanted_by(self, name: str, *, override: bool = False) -> tuple[str, ...]:
         found = self._log.hab.centre.petitions.get(name)
-        return found.operators if found is not None else ()
+        if found is None:
+            return ()
+        return found.overriding if override else found.everybody
 
     async def _until(self, is_so: Callable[[], bool]) -> bool:
         """Whether it came to be in a few seconds."""

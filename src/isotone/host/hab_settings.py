@@ -108,6 +108,7 @@ class CentresFile(_Table, frozen=True):
             state_every=STATE_EVERY,
             confirmations=self.confirmations,
             confirm_after_us=int(self.waiting_minutes * MINUTE_US),
+            wish_us=int((self.waiting_minutes + 60) * MINUTE_US),
         )
 
 

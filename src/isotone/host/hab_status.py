@@ -8,7 +8,6 @@ from __future__ import annotations
 import msgspec
 
 from isotone.hab.centre import Centre
-from isotone.hab.messages import Petition
 from isotone.hab.process import Hab
 
 MILLISECOND_US = 1_000
@@ -29,6 +28,14 @@ class CentreSeen(msgspec.Struct, frozen=True):
     delivered: int | None = None  # entries, as it told last
 
 
+class PetitionSeen(msgspec.Struct, frozen=True):
+    """Operators want a centre declared lost, and are not enough yet."""
+
+    centre: str
+    operators: tuple[str, ...]
+    overriding: tuple[str, ...]  # those who want it also without a majority
+
+
 class CentreStatus(msgspec.Struct, frozen=True):
     """From one process."""
 
@@ -46,7 +53,7 @@ class CentreStatus(msgspec.Struct, frozen=True):
     position: int
     wide: str
     centres: tuple[CentreSeen, ...]
-    petitions: tuple[Petition, ...]
+    petitions: tuple[PetitionSeen, ...]
     suspected: tuple[str, ...]  # processes of its own centre
     majority: int
     joining: bool
@@ -70,7 +77,11 @@ def status_of(hab: Hab, wide: str, at: int) -> CentreStatus:
         centre.log.position_at(centre.delivered),
         wide,
         tuple(_seen(hab, centre, name, at) for name in hab.settings.centres),
-        tuple(centre.petitions.values()),
+        tuple(
+            PetitionSeen(each.centre, each.everybody, each.overriding)
+            for each in centre.petitions.values()
+            if each.everybody
+        ),
         hab.suspected,
         centre.configuration.majority,
         bool(centre.joining),

@@ -20,6 +20,8 @@ from isotone.sim.world import World
 from isotone.trace.hab import HaDisaster
 
 LABEL = "hab"
+PEOPLE = ("anna", "ben")
+"""Who must both say it, in a run that asks for two operators."""
 LOOK_US = 250 * MILLISECOND
 
 
@@ -120,9 +122,9 @@ class Operator:
             rest = [name for each in self.centres if each != centre for name in self.centres[each]]
             self._world.partition(list(self.centres[centre]), rest)
         at = self._choice.pick(others)
-        self._tell(at, DeclareWanted(0, centre))
+        self._say((at, others[others.index(at) - 1]), centre)
         if opposite:
-            self._tell(centre, DeclareWanted(0, at))
+            self._say((centre,), at)
 
     def bring_back(self, centre: str) -> None:
         """A centre that was lost starts again; one that was only declared lost asks to come back."""
@@ -155,6 +157,14 @@ class Operator:
         if self._world.is_up(node):
             self._world.tell(node, LABEL, LocalSuspected(0, self._node(node).stack.suspects))
 
+    def _say(self, at: tuple[str, ...], lost: str, *, override: bool = False) -> None:
+        """Declare it at the first of these; where two operators must, each at a centre of his own."""
+        if self._terms.settings.confirmations == 1:
+            self._tell(at[0], DeclareWanted(0, lost, override))
+            return
+        for number, name in enumerate(PEOPLE):
+            self._tell(at[number % len(at)], DeclareWanted(0, lost, override, name))
+
     def _tell(self, centre: str, event: Event) -> None:
         up = self.up(centre)
         if up:
@@ -166,11 +176,11 @@ class Operator:
         serving = [each for each in self.living() if self.up(each)]
         for lost in sorted(self.lost):
             if self._world.now >= self._declares_at.get(lost, 0):
-                for centre in serving:
-                    self._declare(centre, lost)
+                for place, centre in enumerate(serving):
+                    self._declare(centre, serving[place - 1], lost)
         for fenced in sorted(self.fenced):
             for centre in serving:
-                self._declare(centre, fenced, only_known=True)
+                self._declare(centre, centre, fenced, only_known=True)
 
     def return_all(self) -> None:
         """At the end: whoever lives and is out asks to come back."""
@@ -184,8 +194,9 @@ class Operator:
         up = self.up(centre) if centre not in self.lost else []
         return bool(up) and self._hab(up[0]).centre.role is not Role.OUT
 
-    def _declare(self, at: str, lost: str, *, only_known: bool = False) -> None:
-        """Where a majority cannot record it, by an override: it is true, and he knows it.
+    def _declare(self, at: str, second: str, lost: str, *, only_known: bool = False) -> None:
+        """Where a majority cannot record it, by an override: it is true, and he knows it. A second operator says the
+        same at ``second``, but an override at the same centre.
 
         ``only_known``: what a majority recorded once counts also when that is gone.
         """
@@ -199,4 +210,4 @@ class Operator:
         if only_known and not (override and state.is_lost(group.number)):
             return
         if known is None or (override and not known.override):
-            self._tell(at, DeclareWanted(0, lost, override))
+            self._say((at,) if override else (at, second), lost, override=override)

@@ -47,6 +47,7 @@ def draw_terms(seed: int, topology: Topology, stack: str) -> Terms:
         answer_us=4 * latency + choice.pick((40_000, 150_000)),
         alive_us=100_000,
         state_every=choice.pick((10, 60)) if stack == COREL else 0,
+        confirmations=2 if choice.derive("wishes").chance(0.2) else 1,
     )
     wide = LinkSettings(
         latency_us=latency,
