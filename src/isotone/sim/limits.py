@@ -95,7 +95,7 @@ UNDRAWN: Mapping[str, str] = {
     "evs.links.ring.settings.RingSettings.frame_bytes_max": FORMAT,
     "evs.links.packing.KINDS_MAX": FORMAT,
     "evs.links.ring.ring.HURRIED_MAX": "how many packets leave before the token, beyond which nothing has to happen",
-    "evs.links.hop.settings.FRAME_BYTES_MAX": FORMAT,
+    "evs.links.contract.FRAME_BYTES_MAX": FORMAT,
     "evs.links.hop.settings.HopSettings.frame_bytes_max": FORMAT,
     "evs.links.hop.wire.RANGE_COUNT_MAX": FORMAT,
     "evs.groups.messages.PIECES_MAX": FORMAT,

@@ -20,11 +20,11 @@ from isotone.core.contract import (
 from isotone.core.errors import RemoteProtocolError
 from isotone.core.services import Service
 from isotone.evs.links.contract import FRAME_HEADER_BYTES, Frame, FramesOffered, frame_of
-from isotone.evs.links.hop import Hop
-from isotone.evs.links.ring import Ring
-from isotone.evs.links.tcp import Hello, TcpLink, pack_hello
+from isotone.evs.links.hop import Hop, HopSettings
+from isotone.evs.links.ring import Ring, RingSettings
+from isotone.evs.links.tcp import Hello, TcpLink, TcpSettings, pack_hello
 from isotone.evs.ordering.lines import Lines
-from isotone.evs.ordering.pruning import DIRECTED_BULK_FRAME, Cleared
+from isotone.evs.ordering.pruning import DIRECTED_BULK_FRAME, SITES_MAX, Cleared, encode_masked
 from isotone.evs.ordering.stamper import BULK_FRAME, PLACE, UNIT_FRAME, UNLIMITED
 from isotone.evs.ordering.units import Unit, UnitKind
 from isotone.evs.ordering.updates import Update
@@ -35,6 +35,7 @@ from isotone.evs.transport.incoming import Arrival, Incoming, sort_frames
 from isotone.evs.transport.injection import Injection
 from isotone.evs.transport.patience import PATIENCE_TIMER, Patience
 from isotone.evs.transport.pressure import LinkRoom, decode_pressure, encode_pressure
+from isotone.evs.transport.settings import RESENT_BYTES_MAX
 from isotone.evs.transport.trunk import METADATA_COMPANY, PACKET_BYTES, STREAM_QUANTUM_BYTES, WINDOW_PARTS, Trunk
 
 HEAD = FRAME_HEADER_BYTES
@@ -385,3 +386,14 @@ def test_streams_are_routed_by_number_or_by_greeting() -> None:
     streams.route(StreamOpened(0, -3, Address("b.1"), True))
     assert streams.route(StreamClosed(1, -3, "gone")) == (None, [], [])
     assert streams.route(StreamReceived(2, -3, hello)) == (None, [], [])
+
+
+# --- sizes -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("settings", [TcpSettings(), HopSettings(), RingSettings()])
+def test_the_largest_unit_fits_into_a_frame_of_every_link(settings: TcpSettings | HopSettings | RingSettings) -> None:
+    """Also with the longest names; one of the membership that carries a unit of an earlier daemon view is larger."""
+    body, past = bytes(RESENT_BYTES_MAX), (0,) * SITES_MAX
+    largest = Unit(UnitKind.MEMBERSHIP, Service.RELIABLE, 0, 0, 1, 1, 0, body, past)
+    assert encode_masked(DIRECTED_BULK_FRAME, 1, largest).size <= settings.frame_bytes_max

@@ -14,9 +14,13 @@ from typing import Protocol
 
 import msgspec
 
+from isotone.core.bundles import BUNDLE_BYTES_MAX
+from isotone.core.codec.fragment import WHOLE_OVERHEAD_MAX
 from isotone.core.contract import Action, Event
 
 FRAME_HEADER_BYTES = 8
+FRAME_BYTES_MAX = BUNDLE_BYTES_MAX + WHOLE_OVERHEAD_MAX + 4 * 1024
+"""A unit with a message of the size of a bundle and the longest names, sent again inside of a unit of the exchange."""
 
 
 class Frame(msgspec.Struct, frozen=True, gc=False):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from isotone.core.bundles import BUNDLE_BYTES_MAX
+from isotone.evs.links.contract import FRAME_BYTES_MAX
 from isotone.evs.links.hop.wire import HEADER_BYTES
 
-FRAME_BYTES_MAX = BUNDLE_BYTES_MAX + 8 * 1024
 MICROSECONDS = 1_000_000
 
 

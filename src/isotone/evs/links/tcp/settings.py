@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from isotone.core.bundles import BUNDLE_BYTES_MAX
-from isotone.evs.links.contract import FRAME_HEADER_BYTES
+from isotone.evs.links.contract import FRAME_BYTES_MAX, FRAME_HEADER_BYTES
 
 REPORT_PARTS = 16
 
@@ -16,7 +15,7 @@ REPORT_PARTS = 16
 class TcpSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of one link; both ends have the same ``stall_us``."""
 
-    frame_bytes_max: int = BUNDLE_BYTES_MAX + 8 * 1024
+    frame_bytes_max: int = FRAME_BYTES_MAX
     queue_bytes_max: int = 256 * 1024
     """Frames wait here while the stream takes nothing."""
     write_bytes_max: int = 64 * 1024
