@@ -112,6 +112,7 @@ def broken(node: str, place: int, *entries: Entry) -> list[Row]:
 BROKEN = {
     "COR-FIFO": broken("b", 4, c.Yellowed("b", ("a.1:2", "a.1:1"))),
     "COR-SENT": broken("a", 6, sent("a", "a.1:1")),
+    "COR-RECORD": broken("b", 4, c.Yellowed("a", ("a.1:1", "a.1:2"))),
     "COR-CAUSAL": broken("a", 8, c.Yellowed("a", ("b.1:1", "a.1:2"))),
     "COR-GREEN": broken("a", 7, green("a", 2, "a.1:1")),
     "COR-AGREED": broken("b", 8, green("b", 2, "b.1:1", "a.1:2")),
@@ -253,7 +254,9 @@ def test_some_servers_alone_owe_their_order_and_nothing_of_others() -> None:
     assert unsettled.verdicts["COR-LIVE"].state is State.NOT_JUDGED
 
 
-def forgotten(*further: Entry, begun: tuple[Entry, ...] = (), **nodes: list[Entry]) -> list[Row]:
+def forgotten(
+    *further: Entry, begun: tuple[Entry, ...] = (), servers: tuple[str, ...] = ABX, **nodes: list[Entry]
+) -> list[Row]:
     """a and b, without x, order a message, and a, after these rows, forgets it; x, begun so, gets a state instead."""
     run: dict[str, list[Entry]] = {
         each: [started(each, servers=ABX), *primary(each), c.Yellowed(each, ("a.1:1",)), green(each, 1, "a.1:1")]
@@ -261,7 +264,7 @@ def forgotten(*further: Entry, begun: tuple[Entry, ...] = (), **nodes: list[Entr
     }
     run["a"].insert(1, sent("a", "a.1:1"))
     run["a"] += [*further, c.SnapshotKept("a", 1, 1, 5), c.Whitened("a", 1)]
-    run["x"] = [*(begun or (started("x", servers=ABX),)), c.StateInstalled("x", 1, 1, 5, ABX)]
+    run["x"] = [*(begun or (started("x", servers=ABX),)), c.StateInstalled("x", 1, 1, 5, servers)]
     return rows(**run, **nodes)
 
 
@@ -269,12 +272,13 @@ def forgotten(*further: Entry, begun: tuple[Entry, ...] = (), **nodes: list[Entr
     "run",
     [
         forgotten(begun=(started("x", servers=AB),)),  # it had no vote before: white may be told behind that
-        forgotten(c.Reconfigured("a", 1, 1, AB)),  # it is removed, and does not know
+        forgotten(c.Reconfigured("a", 1, 1, AB), servers=AB),  # it is removed, and does not know
         forgotten(y=[started("y", servers=ABX), c.StateInstalled("y", 1, 1, 5, ABX)]),  # from one without a vote
         forgotten(begun=(started("x", servers=ABX), c.DiskLost("x"), started("x", servers=ABX))),
         forgotten(
             started("a", life=2, committed=1, attempted=1, green=1, yellow=1, servers=("a", "x"), fence=1),
             begun=(started("x", servers=("a", "x"), fence=1),),
+            servers=("a", "x"),
         ),  # what was forgotten before the fence need not be there behind it
     ],
 )
@@ -317,7 +321,10 @@ def test_who_is_in_another_attempt_may_have_another_queue() -> None:
 ALSO_BROKEN = {
     "an attempt with another yellow line": (
         "COR-SAME",
-        attempted(a=recovered("a", ("a.1:1",)), b=recovered("b", ("a.1:1",), yellow=1)),
+        rows(
+            a=[started("a", queue=("a.1:1",)), recovered("a", ("a.1:1",)), *primary("a")[:1]],
+            b=[started("b", queue=("a.1:1",), yellow=1), recovered("b", ("a.1:1",), yellow=1), *primary("b")[:1]],
+        ),
     ),
     "an attempt with another green line": (
         "COR-SAME",
@@ -359,7 +366,7 @@ ALSO_BROKEN = {
     "a fence that falls": ("COR-EPOCHS", fallen()),
     "synced by all, but by one in the next recovery only": (
         "COR-SYNCED",
-        overtaken(arranged("b", ("a.1:1",), yellow=1)),
+        overtaken(arranged("b", (), green=1, yellow=1)),
     ),
     "synced by all, but not before a crash": (
         "COR-SYNCED",

@@ -435,6 +435,193 @@ def _lines_and_names() -> dict[str, Broken]:
     }
 
 
+def _sends_and_names() -> dict[str, Broken]:
+    return {
+        "a row of another server": ("COR-RECORD", broken("b", 4, trace.Yellowed("a", ("a.1:1", "a.1:2")))),
+        "a record that begins as another's": ("COR-RECORD", broken("x", 0, started("y"))),
+        "an attempt of others": ("COR-RECORD", added("b", 13, trace.PrimaryAttempted("b", 2, ("a", "x")))),
+        "a commit of others": ("COR-RECORD", broken("b", 2, trace.PrimaryCommitted("b", 1, ("a", "x")))),
+        "established by others": ("COR-RECORD", broken("b", 3, trace.PrimaryEstablished("b", 1, ("a", "x")))),
+        "order that is due to others": ("COR-RECORD", added("b", 13, trace.OrderDue("b", ("a", "x")))),
+        "a server that is named twice": (
+            "COR-RECORD",
+            added("b", 13, trace.PrimaryAttempted("b", 2, ("a", "b", "b"))),
+        ),
+        "two servers of one name": ("COR-RECORD", broken("a", 0, started("a", servers=("a", "b", "b")))),
+        "a green message without its content": (
+            "COR-RECORD",
+            broken("b", 5, trace.Greened("b", 1, 1, ("a.1:1",), ())),
+        ),
+        "a content without its message": (
+            "COR-RECORD",
+            broken("b", 5, trace.Greened("b", 1, 1, ("a.1:1",), (7, 7))),
+        ),
+        "a send under another's name": ("COR-SENT", added("b", 7, sent("b", "a.9:1"))),
+        "a send under no life": ("COR-SENT", added("b", 7, sent("b", "b:1"))),
+        "a send in an earlier life": ("COR-SENT", added("a", 12, sent("a", "a.1:3"))),
+        "a send in the life before the last start": (
+            "COR-SENT",
+            rows(**three(b=again("b", sent("b", "b.1:1")))),
+        ),
+        "a send in a later life without a start": ("COR-SENT", added("a", 7, sent("a", "a.2:1"))),
+        "a number that a sender left out": ("COR-SENT", added("a", 9, sent("a", "a.1:4"))),
+        "sends in the wrong order": ("COR-SENT", rows(**three(b=[sent("b", "b.1:2"), sent("b", "b.1:1")]))),
+        "a start in a life before that of a send": (
+            "COR-SENT",
+            rows(**three(b=[sent("b", "b.3:1"), *again("b")])),
+        ),
+    }
+
+
+def _marks() -> dict[str, Broken]:
+    red = trace.Reddened("b", ("a.1:2",))
+    return {
+        "yellow outside of a primary": (
+            "COR-YELLOW",
+            rows(**three(b=[arranged("b", green=1, yellow=1), trace.Yellowed("b", ("a.1:2",))])),
+        ),
+        "yellow behind a restart": (
+            "COR-YELLOW",
+            rows(**three(b=again("b", trace.Yellowed("b", ("a.1:2",))))),
+        ),
+        "yellow in a primary that is only attempted": (
+            "COR-YELLOW",
+            rows(**three(b=[*formed(2, *ABC, steps=1)["b"], trace.Yellowed("b", ("a.1:2",))])),
+        ),
+        "yellow in a primary that is not established": (
+            "COR-YELLOW",
+            rows(**three(b=[*formed(2, *ABC, steps=2)["b"], trace.Yellowed("b", ("a.1:2",))])),
+        ),
+        "red that a recovery makes yellow": (
+            "COR-YELLOW",
+            rows(**three(b=[red, arranged("b", ("a.1:2",), green=1, yellow=2)], a=[sent("a", "a.1:2")])),
+        ),
+        "red that a recovery makes yellow together with what it inserts": (
+            "COR-YELLOW",
+            rows(**three(b=[red, arranged("b", ("a.1:2", "c.1:1"), green=1, yellow=3)], a=[sent("a", "a.1:2")])),
+        ),
+        "yellow that nobody marked, adopted with a primary": (
+            "COR-YELLOW",
+            rows(
+                **three(
+                    a=[sent("a", "a.1:2"), *formed(2, "a", "b")["a"]],
+                    b=formed(2, "a", "b")["b"],
+                    c=[arranged("c", ("a.1:2",), committed=2, green=1, yellow=2)],
+                )
+            ),
+        ),
+        "green that was red": (
+            "COR-YELLOW",
+            rows(**three(b=[red, green("b", 2, "a.1:2")], a=[sent("a", "a.1:2")])),
+        ),
+        "green beyond what a recovery left yellow": (
+            "COR-YELLOW",
+            rows(**three(b=[arranged("b", ("a.1:2",), green=1, yellow=1), green("b", 2, "a.1:2")])),
+        ),
+    }
+
+
+def _steps() -> dict[str, Broken]:
+    one, two = primary("b", 2, ABC), primary("b", 3, ABC)
+    return {
+        "an attempt of a number that is adopted": (
+            "COR-ATTEMPTS",
+            rows(
+                **three(
+                    a=formed(2, "a", "c")["a"],
+                    c=formed(2, "a", "c")["c"],
+                    b=[arranged("b", committed=2, green=1, yellow=1), *primary("b", 2, ABC)[:1]],
+                )
+            ),
+        ),
+        "an attempt of a number that was found committed": (
+            "COR-ATTEMPTS",
+            rows(**three(b=again("b", *primary("b", 2, ABC)[:1], committed=2))),
+        ),
+        "a commit to the attempt before the last": ("COR-PHASES", rows(**three(b=[one[0], two[0], one[1]]))),
+        "a second commit to one primary": ("COR-PHASES", added("b", 3, *primary("b")[1:2])),
+        "a commit again in the primary": ("COR-PHASES", added("b", 4, *primary("b")[1:2])),
+        "a primary established twice": ("COR-PHASES", added("b", 5, *primary("b")[2:])),
+        "a primary established when it was over": (
+            "COR-PHASES",
+            rows(**three(b=[*one[:2], arranged("b", committed=2, green=1, yellow=1), one[2]])),
+        ),
+        "a primary established behind the next attempt": (
+            "COR-PHASES",
+            rows(**three(b=[*one[:2], two[0], one[2]])),
+        ),
+        "a primary established behind a restart": (
+            "COR-PHASES",
+            rows(**three(b=[*one[:2], *again("b", one[2], committed=2, attempted=2)])),
+        ),
+    }
+
+
+def _votes_and_states() -> dict[str, Broken]:
+    return {
+        "a vote and then the other one": ("COR-PROPOSAL", added("b", 12, trace.Voted("b", 1, False))),
+        "a vote twice": ("COR-PROPOSAL", added("b", 12, trace.Voted("b", 1, True))),
+        "a vote on an earlier proposal": (
+            "COR-PROPOSAL",
+            rows(**three(b=[trace.Voted("b", 4, True), trace.Voted("b", 3, True)])),
+        ),
+        "a vote on a proposal that was found accepted": (
+            "COR-PROPOSAL",
+            rows(**three(b=again("b", trace.Voted("b", 4, False), accepted=4))),
+        ),
+        "an accepted proposal that a restart lowers": (
+            "COR-PROPOSAL",
+            rows(**three(b=[trace.Voted("b", 4, True), *again("b", accepted=3)])),
+        ),
+        "a rejected proposal that a restart finds accepted": (
+            "COR-PROPOSAL",
+            rows(**three(b=[trace.Voted("b", 4, False), *again("b", accepted=4)])),
+        ),
+        "an accepted proposal that a second restart lowers": (
+            "COR-PROPOSAL",
+            rows(**three(b=[*again("b", accepted=4), *again("b", life=3, accepted=2)])),
+        ),
+        "a state of less than what is green": (
+            "COR-GREEN",
+            rows(**three(a=[trace.SnapshotKept("a", 1, 1, 5)], b=[*_more(), trace.StateInstalled("b", 1, 1, 5)])),
+        ),
+        "a state of more than what is green": (
+            "COR-STATE",
+            rows(**three(b=[trace.SnapshotKept("b", 2, 2, 5)])),
+        ),
+        "a later place at an earlier position": (
+            "COR-STATE",
+            rows(
+                **three(
+                    a=[trace.SnapshotKept("a", 1, 3, 5)],
+                    b=[*_more(), trace.SnapshotKept("b", 2, 2, 6)],
+                )
+            ),
+        ),
+        "other servers with a state": (
+            "COR-CONFIGURATION",
+            broken("x", 1, trace.StateInstalled("x", 3, 3, 5, AB)),
+        ),
+        "other servers at one place, found by two": (
+            "COR-CONFIGURATION",
+            rows(
+                **three(
+                    b=again("b", servers=AB, fence=1),
+                    c=again("c", servers=("a", "c"), fence=1),
+                )
+            ),
+        ),
+        "white that falls": (
+            "COR-WHITE",
+            broken("a", 13, trace.Whitened("a", 2), trace.Whitened("a", 1)),
+        ),
+    }
+
+
+def _more() -> list[Entry]:
+    return [trace.Yellowed("b", ("c.1:1",)), green("b", 2, "c.1:1")]
+
+
 CASES: dict[str, Broken] = {
     **_fifo_and_causal(),
     **_green(),
@@ -442,4 +629,8 @@ CASES: dict[str, Broken] = {
     **_primaries(),
     **_others(),
     **_lines_and_names(),
+    **_sends_and_names(),
+    **_marks(),
+    **_steps(),
+    **_votes_and_states(),
 }

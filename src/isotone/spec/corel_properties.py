@@ -26,12 +26,25 @@ COREL_PROPERTIES: tuple[Property, ...] = (
         "Whoever has a message has every message that its sender had when it sent it, and before it.",
         "5.4 Causal",
     ),
-    _p("SENT", "Sent", "What a server has was sent, once.", "3.2"),
+    _p(
+        "SENT",
+        "Sent",
+        "What a server has was sent, once, by the server and in the life that its name says, one number after the "
+        "other.",
+        "3.2",
+    ),
+    _p(
+        "RECORD",
+        "One's own record",
+        "What a server tells is about itself: it takes part in what it does with others, each of whom it names once, "
+        "and each green message has one content.",
+        "3.1",
+    ),
     _p(
         "GREEN",
         "No changes in green",
         "Green messages are only ever added at the end of the green ones, at every server and through its restarts; a "
-        "recovery takes none back, and adds none that nobody ordered.",
+        "recovery or a state takes none back, and adds none that nobody ordered.",
         "5.4 No Changes in Green",
     ),
     _p(
@@ -44,7 +57,7 @@ COREL_PROPERTIES: tuple[Property, ...] = (
         "YELLOW",
         "Yellow",
         "Whoever knows of a primary component has what was marked green in it, yellow or green, at the same place; "
-        "what is green is yellow, and what is yellow is in the queue.",
+        "what is green is yellow, and what is yellow is in the queue. Marks are made in primary components alone.",
         "5.4 Yellow",
     ),
     _p("ONE", "One primary", "Primary components that were committed to under one number are the same.", "Claim 4"),
@@ -52,15 +65,16 @@ COREL_PROPERTIES: tuple[Property, ...] = (
     _p(
         "ATTEMPTS",
         "Attempts rise",
-        "A server attempts each number once, above all that it attempted before, and finds the last one again when it "
-        "comes back.",
+        "A server attempts each number once, above all that it attempted before or knows of, and finds the last one "
+        "again when it comes back.",
         "5.6.1",
     ),
     _p(
         "PHASES",
         "Phases",
-        "Who commits was preceded by attempts of all, who establishes by commits of all, who adopts by one commit; and "
-        "what is green in a primary component is so in one that was committed to, and established by whoever is in it.",
+        "Who commits was preceded by attempts of all, who establishes by commits of all, who adopts by one commit, "
+        "each once; and what is green in a primary component is so in one that was committed to, and established by "
+        "whoever is in it.",
         "Claims 5 and 8",
     ),
     _p(
@@ -95,25 +109,31 @@ COREL_PROPERTIES: tuple[Property, ...] = (
         "life; what it told green is not red, and what was yellow is so still.",
         "5.1",
     ),
-    _p("WHITE", "White", "What a server calls white is green at every server of its green prefix.", "3.3 white"),
+    _p(
+        "WHITE",
+        "White",
+        "What a server calls white is green at every server of its green prefix, and stays white.",
+        "3.3 white",
+    ),
     _p(
         "CONFIGURATION",
         "One configuration",
-        "Every server has the same servers and the same rule from the same place on under one number, and comes back "
-        "with them; one is added or removed at a time.",
+        "Every server has the same servers and the same rule from the same place on under one number, comes back with "
+        "them, and gets them with a state; one is added or removed at a time.",
         "3.1 All_Servers, made to change",
     ),
     _p(
         "STATE",
         "One state",
         "The states that servers keep for one position are equal, and whoever catches up by one installs one of those; "
-        "the position counts the records up to the place.",
+        "the position counts the records up to the place, which is green there, and rises with it.",
         "3.3, snapshots",
     ),
     _p(
         "PROPOSAL",
         "Accepted by all",
-        "What is green by an order proposal was accepted by every server of the green prefix.",
+        "What is green by an order proposal was accepted by every server of the green prefix; each votes on it once, "
+        "and stands by it.",
         "7.1.3",
     ),
     _p(

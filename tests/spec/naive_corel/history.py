@@ -24,13 +24,14 @@ Where = tuple[str, int, int]
 @cache
 def sender_of(message: str) -> str:
     """The life of a server that sent it."""
-    return message[: message.rindex(":")]
+    origin, _, number = message.rpartition(":")
+    return origin if origin and number.isdecimal() else message
 
 
 @cache
 def number_of(message: str) -> int:
-    """The how manieth message of that life."""
-    return int(message[message.rindex(":") + 1 :])
+    """The how manieth message of that life; what has no number is the first one of its own."""
+    return 1 if sender_of(message) == message else int(message.rpartition(":")[2])
 
 
 @dataclass
@@ -54,6 +55,11 @@ class Moment:
     def queue(self) -> list[str]:
         """MQ; places whose message nobody ever named are left out."""
         return [self.names[place] for place in range(1, self.green + 1) if place in self.names] + self.open
+
+    @property
+    def open_yellow(self) -> list[str]:
+        """What is yellow of it, and not green."""
+        return self.open[: max(0, self.yellow - self.green)]
 
     @property
     def green_names(self) -> set[str]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import combinations, pairwise
 
 from isotone.trace import corel as trace
+from isotone.trace.events import Entry
 from tests.spec.naive_corel.history import History, Log, Moment, Told, named_by, number_of, sender_of
 
 Cases = Iterator[bool]
@@ -57,6 +58,11 @@ def no_changes_in_green(history: History) -> Cases:
     """Green messages are added behind the last one, from the queue; none is ever another, or green and not green."""
     for log in history.logs:
         yield from _only_added(log)
+        line = 0
+        for moment in log.moments:
+            if isinstance(moment.entry, trace.StateInstalled) and moment.entry.place < line:
+                yield False
+            line = line if isinstance(moment.entry, trace.StateInstalled) else moment.green
         for before, moment in pairwise([Moment(log.moments[0].where, log.moments[0].entry), *log.moments]):
             if isinstance(moment.entry, trace.Greened):
                 whole = dict(enumerate(before.open, before.green + 1))
@@ -112,7 +118,7 @@ def agreed_green(history: History) -> Cases:
     yield from (False for digests in contents.values() if len(digests) > 1)
     for moment in told:
         assert isinstance(moment.entry, trace.Greened)
-        for name, digest in zip(moment.entry.messages, moment.entry.digests, strict=True):
+        for name, digest in zip(moment.entry.messages, moment.entry.digests, strict=False):
             known = contents.setdefault(name, set())
             if known:
                 yield known == {digest}
@@ -136,8 +142,11 @@ def yellow(history: History) -> Cases:
 
     A server knows of it when it has committed to it or adopted it, and has all of it when its queue was set since, or
     at the end; when it commits to the next one it has all of those before. What an order proposal made green is owed
-    with the next primary. And where a queue is set, its lines are in it.
+    with the next primary. And where a queue is set, its lines are in it. Yellow is made in primary components alone.
     """
+    if history.is_last:
+        marked = {name for log in history.everybody for name in _marked(log)}
+        yield from (False for log in history.everybody for is_right in _marks(log, marked) if not is_right)
     for log in history.logs:
         for moment in log.rows(trace.QueueArranged, trace.ReplicaStarted):
             if not moment.green <= moment.yellow <= moment.green + len(moment.open):
@@ -149,6 +158,35 @@ def yellow(history: History) -> Cases:
                 is_later = entry.proposal or isinstance(moment.entry, trace.PrimaryCommitted)
                 if moment.vouches and entry.primary < moment.committed + (not is_later):
                     yield all(place <= moment.green or moment.at(place) == name for place, name in named_by(told))
+
+
+def _marked(log: Log) -> Iterator[str]:
+    for moment in log.moments:
+        if isinstance(moment.entry, trace.Yellowed):
+            yield from moment.entry.messages
+        if isinstance(moment.entry, (trace.PrimaryCommitted, trace.ReplicaStarted)):
+            yield from moment.open_yellow
+
+
+def _marks(log: Log, marked: set[str]) -> Cases:
+    """Whether each row that has yellow may have it, by what this server told last of its queue and of its primary."""
+    before: Moment | None = None
+    step: Entry | None = None
+    for moment in log.moments:
+        entry = moment.entry
+        if isinstance(entry, trace.Yellowed) and step is not None:
+            yield isinstance(step, trace.PrimaryEstablished)
+        if isinstance(entry, trace.QueueArranged):
+            yield marked.issuperset(moment.open_yellow)
+            is_committing = isinstance(step, trace.PrimaryAttempted)
+            if before is not None and before.committed == moment.committed and not is_committing:
+                yield moment.yellow <= before.yellow or moment.yellow <= moment.green
+        if isinstance(entry, trace.Greened) and not entry.proposal and moment.vouches and before is not None:
+            yield moment.green <= before.yellow or moment.green <= before.green
+        if isinstance(entry, (trace.QueueArranged, trace.ReplicaStarted)) or before is not None:
+            before = moment
+        steps = (trace.QueueArranged, trace.ReplicaStarted, trace.PrimaryAttempted, trace.PrimaryEstablished)
+        step = entry if isinstance(entry, steps) else step
 
 
 def _looks(log: Log) -> Iterator[Moment]:

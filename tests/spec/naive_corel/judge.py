@@ -18,6 +18,7 @@ FORMULAS: dict[str, Formula] = {
     "COR-FIFO": invariants.fifo,
     "COR-CAUSAL": invariants.causal,
     "COR-SENT": servers.sent,
+    "COR-RECORD": servers.own_record,
     "COR-GREEN": invariants.no_changes_in_green,
     "COR-AGREED": invariants.agreed_green,
     "COR-YELLOW": invariants.yellow,
@@ -36,7 +37,7 @@ FORMULAS: dict[str, Formula] = {
     "COR-PROPOSAL": servers.accepted_by_all,
     "COR-LIVE": live.all_ordered,
 }
-PROVEN = {"COR-AGREED", "COR-ONE", "COR-SAME", "COR-EPOCHS", "COR-ATTEMPTS"}
+PROVEN = {"COR-AGREED", "COR-ONE", "COR-SAME", "COR-EPOCHS", "COR-ATTEMPTS", "COR-RECORD"}
 """What single rows, or the record of a server up to them, break for certain."""
 VIOLATED = "violated"
 NOT_JUDGED = "not_judged"

@@ -6,12 +6,15 @@ Implements: [COReL 3.1], [COReL 3.3], [COReL 5.6].
 from __future__ import annotations
 
 import json
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, permutations
 from typing import Any
 
 from isotone.trace import corel as trace
+from isotone.trace.events import Entry
 from tests.spec.naive_corel.history import History, Log, Moment, named_by, number_of, sender_of
 from tests.spec.naive_corel.invariants import Cases
+
+Step = trace.PrimaryAttempted | trace.PrimaryCommitted | trace.PrimaryEstablished
 
 
 def epochs(history: History) -> Cases:
@@ -32,12 +35,16 @@ def epochs(history: History) -> Cases:
 
 
 def attempts(history: History) -> Cases:
-    """Of one log, each attempt is above all that it attempted or found before; a start finds no less than those."""
+    """Of one log, each attempt is above all that it attempted or found before, and above the last primary that it knows
+    of; a start finds no less than those.
+    """
     for log in history.logs:
         numbers: list[int] = []
         for moment in log.moments:
             match moment.entry:
                 case trace.PrimaryAttempted(primary=number):
+                    if number <= moment.committed:
+                        yield False
                     if numbers:
                         yield all(number > before for before in numbers)
                     numbers.append(number)
@@ -92,7 +99,7 @@ def _holds(rule: dict[str, Any], members: set[str]) -> bool:
 
 def phases(history: History) -> Cases:
     """Before a commit all its servers attempted it, before an establishment all committed, before an adoption one did.
-    What is green in the context of a primary is so in one that somebody committed to.
+    What is green in the context of a primary is so in one that somebody committed to. And each step is taken once.
 
     A commit that was on its way to the disk in a crash may be there all the same: then the next start tells it.
     """
@@ -100,11 +107,13 @@ def phases(history: History) -> Cases:
     commits = {(log.server, it.primary, it.servers) for log, _, it in history.told(trace.PrimaryCommitted)}
     for log, moment, commit in history.told(trace.PrimaryCommitted):
         yield all((server, commit.primary, commit.servers) in attempts for server in commit.servers)
-        yield trace.PrimaryAttempted(*_told_by(commit)) in [it.entry for it in _before(log, moment) if it.is_own]
+        yield _has_told(log, moment, trace.PrimaryAttempted, commit)
     for log, moment, establishment in history.told(trace.PrimaryEstablished):
         number, servers = establishment.primary, establishment.servers
         yield all((server, number, servers) in commits for server in servers)
-        yield trace.PrimaryCommitted(*_told_by(establishment)) in [it.entry for it in _before(log, moment) if it.is_own]
+        yield _has_told(log, moment, trace.PrimaryCommitted, establishment)
+    for log in history.logs:
+        yield from (False for is_right in _steps([each.entry for each in log.moments if each.is_own]) if not is_right)
     committed = {it.primary for _, _, it in history.told_by_anybody(trace.PrimaryCommitted)}
     committed |= {after.committed for _, after in _risen(history.everybody) if _is_start(after)}
     for _, moment in _risen(history.logs):
@@ -117,6 +126,29 @@ def phases(history: History) -> Cases:
             yield here is None or here == told.primary
             if _is_begun(log, moment, told.primary):
                 yield moment.green == _before(log, moment)[-1].green
+
+
+def _has_told(log: Log, moment: Moment, kind: type[Step], step: Step) -> bool:
+    before = [it.entry for it in _before(log, moment) if it.is_own]
+    return any(_primary_of(it) == _primary_of(step) for it in before if isinstance(it, kind))
+
+
+def _steps(entries: list[Entry]) -> Cases:
+    """A commit is to what was attempted last, and is no second one; nothing but the own sends, messages and marks
+    stands between it and its establishment.
+    """
+    for place, entry in enumerate(entries):
+        before = entries[:place][::-1]
+        if isinstance(entry, trace.PrimaryCommitted):
+            attempt = next((each for each in before if isinstance(each, trace.PrimaryAttempted)), None)
+            last = next((each for each in before if isinstance(each, trace.PrimaryCommitted)), None)
+            yield last is None or _primary_of(last) != _primary_of(entry)
+            yield attempt is None or _primary_of(attempt) == _primary_of(entry)
+        if isinstance(entry, trace.PrimaryEstablished):
+            at = next((each for each, it in enumerate(before) if isinstance(it, trace.PrimaryCommitted)), None)
+            ends = (trace.QueueArranged, trace.ReplicaStarted, trace.PrimaryAttempted, trace.PrimaryEstablished)
+            if at is not None and _primary_of(before[at]) == _primary_of(entry):  # type: ignore[arg-type]
+                yield not any(isinstance(each, ends) for each in before[:at])
 
 
 def _primary_at(log: Log, moment: Moment) -> int | None:
@@ -138,8 +170,8 @@ def _is_begun(log: Log, moment: Moment, number: int) -> bool:
     return bool(steps) and isinstance(steps[-1], trace.PrimaryAttempted) and steps[-1].primary == number
 
 
-def _told_by(entry: trace.PrimaryCommitted | trace.PrimaryEstablished) -> tuple[str, int, tuple[str, ...]]:
-    return entry.server, entry.primary, entry.servers
+def _primary_of(step: Step) -> tuple[int, tuple[str, ...]]:
+    return step.primary, step.servers
 
 
 def _before(log: Log, moment: Moment) -> list[Moment]:
@@ -176,6 +208,7 @@ def one_configuration(history: History) -> Cases:
         elif abs(one.number - other.number) == 1:
             is_behind = (one.place < other.place) == (one.number < other.number)
             yield is_behind and _differ_in_one(one.servers, other.servers)
+    yield from _places(history)
     for log in history.logs:
         for before, moment in pairwise(log.moments):
             if isinstance(moment.entry, trace.Reconfigured) and before.servers:
@@ -184,6 +217,16 @@ def one_configuration(history: History) -> Cases:
                 if (before.green, before.fence) == (moment.green, moment.entry.fence):
                     yield before.servers == moment.servers
         yield from _passes(log, {it.place for _, _, it in history.told(trace.Reconfigured)})
+
+
+def _places(history: History) -> Cases:
+    """The servers at one place, but for the very first, are the same by whoever tells, finds or gets them."""
+    told = [(it.place, it.servers) for _, _, it in history.told(trace.Reconfigured)]
+    told += [(it.place, it.servers) for _, _, it in history.told(trace.StateInstalled)]
+    told += [(it.green, it.servers) for _, _, it in history.told(trace.ReplicaStarted)]
+    for (place, servers), (other_place, others) in combinations(told, 2):
+        if place == other_place and place and servers and others:
+            yield servers == others
 
 
 def _passes(log: Log, places: set[int]) -> Cases:
@@ -210,9 +253,19 @@ def _differ_in_one(before: tuple[str, ...], after: tuple[str, ...]) -> bool:
 def one_state(history: History) -> Cases:
     """Any two states that were kept for one position are equal; one that was installed is one of them, in its place.
 
-    One that a server installed before the fence it keeps behind it.
+    One that a server installed before the fence it keeps behind it. And none is of more than what is green there, or of
+    a later place at an earlier position.
     """
     kept = _kept(history)
+    torn = [it.entry for log in history.torn for it in log.rows(trace.SnapshotKept)]
+    told = [(it.place, it.position) for it in (*kept, *torn)]  # type: ignore[attr-defined]
+    told += [(it.place, it.position) for _, _, it in history.told(trace.StateInstalled)]
+    for (place, position), (other_place, other_position) in permutations(told, 2):
+        if place < other_place and position > other_position:
+            yield False
+    for _, moment, it in history.ever_told(trace.SnapshotKept):
+        if it.place > moment.green:
+            yield False
     for one, other in combinations(kept, 2):
         if one.position == other.position:
             yield one.digest == other.digest
@@ -249,6 +302,8 @@ def sent(history: History) -> Cases:
 
     A server whose log was restored from a copy gives up what it sent before, and may send under the same name again.
     """
+    for log in history.everybody:
+        yield from (False for is_right in _own_sends(log) if not is_right)
     told = history.told_by_anybody(trace.Initiated)
     sends = [it.message for _, _, it in told]
     for message in set(sends):
@@ -265,6 +320,55 @@ def sent(history: History) -> Cases:
                     yield number_of(name) < min(number_of(each) for each in sends if sender_of(each) == sender_of(name))
 
 
+def _own_sends(log: Log) -> Cases:
+    """Under its own name; of a life that is none before the last start, and later than all sends before that start; and
+    one number after the other. No start finds an earlier life than that of a send.
+    """
+    found: int | None = None
+    sends: list[tuple[int, int]] = []  # life and number
+    since = 0  # how many of them stood before the last start
+    for moment in log.moments:
+        match moment.entry:
+            case trace.ReplicaStarted(life=life):
+                yield not sends or life >= sends[-1][0]
+                found, since = life, len(sends)
+            case trace.Initiated(message=message):
+                server, _, life_text = sender_of(message).rpartition(".")
+                if server != log.server or not life_text.isdecimal():
+                    yield False
+                    continue
+                send = int(life_text), number_of(message)
+                yield found is None or send[0] >= found
+                if sends[since:]:
+                    yield send == (sends[-1][0], sends[-1][1] + 1)
+                elif sends:
+                    yield send[0] > sends[-1][0]
+                sends.append(send)
+
+
+def own_record(history: History) -> Cases:
+    """What a node tells is about one server, which takes part itself in what it does with others, each named once; and
+    each green message has one content.
+    """
+    together = (trace.PrimaryAttempted, trace.PrimaryCommitted, trace.PrimaryEstablished, trace.OrderDue)
+    moments = [moment for log in (*history.everybody, *history.torn) for moment in log.moments]
+    nodes: dict[str, list[Moment]] = {}
+    for moment in sorted(moments, key=lambda each: each.where):
+        nodes.setdefault(moment.where[0], []).append(moment)
+    for told in nodes.values():
+        entries: list[Any] = [moment.entry for moment in told]
+        for entry in entries[1:]:
+            yield entry.server == entries[0].server
+        for entry in entries:
+            servers = getattr(entry, "servers", ())
+            if any(servers.count(server) > 1 for server in servers):
+                yield False
+            if isinstance(entry, together) and entry.server not in servers:
+                yield False
+            if isinstance(entry, trace.Greened) and len(entry.messages) != len(entry.digests):
+                yield False
+
+
 def _is_restored_between(history: History, one: Log, other: Log) -> bool:
     """Whether the server of both began from a copy after the first of them."""
     logs = [log for log in history.everybody if log.server == one.server]
@@ -276,6 +380,9 @@ def white(history: History) -> Cases:
 
     And no server of that prefix, with its disk intact, gets by a state what was white and not green there itself.
     """
+    for log in history.logs:
+        lines = [it.place for each, _, it in history.told(trace.Whitened) if each is log]
+        yield from (False for before, after in pairwise(lines) if after < before)
     for log, moment, told in history.told(trace.Whitened):
         for server in moment.servers or (log.server,):
             yield any(then.green >= told.place for each in history.of(server) for then in each.moments)
@@ -294,3 +401,23 @@ def accepted_by_all(history: History) -> Cases:
     for log, moment, told in history.told(trace.Greened):
         if told.proposal:
             yield all((server, told.proposal) in accepted for server in moment.servers or (log.server,))
+    if history.is_last:
+        for log in history.everybody:
+            yield from _votes(log)
+
+
+def _votes(log: Log) -> Cases:
+    """A vote is on a later proposal than all before; a start finds what was accepted last, a later one or none."""
+    known: list[tuple[int, bool]] = []
+    for moment in log.moments:
+        match moment.entry:
+            case trace.Voted(proposal=number, accepts=accepts):
+                if known:
+                    yield all(number > earlier for earlier, _ in known)
+                known.append((number, accepts))
+            case trace.ReplicaStarted(accepted=number) if number:
+                if known:
+                    highest = max(earlier for earlier, _ in known)
+                    last = [accepts for earlier, accepts in known if earlier == highest][-1]
+                    yield number > highest or (number == highest and last)
+                known.append((number, True))

@@ -10,6 +10,7 @@ from isotone.core.choice import Choice
 from isotone.trace import corel as trace
 from isotone.trace.events import Entry, Row
 from tests.spec.corel_corruptions import CORRUPTIONS, Spoil, corrupted
+from tests.spec.corruptions import renumbered
 
 
 def _other_servers(entry: Any, choice: Choice) -> list[Entry]:
@@ -80,6 +81,50 @@ def _another_position(entry: Any, choice: Choice) -> list[Entry]:
     return [replace(entry, position=entry.position + 1)]
 
 
+def _of_another(entry: Any, choice: Choice) -> list[Entry]:
+    return [replace(entry, server=f"{entry.server}x")]
+
+
+def _in_another_life(entry: Any, choice: Choice) -> list[Entry]:
+    origin, _, number = entry.message.rpartition(":")
+    server, _, life = origin.rpartition(".")
+    return [replace(entry, message=f"{server}.{int(life) + choice.pick([-1, 1])}:{number}")]
+
+
+def _all_yellow(entry: Any, choice: Choice) -> list[Entry]:
+    return [replace(entry, yellow=entry.green + len(entry.queue))]
+
+
+def _without_a_content(entry: Any, choice: Choice) -> list[Entry]:
+    return [replace(entry, digests=entry.digests[1:])]
+
+
+def _named_twice(entry: Any, choice: Choice) -> list[Entry]:
+    return [replace(entry, servers=(*entry.servers, *entry.servers[:1]))]
+
+
+def _lower(entry: Any, choice: Choice) -> list[Entry]:
+    return [replace(entry, place=choice.below(entry.place + 1))]
+
+
+def _earlier_proposal(entry: Any, choice: Choice) -> list[Entry]:
+    return [replace(entry, proposal=choice.below(entry.proposal + 1))]
+
+
+def _accepted_another(entry: Any, choice: Choice) -> list[Entry]:
+    return [replace(entry, accepted=entry.accepted + choice.pick([-1, 1, 2]) if entry.accepted else 1)]
+
+
+def _doubled(entry: Any, choice: Choice) -> list[Entry]:
+    return [entry, entry]
+
+
+def _yellowed(entry: Any, choice: Choice) -> list[Entry]:
+    return [trace.Yellowed(entry.server, entry.messages)]
+
+
+_STEPS = (trace.PrimaryAttempted, trace.PrimaryCommitted, trace.PrimaryEstablished)
+_ALL = (*_STEPS, trace.Initiated, trace.Reddened, trace.Yellowed, trace.Greened, trace.Whitened, trace.Voted)
 MORE: dict[str, tuple[tuple[type[Entry], ...], Spoil]] = {
     "established with others": ((trace.PrimaryEstablished,), _other_servers),
     "another configuration": ((trace.Reconfigured,), _other_servers),
@@ -97,6 +142,16 @@ MORE: dict[str, tuple[tuple[type[Entry], ...], Spoil]] = {
     "a configuration of another number": ((trace.Reconfigured,), _another_number),
     "a state at another position": ((trace.SnapshotKept, trace.StateInstalled), _another_position),
     "white too far": ((trace.Whitened,), _further),
+    "a row of another server": (_ALL, _of_another),
+    "a send in another life": ((trace.Initiated,), _in_another_life),
+    "all of the queue yellow": ((trace.QueueArranged,), _all_yellow),
+    "green without a content": ((trace.Greened,), _without_a_content),
+    "a server named twice": (_STEPS, _named_twice),
+    "a lower place": ((trace.Whitened, trace.SnapshotKept, trace.StateInstalled), _lower),
+    "a vote on an earlier proposal": ((trace.Voted,), _earlier_proposal),
+    "another proposal accepted": ((trace.ReplicaStarted,), _accepted_another),
+    "a step twice": ((*_STEPS, trace.Voted, trace.Initiated), _doubled),
+    "a message as if it were yellow": ((trace.Reddened,), _yellowed),
     "another vote": ((trace.Voted,), _other_vote),
     "another state": ((trace.SnapshotKept, trace.StateInstalled), _other_digest),
 }
@@ -113,5 +168,6 @@ def spoilt(rows: list[Row], kind: str, choice: Choice) -> list[Row] | None:
         return None
     place = choice.pick(places)
     row = rows[place]
-    (entry,) = spoil(row.entry, choice)
-    return [*rows[:place], Row(row.node, row.incarnation, row.index, row.at, entry), *rows[place + 1 :]]
+    told = [Row(row.node, row.incarnation, row.index, row.at, entry) for entry in spoil(row.entry, choice)]
+    found = [*rows[:place], *told, *rows[place + 1 :]]
+    return found if len(told) == 1 else renumbered(found)

@@ -9,10 +9,12 @@ from __future__ import annotations
 from isotone.spec.check.account import Account
 from isotone.spec.check.corel.due import judge_due
 from isotone.spec.check.corel.growth import GrowthJudge
+from isotone.spec.check.corel.marks import judge_marks
+from isotone.spec.check.corel.naming import judge_names
 from isotone.spec.check.corel.order import GreenOrder
 from isotone.spec.check.corel.phases import PhaseJudge
 from isotone.spec.check.corel.primaries import PrimaryJudge, last_primary
-from isotone.spec.check.corel.proposals import judge_proposals
+from isotone.spec.check.corel.proposals import judge_proposals, judge_votes
 from isotone.spec.check.corel.queues import Had, QueueJudge, pasts
 from isotone.spec.check.corel.quorums import judge_quorums
 from isotone.spec.check.corel.records import records_of, servers_missing
@@ -81,6 +83,9 @@ class CorelChecker:
         primaries = set[int]()
         for side in sides_of(records, account):
             earlier = _judge(side, earlier, primaries, account, owes=side.is_last and together and liveness is None)
+        judge_names(self._rows, account)
+        judge_marks(trails, account)
+        judge_votes(trails, account)
         judge_due(trails, account)
         judge_sent(trails, account)
         return account.verdicts(lossy=lossy or bool(self._losses), liveness=liveness)

@@ -46,7 +46,11 @@ class GrowthJudge:
         begun = {entry.place for entry in own if isinstance(entry, trace.Reconfigured)}
         for trail in self._side.own:
             self._judge_passed(trail, begun)
+        self._judge_places()
         self._judge_positions(rows)
+        self._judge_rising(rows)
+        for trail in self._side.whole:
+            self._judge_reached(trail)
         for row in rows:
             if isinstance(row.entry, trace.StateInstalled):
                 self._judge_installed(row, row.entry)
@@ -123,6 +127,49 @@ class GrowthJudge:
                     passed = [each for each in passed if each != place]
                 case trace.ReplicaStarted():
                     passed = []
+
+    def _judge_places(self) -> None:
+        """The servers at one place are the same, whether told there, found there at a start, or got with a state.
+
+        Before the first place they are what an operator wrote, which nobody promises.
+        """
+        known: dict[int, tuple[tuple[str, ...], EventId]] = {}
+        for row in sorted((row for trail in self._side.own for row in trail.rows), key=event_of):
+            match row.entry:
+                case trace.ReplicaStarted(green=place, servers=servers):
+                    pass
+                case (
+                    trace.StateInstalled(place=place, servers=servers)
+                    | trace.Reconfigured(place=place, servers=servers)
+                ):
+                    pass
+                case _:
+                    continue
+            if servers and place:
+                told, since = known.setdefault(place, (servers, event_of(row)))
+                if since != event_of(row):
+                    self._account.exercised.add("CONFIGURATION")
+                if told != servers:
+                    text = f"At place {place} the servers are {' '.join(told)}, and {' '.join(servers)}."
+                    self._account.accuse("CONFIGURATION", (since, event_of(row)), text, proven=True)
+
+    def _judge_rising(self, rows: list[Row]) -> None:
+        """A state of a later place is at no earlier position."""
+        told = [row for row in rows if isinstance(row.entry, trace.SnapshotKept | trace.StateInstalled)]
+        highest: Row | None = None
+        for row in sorted(told, key=lambda row: (row.entry.place, row.entry.position, event_of(row))):  # type: ignore[attr-defined]
+            if highest is not None and row.entry.position < highest.entry.position:  # type: ignore[attr-defined]
+                text = "A state of a later place is at an earlier position."
+                self._account.accuse("STATE", (event_of(highest), event_of(row)), text, proven=True)
+            else:
+                highest = row
+
+    def _judge_reached(self, trail: Trail) -> None:
+        """A server keeps a state of what is green there."""
+        for row in trail.walk():
+            if isinstance(row.entry, trace.SnapshotKept) and row.entry.place > trail.green:
+                text = f"{trail.server} keeps a state of all up to {row.entry.place}, and is green up to {trail.green}."
+                self._account.accuse("STATE", (event_of(row),), text, proven=True)
 
     def _judge_positions(self, rows: list[Row]) -> None:
         """A position counts the records of the messages up to the place, as far as all of them are told."""

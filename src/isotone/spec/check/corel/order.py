@@ -21,7 +21,7 @@ class GreenOrder:
         self.places: dict[str, int] = {}
         self.in_primary: dict[int, tuple[int, EventId]] = {}  # the highest place greened in the context of each
         self.by_proposal: dict[int, tuple[int, EventId]] = {}  # the same, where a proposal was applied in its epoch
-        self._first: dict[int, tuple[EventId, int]] = {}
+        self._first: dict[int, EventId] = {}
         self._digests: dict[str, tuple[EventId, int, str]] = {}  # of each message, as it was sent or first told green
         self._account = account
         self._prefixes: dict[int, Vector] = {}
@@ -54,19 +54,19 @@ class GreenOrder:
                 self.places.setdefault(earlier.names[place], place)
 
     def _take(self, event: EventId, entry: trace.Greened) -> None:
-        for offset, (name, digest) in enumerate(zip(entry.messages, entry.digests, strict=True)):
-            place = entry.place + offset
+        for place, name in enumerate(entry.messages, entry.place):
             if place in self._first:
                 self._account.exercised.add("AGREED")
                 self._compare(event, place, name)
             else:
                 self.names[place] = name
-                self._first[place] = (event, digest)
-            self._compare_content(event, name, digest)
+                self._first[place] = event
             elsewhere = self.places.setdefault(name, place)
             if elsewhere != place:
                 text = f"{name} is green at {elsewhere} and at {place}."
-                self._account.accuse("AGREED", (event, self._first[elsewhere][0]), text, proven=True)
+                self._account.accuse("AGREED", (event, self._first[elsewhere]), text, proven=True)
+        for name, digest in zip(entry.messages, entry.digests, strict=False):  # their number is judged elsewhere
+            self._compare_content(event, name, digest)
         last = entry.place + len(entry.messages) - 1
         known = self.by_proposal if entry.proposal else self.in_primary
         if last > known.get(entry.primary, (0, event))[0]:
@@ -76,7 +76,7 @@ class GreenOrder:
         if self.names[place] != name:
             self._account.accuse(
                 "AGREED",
-                (event, self._first[place][0]),
+                (event, self._first[place]),
                 f"At place {place} one server has {self.names[place]} green, another {name}.",
                 proven=True,
             )

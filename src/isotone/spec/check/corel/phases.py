@@ -8,11 +8,14 @@ Implements: [COReL Claims 5, 8]. Deviations: none.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from isotone.spec.check.account import Account
 from isotone.spec.check.corel.sides import Side
 from isotone.spec.check.corel.trail import Trail, event_of
 from isotone.spec.verdicts import EventId
 from isotone.trace import corel as trace
+from isotone.trace.events import Row
 
 Primary = tuple[int, tuple[str, ...]]
 """The number and the servers."""
@@ -52,7 +55,11 @@ class PhaseJudge:
 
     def _judge_steps(self, trail: Trail) -> None:
         attempted, committed = set[Primary](), set[Primary]()
+        steps = _Steps()
         for row in trail.rows:
+            if (fault := steps.take(row)) is not None:
+                since, text = fault
+                self._account.accuse("PHASES", (since, event_of(row)), f"{trail.server} {text}.", proven=True)
             match row.entry:
                 case trace.PrimaryAttempted(primary=number, servers=servers):
                     attempted.add((number, servers))
@@ -119,6 +126,39 @@ class PhaseJudge:
             if number not in self._known:
                 text = f"{server} adopted primary {number}, which nobody committed to."
                 self._account.accuse("PHASES", (event,), text)
+
+
+@dataclass
+class _Steps:
+    """The way of one server towards a primary component: each step once, towards the one that it attempted last."""
+
+    attempted: tuple[Primary, EventId] | None = None
+    committed: tuple[Primary, EventId] | None = None
+    over: EventId | None = None  # since when the last commit leads nowhere
+
+    def take(self, row: Row) -> tuple[EventId, str] | None:
+        """What contradicts an earlier step, if anything."""
+        event = event_of(row)
+        match row.entry:
+            case trace.PrimaryAttempted(primary=number, servers=servers):
+                self.attempted, self.over = ((number, servers), event), event
+            case trace.QueueArranged() | trace.ReplicaStarted():
+                self.over = event
+            case trace.PrimaryCommitted(primary=number, servers=servers):
+                return self._commit((number, servers), event)
+            case trace.PrimaryEstablished(primary=number, servers=servers):
+                if self.committed is not None and self.committed[0] == (number, servers) and self.over is not None:
+                    return self.over, f"established primary {number} when that was over"
+                self.over = event
+        return None
+
+    def _commit(self, primary: Primary, event: EventId) -> tuple[EventId, str] | None:
+        before, self.committed, self.over = self.committed, (primary, event), None
+        if before is not None and before[0] == primary:
+            return before[1], f"committed to primary {primary[0]} twice"
+        if self.attempted is not None and self.attempted[0] != primary:
+            return self.attempted[1], f"committed to primary {primary[0]}, and attempted {self.attempted[0][0]} last"
+        return None
 
 
 def _lacking(entry: Later, told: Told, own: set[Primary]) -> list[str]:

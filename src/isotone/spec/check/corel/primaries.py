@@ -77,9 +77,15 @@ class PrimaryJudge:
         for trail in self._trails:
             highest[trail.server] = max(highest.get(trail.server, 0), _highest_green(trail))
         for trail in self._trails:
+            white: tuple[int, EventId | None] = (0, None)
             for row in trail.walk():
                 if isinstance(row.entry, trace.Whitened):
                     self._account.exercised.add("WHITE")
+                    line, since = white
+                    if row.entry.place < line and since is not None:
+                        text = f"{trail.server} has white up to {line}, and then up to {row.entry.place}."
+                        self._account.accuse("WHITE", (since, event_of(row)), text, proven=True)
+                    white = (row.entry.place, event_of(row))
                     for server in trail.servers or tuple(highest):
                         if highest.get(server, 0) < row.entry.place:
                             green = highest.get(server, 0)

@@ -1,4 +1,4 @@
-"""Order proposals: who was asked, and what they said.
+"""Order proposals: who was asked, what they said, and that they stand by it.
 
 Implements: [COReL 7.1.3]. Deviations: none.
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from isotone.spec.check.account import Account
 from isotone.spec.check.corel.sides import Side
-from isotone.spec.check.corel.trail import event_of
+from isotone.spec.check.corel.trail import Trail, event_of
+from isotone.spec.verdicts import EventId
 from isotone.trace import corel as trace
 
 
@@ -43,3 +44,32 @@ def judge_proposals(side: Side, account: Account) -> None:
                 if (number, server) not in votes:
                     text = f"{trail.server} applied proposal {number}, which {server} never accepted."
                     account.accuse("PROPOSAL", (event_of(row),), text)
+
+
+def judge_votes(trails: list[Trail], account: Account) -> None:
+    """A server votes on a proposal once, then on later ones only; a start finds the last that it accepted, or none.
+
+    None is found where a later proposal was known and not voted on yet.
+    """
+    for trail in trails:
+        last: tuple[int, bool, EventId] | None = None  # the number, whether it accepted, and where
+        for row in trail.rows:
+            event, text = event_of(row), ""
+            match row.entry:
+                case trace.Voted(proposal=number, accepts=accepts):
+                    if last is not None and number <= last[0]:
+                        text = f"votes on proposal {number} behind {last[0]}"
+                case trace.ReplicaStarted(accepted=number) if number:
+                    accepts = True
+                    if last is not None and number < last[0]:
+                        text = f"voted on proposal {last[0]}, and came back with {number} accepted"
+                    elif last is not None and (number, accepts) != last[:2] and number == last[0]:
+                        text = f"rejected proposal {number}, and came back with it accepted"
+                case _:
+                    continue
+            if last is not None:
+                account.exercised.add("PROPOSAL")
+                if text:
+                    account.accuse("PROPOSAL", (last[2], event), f"{trail.server} {text}.", proven=True)
+            if last is None or number >= last[0]:
+                last = (number, accepts, event)

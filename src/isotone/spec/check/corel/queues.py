@@ -85,6 +85,7 @@ class QueueJudge:
                     self._judge_kept(event)
                     self._judge_placed(event)
                 case trace.StateInstalled(place=place):
+                    self._judge_installed(event, place)
                     self._told = place
                 case trace.PrimaryCommitted():
                     self._judge_epoch(event)
@@ -106,6 +107,13 @@ class QueueJudge:
         self._join(event, tuple(trail.queue))
         self._judge_epoch(event)
         self._judge_yellow(event, including=True)
+
+    def _judge_installed(self, event: EventId, place: int) -> None:
+        """A state stands for more than what is green, or for the same."""
+        _, green, _, since = self._open
+        if since is not None and place < green:
+            text = f"{self._trail.server} had {green} green messages, and installed a state of {place}."
+            self._account.accuse("GREEN", (since, event), text, proven=True)
 
     def _judge_kept(self, event: EventId) -> None:
         """A recovery reorders what is not green, adds to it, and makes some of it green; it drops nothing."""
@@ -148,6 +156,10 @@ class QueueJudge:
             if number <= highest:
                 text = f"{self._trail.server} attempts primary {number} behind {highest}."
                 self._account.accuse("ATTEMPTS", (since, event), text, proven=True)
+        committed, since = self._epoch
+        if since is not None and number <= committed:
+            text = f"{self._trail.server} attempts primary {number}, and knows of {committed}."
+            self._account.accuse("ATTEMPTS", (since, event), text, proven=True)
         self._attempted = max(self._attempted, (number, event), key=lambda each: each[0])
 
     def _judge_found(self, event: EventId, number: int) -> None:

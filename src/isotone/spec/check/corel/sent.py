@@ -1,4 +1,4 @@
-"""What a server has was sent, once.
+"""What a server has was sent, once, by the server and in the life that its name says, one number after the other.
 
 A life that never tells of a send may have been recorded from a later moment on. One that does tells of all that follow.
 A log that was restored from a copy is another one: what its server sent before is given up, and names may come again.
@@ -36,12 +36,50 @@ def judge_sent(trails: list[Trail], account: Account) -> None:
                 if since != event_of(row):
                     account.accuse("SENT", (since, event_of(row)), f"{message} was sent twice.", proven=True)
     for trail in trails:
+        _judge_own_sends(trail, account)
         for row in trail.rows:
             for name in _named(row.entry):
                 life, number = parted(name)
                 if name not in told and number > first.get(life, number):
                     text = f"{trail.server} has {name}, which was never sent."
                     account.accuse("SENT", (event_of(row),), text)
+
+
+def _judge_own_sends(trail: Trail, account: Account) -> None:
+    """A start tells the life that it found: what is sent behind it is of that one or a later one, and of one only."""
+    found: tuple[int, EventId | None] = (0, None)
+    last: tuple[int, int, EventId] | None = None  # life, number, and where
+    is_new = True  # since the last start nothing was sent
+    for row in trail.rows:
+        event = event_of(row)
+        match row.entry:
+            case trace.ReplicaStarted(life=life):
+                if last is not None and life < last[0]:
+                    text = f"{trail.server} sent in life {last[0]}, and came back in life {life}."
+                    account.accuse("SENT", (last[2], event), text, proven=True)
+                found, is_new = (life, event), True
+            case trace.Initiated(message=message):
+                origin, number = parted(message)
+                server, _, told = origin.rpartition(".")
+                if server != trail.server or not told.isdecimal():
+                    account.accuse(
+                        "SENT", (event,), f"{trail.server} sent {message}, by its name another's.", proven=True
+                    )
+                    continue
+                life = int(told)
+                if life < found[0] and found[1] is not None:
+                    text = f"{trail.server} sent {message}, and was in life {found[0]} before."
+                    account.accuse("SENT", (found[1], event), text, proven=True)
+                if last is not None and not _follows((life, number), last[:2], is_new=is_new):
+                    text = f"{trail.server} sent {message} behind number {last[1]} of life {last[0]}."
+                    account.accuse("SENT", (last[2], event), text, proven=True)
+                last, is_new = (life, number, event), False
+
+
+def _follows(send: tuple[int, int], before: tuple[int, int], *, is_new: bool) -> bool:
+    if is_new:
+        return send[0] > before[0]
+    return send == (before[0], before[1] + 1)
 
 
 def _named(entry: Entry) -> Iterator[str]:
