@@ -80,6 +80,11 @@ def test_a_trace_is_written_in_the_format_that_its_name_asks_for(
     assert "isotone[trace]" in lacking.stderr
 
 
+@pytest.mark.parametrize(("system", "stack"), [("evs", "oracle"), ("flows", "rings"), ("hab", "consensus")])
+def test_without_a_stack_a_system_runs_on_its_first(system: str, stack: str) -> None:
+    assert cli_sim.setting_from({"system": system, "stack": None}).stack == stack
+
+
 def test_the_help_names_the_stacks_of_each_system() -> None:
     told = " ".join(CliRunner().invoke(commands, ["sim", "swarm", "--help"]).output.split())
     assert "of evs: oracle, transport" in told

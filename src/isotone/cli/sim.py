@@ -57,7 +57,7 @@ def setting_options(command: Command) -> Command:
         click.option("--faults", metavar="all|none|NAME,…", help="Which faults; all: every one that the stack bears."),
         click.option("--nodes", metavar="N|N..M", help="How many nodes; the usual number when left out."),
         click.option(
-            "--stack", "--local", "stack", metavar="NAME", help=f"What it runs on, {stacks} (default: {usual.stack})."
+            "--stack", "--local", "stack", metavar="NAME", help=f"What it runs on, {stacks} (default: the first)."
         ),
         click.option("--system", metavar="NAME", help=f"Which system: {', '.join(SYSTEMS)} (default: {usual.system})."),
     ):
@@ -70,6 +70,7 @@ def setting_from(chosen: dict[str, Any]) -> Setting:
     given = {name: value for name, value in chosen.items() if value is not None}
     if "size" in given:
         given["size"] = Size(given["size"])
+    given.setdefault("stack", system_named(given.get("system", Setting().system)).stacks[0])
     return Setting(**given)
 
 
