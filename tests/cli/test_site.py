@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from isotone.cli.site_acts import NOT_NEEDED, risk_of
 from isotone.cli.site_status import _remarks
 from isotone.daemon.security.keys import read_authority, read_key
 from tests.cli.running import isotone, told
@@ -57,3 +59,17 @@ def test_what_status_says_beside_the_table() -> None:
     ]
     out = {**status, "role": "out", "centres": [], "petitions": []}
     assert _remarks(out) == ["b was declared lost, or has no state: isotone site rejoin asks back"]
+
+
+def status_at(centre: str, *centres: str) -> dict[str, Any]:
+    """As a process of it sees these, which all take part."""
+    seen = [{"name": each, "number": number} for number, each in enumerate(centres, start=1)]
+    return {"centre": centre, "role": "backup", "centres": seen, "majority": len(centres) // 2 + 1}
+
+
+def test_an_override_names_its_risk() -> None:
+    two = risk_of({"b1": status_at("b", "a", "b")}, "a", "b1")
+    assert "1 of 2 data centres answer" in two and "a majority is 2" in two and NOT_NEEDED not in two
+    three = {f"{each}1": status_at(each, "a", "b", "c") for each in "bc"}
+    assert NOT_NEEDED in risk_of(three, "a", "b1")
+    assert NOT_NEEDED not in risk_of(three, "b", "c1")

@@ -40,9 +40,9 @@ def got(
     return process, HaDelivered(process, process[0], number, 1, life, role, position, messages, digests, confirmed)
 
 
-def declared(process: str, lost: str, *, effective: bool = True) -> tuple[str, Entry]:
+def declared(process: str, lost: str, *, effective: bool = True, override: bool = False) -> tuple[str, Entry]:
     number = "abc".index(lost) + 1
-    return process, HaDeclared(process, process[0], lost, number, ("b", "c"), effective, False)
+    return process, HaDeclared(process, process[0], lost, number, ("b", "c"), effective, override)
 
 
 STARTED = (role("a1", "primary"), role("b1", "backup"), role("c1", "backup"))
@@ -132,6 +132,32 @@ def test_a_message_delivered_twice_is_found() -> None:
 
 def test_a_message_that_nobody_broadcast_is_found() -> None:
     assert "HAB-INTEGRITY" in judged((*GOOD[:3], got("b1", 1, "a1.1:9")), ("b1",))
+
+
+A_ALONE, B_ALONE, C_ALONE = (
+    declared(process, lost, override=True) for process, lost in (("a1", "b"), ("b1", "a"), ("c1", "a"))
+)
+WRONG = "HAB-ASSUME-ACCURACY"
+
+
+def led(position: int, message: str) -> tuple[str, Entry]:
+    """The primary a delivers what it knows to be confirmed."""
+    return got("a1", position, message, role="primary", confirmed=position)
+
+
+def test_an_override_excuses_what_a_centre_had_since_it_went_on_alone() -> None:
+    both = (*STARTED[:2], *SENT, led(1, "a1.1:1"), got("b1", 1, "a1.1:1"), A_ALONE, B_ALONE)
+    assert judged((*both, led(2, "a1.1:2")), ("b1",)) == {WRONG}
+
+
+def test_an_override_excuses_nothing_of_before() -> None:
+    lacking = (*STARTED, *SENT, led(1, "a1.1:1"), A_ALONE, C_ALONE, got("c1", 1, "a1.1:2"))
+    assert judged(lacking, ("c1",)) == {WRONG, "HAB-WAITING", "HAB-CONFIRMED"}
+
+
+def test_an_override_excuses_nothing_of_a_centre_that_did_not_go_on_alone() -> None:
+    lacking = (*STARTED[:2], *SENT, B_ALONE, led(1, "a1.1:1"), got("b1", 1, "a1.1:2"))
+    assert judged(lacking, ("b1",)) == {WRONG, "HAB-WAITING", "HAB-CONFIRMED"}
 
 
 def test_a_hole_is_found() -> None:

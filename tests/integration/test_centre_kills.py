@@ -129,7 +129,7 @@ class Play:
         end = time.monotonic() + WITHIN_S
         while (done := self.command(*words, operator=operator)).returncode == 1 and time.monotonic() < end:
             time.sleep(0.2)
-        assert done.returncode == 0, done
+        assert done.returncode == 0, f"{done}\n{self.command('status', '--json').stdout}"
         return done
 
     def primary(self) -> str:

@@ -8,6 +8,7 @@ from isotone.core.contract import TimerFired
 from isotone.hab.centre import Answer, Centre, Deliver, Role, founded, outside
 from isotone.hab.commands import apply
 from isotone.hab.configuration import first_epoch
+from isotone.hab.disasters import Watch
 from isotone.hab.events import (
     BroadcastWanted,
     LocalBroadcast,
@@ -283,3 +284,19 @@ def test_an_override_of_people_who_did_not_know_of_the_take_over_counts_for_noth
     assert state.role is Role.TRANSITION
     apply(state, SETTINGS, Declare(Declaration("b", 0, "a", ("a",), override=True, epoch=state.epoch)))
     assert state.role is Role.OUT
+
+
+def test_a_centre_takes_part_when_others_have_said_so() -> None:
+    """One that comes back with its disks takes itself for what it was."""
+    watch = Watch(SETTINGS)
+    primary, backup = centre("a"), centre("b")
+    members = (("a", 0), ("b", 0), ("c", 0))
+    assert not watch.says_so(primary) and not watch.says_so(backup)
+    watch.told(Alive("c", 3, primary.epoch + 1, 0, ()), 0)  # it follows another one
+    assert not watch.says_so(primary)
+    watch.told(Alive("a", 1, primary.epoch, 0, (), leads=True, members=members[:1]), 0)
+    assert not watch.says_so(backup)
+    watch.told(Alive("a", 1, primary.epoch, 0, (), leads=True, members=members), 0)
+    assert watch.says_so(backup)
+    watch.told(Alive("c", 3, primary.epoch, 0, ()), 0)
+    assert watch.says_so(primary)

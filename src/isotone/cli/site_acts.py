@@ -19,9 +19,12 @@ if TYPE_CHECKING:
     from isotone.host.hab_settings import CentresFile
 
 RISK = (
-    "--override: {name} counts as lost though no majority records it. What it ordered and passed on to nobody is lost. "
-    "If it lives, both sides order by themselves, and what one of them ordered is given up when they meet."
+    "--override: {name} counts as lost though no majority records it. {able} of {all} data centres answer and take "
+    "part, {name} not counted; a majority is {majority}. What {name} ordered and passed on to nobody is lost. If it "
+    "lives and the others are overridden there too, both sides order by themselves, and what one of them ordered "
+    "since then is given up when they meet."
 )
+NOT_NEEDED = "These are a majority: --override is not needed, unless they do not reach each other."
 
 
 @click.command("found")
@@ -58,28 +61,35 @@ def found_command(*, file: Path, operator: str, key_file: Path, as_json: bool) -
 @act_options
 @click.option("--at", default="", help="The data centre that records it; any that answers, if it is not said.")
 @click.option("--override", is_flag=True, help="Also where no majority of the data centres is left to record it.")
+@click.option("--yes", is_flag=True, help="Do not ask whether to take the risk of --override.")
 @json_option
 def declare_lost_command(
-    *, name: str, file: Path, operator: str, key_file: Path, at: str, override: bool, as_json: bool
+    *, name: str, file: Path, operator: str, key_file: Path, at: str, override: bool, yes: bool, as_json: bool
 ) -> int:
     """Declare the data centre NAME lost: the others go on without it, and it delivers nothing more.
 
     It counts when enough operators said so, or one and nobody withdrew it in time, as FILE has it, and when a majority
-    of the data centres recorded it. Of two data centres no majority is left: --override says so, at a risk.
+    of the data centres recorded it. Of two data centres no majority is left: --override says so, at a risk that the
+    command names; it asks for the name of the data centre before it goes on.
 
     \b
     Examples:
       isotone site declare-lost berlin centres.toml --operator anna --key anna.key
-      isotone site declare-lost berlin centres.toml --operator anna --key anna.key --override
+      isotone site declare-lost berlin centres.toml --operator anna --key anna.key --override --yes
 
     Exit codes: 0 it counts, 1 refused, or it waits for something, 2 wrong usage, 3 nobody answers.
     """
     centres = read_file(file)
     check_centre(centres, name)
-    if override:
-        click.echo(RISK.format(name=name), err=True)
+    if override and as_json and not yes:
+        raise InputError("with --json nobody can be asked: say --yes to take the risk of --override")
     told, _ = ask_everybody(centres)
     process = _recorder(told, name, at)
+    if override:
+        click.echo(risk_of(told, name, process), err=True)
+        if not yes and click.prompt(f"Type {name} to go on", default="", show_default=False, err=True) != name:
+            print_text("nothing is declared")
+            return EXIT_VIOLATION
     act = _act("declare-lost", name, _life(told[process], name), override=override)
     return _carry_out(centres, [process], act, operator, key_file, as_json=as_json)
 
@@ -175,6 +185,16 @@ def _act(what: Any, centre: str, life: int = 0, *, override: bool = False) -> Ac
     from isotone.host.hab_acts import Act
 
     return Act(what, centre, life, override)
+
+
+def risk_of(told: dict[str, dict[str, Any]], name: str, process: str) -> str:
+    """What an override may cost, as the process sees it that shall record it."""
+    here = told[process]
+    parts = [seen["name"] for seen in here["centres"] if seen["number"]]
+    up = {each["centre"] for each in told.values() if each["role"] != "out"}
+    able = [each for each in parts if each in up and each != name]
+    text = RISK.format(name=name, able=len(able), all=len(parts), majority=here["majority"])
+    return f"{text} {NOT_NEEDED}" if len(able) >= here["majority"] else text
 
 
 def _recorder(told: dict[str, dict[str, Any]], name: str, at: str) -> str:

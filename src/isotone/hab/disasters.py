@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from isotone.hab.centre import Centre, Role
 from isotone.hab.messages import Alive
 from isotone.hab.settings import HabSettings
 
@@ -46,6 +47,19 @@ class Watch:
         """Its keep-alive."""
         self._heard[alive.centre] = at
         self._told[alive.centre] = alive
+
+    def says_so(self, centre: Centre) -> bool:
+        """Whether others have said, since this process started, that its centre takes part as it thinks itself.
+
+        A centre that comes back with its disks does not know yet that it was declared lost.
+        """
+        if centre.role is Role.PRIMARY:
+            names = [each.name for each in centre.configuration.groups if each.name in self._told]
+            return 1 + sum(self._told[name].epoch == centre.epoch for name in names) >= centre.configuration.majority
+        mine, leader = centre.configuration.named(centre.name), self._told.get(centre.leader)
+        if mine is None or leader is None or centre.role is not Role.BACKUP:
+            return False
+        return leader.leads and leader.epoch == centre.epoch and (mine.name, mine.admitted_at) in leader.members
 
     def contact(self, centre: str) -> str:
         """The process there that gets the next keep-alive: each in turn, so that all hear."""

@@ -128,10 +128,13 @@ class OperatorPort:
     async def _rejoin(self, act: Act) -> Reply:
         if act.centre != self._log.centre_name:
             raise Refused(f"{act.centre} itself must ask: this process is of {self._log.centre_name}")
-        if self._log.hab.centre.role is not Role.OUT:
-            return Reply("done", f"{act.centre} takes part")
+        hab = self._log.hab
+        await self._until(lambda: hab.centre.role is Role.OUT or hab.watch.says_so(hab.centre))
+        if hab.centre.role is not Role.OUT:
+            waits = f"no data centre has told {act.centre} yet whether it takes part; ask again"
+            return _reply(hab.watch.says_so(hab.centre), f"{act.centre} takes part", waits)
         self._tell(RejoinWanted(0))
-        done = await self._until(lambda: self._log.hab.centre.role is not Role.OUT or self._log.has_ended)
+        done = await self._until(lambda: hab.centre.role is not Role.OUT or self._log.has_ended)
         return _reply(done, f"{act.centre} is back as a backup", "it asked, and no data centre let it in yet")
 
     # --- the process -----------------------------------------------------------------------------------------------

@@ -53,14 +53,14 @@ HAB_PROPERTIES: tuple[Property, ...] = (
         "WAITING",
         "Nothing that a backup lacks",
         "What a primary HA-delivers in waiting mode stays when it is lost: those who go on have it, at its position, "
-        "in the end; but for a centre that went on by an override and was lost by another one.",
+        "in the end; but for what a centre had since it went on by an override, if it was lost by another one.",
         "3.1, footnote 3",
     ),
     _p(
         "CONFIRMED",
         "What is confirmed stays",
         "What a process knows to be confirmed, all who know so and all who are not lost have at its position, whoever "
-        "is lost; but for a centre that went on by an override and was lost by another one.",
+        "is lost; but for what a centre had since it went on by an override, if it was lost by another one.",
         "3.1, made for people who err",
     ),
     _p(

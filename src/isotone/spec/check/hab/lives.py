@@ -33,6 +33,7 @@ class Life:
     base: int = 0  # the position that it began behind
     delivered: list[Place] = field(default_factory=list)
     confirmed: int = 0  # the last position that it knew to be confirmed
+    alone: tuple[int, int] | None = None  # how much was delivered, and confirmed, when it went on by an override
     out: EventId | None = None  # where it learned that its centre takes no part
     is_last: bool = True  # its process began no other life
     installed: bool = False
@@ -72,12 +73,15 @@ def _take(life: Life, row: Row) -> None:
         case trace.HaInstalled():
             life.base, life.installed = entry.position, True
             life.delivered = []
+            life.alone = life.alone and (0, 0)
         case trace.HaDelivered():
             life.number = entry.number
             life.confirmed = max(life.confirmed, entry.confirmed)
             for offset, (message, digest) in enumerate(zip(entry.messages, entry.digests, strict=True)):
                 place = (entry.position + offset, message, digest, event_of(row), entry.role, entry.epoch)
                 life.delivered.append(place)
+        case trace.HaDeclared(effective=True, override=True) if entry.lost != life.centre:
+            life.alone = life.alone or (len(life.delivered), life.confirmed)
         case trace.HaRole():
             life.number = entry.number or life.number
             if entry.role == "out" and entry.epoch:  # without an epoch it has not begun yet

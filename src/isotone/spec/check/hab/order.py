@@ -54,13 +54,15 @@ class DeliveredOrder:
         numbers = {row.entry.number for row in life.rows if isinstance(row.entry, trace.HaRole | trace.HaDelivered)}
         return any((life.centre, number) in self._declared for number in numbers)
 
-    def went_on_alone(self, life: Life) -> bool:
-        """By an override against others, until it was lost by an override itself: nobody else need have what it had."""
+    def shared(self, life: Life) -> tuple[int, int]:
+        """How many of its deliveries, and up to which position what it knew to be confirmed, others must have.
+
+        If it went on by an override and was then lost by an override, nobody need have what it had since then.
+        """
         numbers = {row.entry.number for row in life.rows if isinstance(row.entry, trace.HaRole | trace.HaDelivered)}
-        if not any((life.centre, number) in self._overridden for number in numbers):
-            return False
-        declared = (row.entry for row in life.rows if isinstance(row.entry, trace.HaDeclared))
-        return any(each.effective and each.override and each.lost != life.centre for each in declared)
+        if life.alone is not None and any((life.centre, number) in self._overridden for number in numbers):
+            return life.alone
+        return len(life.delivered), life.confirmed
 
     def judge(self, *, owes: bool) -> None:
         """All of it; ``owes``: the run came to rest, so whatever is to stay is there."""
@@ -69,7 +71,7 @@ class DeliveredOrder:
             if not self.is_lost(life):
                 self._judge_order(life)
         for life in self._lives:
-            if self.is_lost(life) and not self.went_on_alone(life):
+            if self.is_lost(life):
                 self._judge_lost(life, self._reached() if owes else None)
         self._judge_centres()
         self._judge_confirmed()
@@ -112,7 +114,8 @@ class DeliveredOrder:
 
     def _judge_lost(self, life: Life, reached: int | None) -> None:
         """What the primary of a lost centre delivered in waiting mode stays: those who go on have it there."""
-        for position, message, _, event, role, _ in life.delivered:
+        count, _ = self.shared(life)
+        for position, message, _, event, role, _ in life.delivered[:count]:
             if role != "primary":
                 continue
             known = self.agreed.get(position)
@@ -141,13 +144,14 @@ class DeliveredOrder:
     def _judge_confirmed(self) -> None:
         """What anybody knew to be confirmed, against all who know that too, and all who are not lost."""
         kept: dict[int, tuple[str, EventId, str]] = {}
-        lives = [life for life in self._lives if not (self.is_lost(life) and self.went_on_alone(life))]
-        for life in lives:
-            for position, message, event in _confirmed(life):
+        for life in self._lives:
+            for position, message, event in self._confirmed(life):
                 kept.setdefault(position, (message, event, life.process))
-        for life in lives:
+        for life in self._lives:
             judged = (
-                _confirmed(life) if self.is_lost(life) else ((each[0], each[1], each[3]) for each in life.delivered)
+                self._confirmed(life)
+                if self.is_lost(life)
+                else ((each[0], each[1], each[3]) for each in life.delivered)
             )
             for position, message, event in judged:
                 if position not in kept:
@@ -161,8 +165,8 @@ class DeliveredOrder:
                     )
                     self._account.accuse("CONFIRMED", (at, event), text)
 
-
-def _confirmed(life: Life) -> Iterator[tuple[int, str, EventId]]:
-    for position, message, _, event, _, _ in life.delivered:
-        if position <= life.confirmed:
-            yield position, message, event
+    def _confirmed(self, life: Life) -> Iterator[tuple[int, str, EventId]]:
+        confirmed = self.shared(life)[1] if self.is_lost(life) else life.confirmed
+        for position, message, _, event, _, _ in life.delivered:
+            if position <= confirmed:
+                yield position, message, event
