@@ -15,6 +15,7 @@ from isotone.pipeline.little import in_several, is_in_one
 from isotone.pipeline.session import session
 from isotone.trace.jsonl import read_jsonl
 from isotone.trace.parquet import write_parquet
+from tests.pipeline.log.book import Book, write_book
 
 TRACES = Path(__file__).parents[1] / "traces"
 BROKEN = "2.12.2"
@@ -59,3 +60,9 @@ def piped(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pipe
     (traces / "newer.jsonl").write_text('{"isotone_trace": 99, "run": "later"}\n')
     wanted = ["pipeline", "run", str(traces), "--out", str(out), "--json"]
     return Piped(traces, out, CliRunner().invoke(commands, wanted))
+
+
+@pytest.fixture(scope="session")
+def book(tmp_path_factory: pytest.TempPathFactory) -> Book:
+    """The archive of a replicated database. Nobody changes it."""
+    return write_book(tmp_path_factory.mktemp("book"))

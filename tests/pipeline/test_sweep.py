@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,18 +33,6 @@ PLANTED = ROOT / "tests" / "planted" / "oracle" / "01-safe-on-agreed.patch"
 SPEC = """\
 seeds = ["1..17", "19..21"]
 size = ["small"]
-"""
-TWICE = """\
-import json, sys
-from pathlib import Path
-from isotone.pipeline.session import session
-from isotone.pipeline.sweep_spec import read_spec, simulations
-from isotone.pipeline.sweeping import sweep
-
-out, wanted = Path(sys.argv[2]), list(simulations(read_spec(Path(sys.argv[1]))))
-spark = session("local[2]", is_wide=True)
-told = [sweep(spark, each, out) for each in (wanted[:8], wanted, wanted)]
-print(json.dumps([each._asdict() | {"failures": [failure._asdict() for failure in each.failures]} for each in told]))
 """
 
 
@@ -203,25 +192,36 @@ def _run(source: Path, *command: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def test_a_planted_fault_is_found_by_a_sweep_and_shown_again_by_its_command(tmp_path: Path) -> None:
+@contextmanager
+def _workers_with(spark: SparkSession, source: Path) -> Iterator[None]:
+    """Meanwhile Spark's Python workers, which differ by their environment, have this source."""
+    environment = spark.sparkContext.environment
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setitem(environment, "PYTHONPATH", str(source))
+        yield
+
+
+def test_a_planted_fault_is_found_by_a_sweep_and_shown_again_by_its_command(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """And nothing is run twice: a sweep goes on where one of fewer simulations ended."""
     source = copy_source(tmp_path, read_planted(PLANTED).diff)
-    done = _run(source, "-c", TWICE, str(_spec(tmp_path, SPEC)), str(tmp_path / "out"))
-    assert done.returncode == 0, done.stderr
-    told: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
-    assert [(each["run"], each["known"]) for each in told] == [(8, 8), (12, 20), (0, 20)]
-    assert 0 < told[0]["events"] < told[1]["events"] == told[2]["events"]
-    assert told[1]["failures"] == told[2]["failures"]
-    [failure] = told[2]["failures"]
-    assert set(failure["properties"]) & set(read_planted(PLANTED).raises)
-    [(run, rows)] = [(run, list(rows)) for run, rows in read_runs([Path(failure["trace"])])]
-    assert run == failure["key"]
+    wanted = list(simulations(read_spec(_spec(tmp_path, SPEC))))
+    with _workers_with(spark, source):
+        told = [sweep(spark, each, tmp_path / "out") for each in (wanted[:8], wanted, wanted)]
+    assert [(each.run, each.known) for each in told] == [(8, 8), (12, 20), (0, 20)]
+    assert 0 < told[0].events < told[1].events == told[2].events
+    assert told[1].failures == told[2].failures
+    [failure] = told[2].failures
+    assert set(failure.properties) & set(read_planted(PLANTED).raises)
+    [(run, rows)] = [(run, list(rows)) for run, rows in read_runs([Path(failure.trace)])]
+    assert run == failure.key
     assert rows
-    program, *arguments = shlex.split(failure["replay"])
+    program, *arguments = shlex.split(failure.replay)
     assert program == "isotone"
     again = _run(source, "-m", "isotone.cli", *arguments)
     assert again.returncode == 1
-    assert failure["properties"][0] in again.stdout
+    assert failure.properties[0] in again.stdout
 
 
 def test_a_sweep_takes_all_cores_and_a_small_session_few() -> None:

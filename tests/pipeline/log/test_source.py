@@ -10,9 +10,11 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from isotone.core.errors import InputError, MachineError
 from isotone.core.memory_log import MemoryLog
+from isotone.host import log_client
 from isotone.pipeline.log.sink import Committed, Staged, committed_rows, encode_record
-from isotone.pipeline.log.source import register
+from isotone.pipeline.log.source import IsotoneSource, register
 from isotone.replicated.archive import segments
 from isotone.replicated.archive.store import Archive
 from isotone.replicated.archive.writer import ArchiveWriter
@@ -102,8 +104,8 @@ def test_decoded_columns(source: SparkSession, archive: Path) -> None:
         ({}, "needs the option archive, or replica"),
         ({"archive": "A", "colour": "red"}, "has no option 'colour'"),
         ({"archive": "A/none"}, "there is no archive at"),
-        ({"archive": "A", "from_": 0}, "option from is a number from 1 on"),
-        ({"archive": "A", "from_": 9, "to": 3}, "behind to"),
+        ({"archive": "A", "from": 0}, "option from is a number from 1 on"),
+        ({"archive": "A", "from": 9, "to": 3}, "behind to"),
         ({"archive": "A", "to": 500}, "position 500 is not there yet: the last is 100"),
         ({"archive": "A", "decode": "json"}, "go together"),
         ({"archive": "A", "decode": "xml", "columns": "a int"}, "option decode is json or msgpack"),
@@ -111,12 +113,23 @@ def test_decoded_columns(source: SparkSession, archive: Path) -> None:
         ({"replica": "127.0.0.1:9"}, "no server of the log answers"),
     ],
 )
-def test_wrong_options_are_named(source: SparkSession, archive: Path, options: dict[str, object], told: str) -> None:
-    given = {
-        name: str(value).replace("A", str(archive)) if name == "archive" else value for name, value in options.items()
-    }
-    with pytest.raises(PySparkException, match=told):
-        load(source, **given).count()
+def test_wrong_options_are_named(
+    archive: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, object], told: str
+) -> None:
+    """Here as Spark calls the source, without a Java between."""
+    monkeypatch.setattr(log_client, "CONNECT_WITHIN_S", 0.1)  # nobody will answer
+
+    def planned() -> None:
+        source = IsotoneSource({name: str(value).replace("A", str(archive)) for name, value in options.items()})
+        source.reader(source.schema()).partitions()
+
+    with pytest.raises((InputError, MachineError), match=told):
+        planned()
+
+
+def test_a_user_of_spark_reads_what_is_wrong(source: SparkSession, archive: Path) -> None:
+    with pytest.raises(PySparkException, match="position 500 is not there yet: the last is 100"):
+        load(source, archive=archive, to=500).count()
 
 
 def test_a_damaged_segment_is_named(source: SparkSession, tmp_path: Path) -> None:
