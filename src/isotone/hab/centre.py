@@ -119,8 +119,8 @@ class Centre(msgspec.Struct):
         return found is not None and self.is_effective(found)
 
     def is_effective(self, declaration: Declaration) -> bool:
-        """Recorded by a majority of the configuration, or by an override, or its own word."""
-        if declaration.override or declaration.confessed:
+        """Recorded by a majority of the configuration, or by a witness, or by an override, or its own word."""
+        if declaration.override or declaration.confessed or declaration.witnessed:
             return True
         names = {group.name for group in self.configuration.groups if group.name != declaration.centre}
         return len(names.intersection(declaration.recorders)) >= self.configuration.majority
@@ -146,7 +146,7 @@ class Centre(msgspec.Struct):
 
     def _is_waived(self, name: str) -> bool:
         found = self.declarations[name]
-        return found.override or found.confessed
+        return found.override or found.confessed or found.witnessed
 
     def successor(self) -> int:
         """The group that is, or shall be, the primary: the lowest number that is not lost."""

@@ -48,6 +48,10 @@ class Watch:
         self._heard[alive.centre] = at
         self._told[alive.centre] = alive
 
+    def has_begun(self, centre: str) -> bool:
+        """Whether it told, since this process started, that it has a state."""
+        return centre in self._told and self._told[centre].epoch > 0
+
     def says_so(self, centre: Centre) -> bool:
         """Whether others have said, since this process started, that its centre takes part as it thinks itself.
 

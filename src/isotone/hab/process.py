@@ -13,7 +13,7 @@ from isotone.core.codec import ControlMessage
 from isotone.core.contract import Action, Event, Record, SetTimer, Started, Stopping, TimerFired
 from isotone.core.errors import RemoteProtocolError
 from isotone.hab import messages as m
-from isotone.hab import petitions, rows
+from isotone.hab import petitions, rows, witness
 from isotone.hab.centre import Answer, Centre, Deliver, Effect, Installed, Recorded, Role, RoleChanged, founded, outside
 from isotone.hab.commands import apply
 from isotone.hab.configuration import Group
@@ -287,6 +287,8 @@ class Hab:
 
     def _on_packet(self, source: str, data: bytes) -> list[Action]:
         message = m.WIDE.decode(data)
+        if source == self.settings.witness:
+            return [self._broadcast(each) for each in witness.answered(self.centre, message)]
         name = self.settings.centre_of(source)
         if name == self.centre.name:
             raise RemoteProtocolError(f"{source} is of this centre")
@@ -304,8 +306,12 @@ class Hab:
                 return self._submit()
             case m.Alive():
                 return self._on_alive(message)
+        if not isinstance(message, m.REQUESTS):
+            raise RemoteProtocolError(f"{source} sends {type(message).__name__}")
         if self._local >= self.settings.local_max:
             return []  # whoever asks will ask again
+        if isinstance(message, m.Join) and not self.centre.confirmed and not self.watch.has_begun(name):
+            return []  # the system begins: it has no state yet, and has lost none
         return [self._broadcast(message)]
 
     def _on_alive(self, alive: m.Alive) -> list[Action]:
@@ -377,6 +383,8 @@ class Hab:
             if 1 + heard >= centre.configuration.majority:
                 actions.append(self._broadcast(m.Leased(centre.epoch)))
         actions += map(self._broadcast, self._waiting.look(centre, self._at))
+        asked = map(_wide, witness.questions(centre, settings))
+        actions += [SendPacket(settings.witness, each) for each in asked]
         for name in self.watch.automatic(self._at, self._takes_part()):
             actions += self._on_operator(DeclareWanted(self._at, name))
         return actions
