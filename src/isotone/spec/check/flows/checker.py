@@ -31,9 +31,10 @@ class FlowChecker(CollectedRows):
     def missing(self) -> set[str]:
         """Nodes, or their lives, that stand in a view of a ring and tell nothing."""
         told = {_life(getattr(row.entry, "member", "")) for row in self._rows}
-        servers = {name for row in self._rows if isinstance(row.entry, trace.RingEntered) for name in row.entry.servers}
+        entered = [row.entry for row in self._rows if isinstance(row.entry, trace.RingEntered)]
+        named = {_life(name) for entry in entered for name in entry.servers}
         nodes = {_node(life) for life in told}
-        return {life if _node(life) in nodes else _node(life) for life in set(map(_life, servers)) - told}
+        return {life if _node(life) in nodes else _node(life) for life in named - told}
 
     def finish(
         self, *, lossy: bool, liveness: State | None, components: tuple[tuple[str, ...], ...]
