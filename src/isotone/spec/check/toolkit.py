@@ -56,7 +56,7 @@ class ToolkitChecker(CollectedRows):
         account = Account(TOOLKIT_PROPERTIES)
         if not lossy:
             _Judge(self._rows, account).judge(live=liveness is None and len(components) <= 1)
-        return account.verdicts(lossy=lossy, liveness=liveness)
+        return account.verdicts(lossy=lossy or self._is_torn, liveness=liveness)
 
 
 def _event(row: Row) -> EventId:

@@ -21,6 +21,7 @@ class IsisChecker:
 
     def __init__(self) -> None:
         self._rows = 0
+        self._is_torn = False
         self._history = History()
         self._account = Account(ISIS_PROPERTIES)
 
@@ -32,11 +33,20 @@ class IsisChecker:
         self._rows += 1
         self._history.take(row)
 
+    def lose(self, row: Row) -> None:
+        """Rows of this node are missing here: the run is not whole, and nothing of it is judged."""
+        self._is_torn = True
+
+    def missing(self) -> set[str]:
+        """None: sites are daemons, which name each other."""
+        return set()
+
     def finish(
         self, *, lossy: bool, liveness: State | None, components: tuple[tuple[str, ...], ...]
     ) -> dict[str, Verdict]:
         """A verdict for each property."""
         history, account = self._history, self._account
+        lossy = lossy or self._is_torn
         if not lossy:
             _judge_sites(history, account)
             _judge_once(history, account)

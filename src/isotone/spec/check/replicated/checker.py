@@ -37,6 +37,12 @@ ENTRIES = (
 class ReplicatedChecker(CollectedRows):
     """Takes rows of `ENTRIES`, and judges them at the end."""
 
+    def missing(self) -> set[str]:
+        """Objects begin with nothing: of a node that tells of them, all earlier incarnations are asked for."""
+        homes = {(row.node, row.incarnation) for row in self._rows}
+        asked = {(node, each) for node, incarnation in homes for each in range(1, incarnation)}
+        return {f"{node}#{incarnation}" for node, incarnation in asked - homes}
+
     def finish(
         self, *, lossy: bool, liveness: State | None, components: tuple[tuple[str, ...], ...]
     ) -> dict[str, Verdict]:
@@ -51,7 +57,7 @@ class ReplicatedChecker(CollectedRows):
         _judge_commitments(calls, answers, account)
         _judge_states(rows, account)
         _judge_provisional(calls, answers, account)
-        verdicts = account.verdicts(lossy=lossy, liveness=liveness)
+        verdicts = account.verdicts(lossy=lossy or self._is_torn, liveness=liveness)
         if unjudged and verdicts["REP-LINEAR"].state is not State.VIOLATED:
             verdicts["REP-LINEAR"] = Verdict(State.NOT_JUDGED)
         return verdicts
