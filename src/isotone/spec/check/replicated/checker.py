@@ -6,17 +6,9 @@ Implements: [DESIGN 4], [COReL 8]. Deviations: none.
 from __future__ import annotations
 
 from isotone.spec.check.account import Account, CollectedRows
+from isotone.spec.check.replicated.histories import event_of, histories_of
 from isotone.spec.check.replicated.holding import Holding, judge_holdings
-from isotone.spec.check.replicated.linear import (
-    MODELS,
-    NEVER,
-    NOTHING,
-    READS,
-    Operation,
-    TooLarge,
-    is_linearizable,
-    witness_of,
-)
+from isotone.spec.check.replicated.linear import MODELS, NEVER, NOTHING, TooLarge, is_linearizable, witness_of
 from isotone.spec.replicated_properties import REPLICATED_PROPERTIES
 from isotone.spec.verdicts import EventId, State, Verdict
 from isotone.trace import replicated as trace
@@ -61,37 +53,6 @@ class ReplicatedChecker(CollectedRows):
         if unjudged and verdicts["REP-LINEAR"].state is not State.VIOLATED:
             verdicts["REP-LINEAR"] = Verdict(State.NOT_JUDGED)
         return verdicts
-
-
-def event_of(row: Row) -> EventId:
-    """By which a row is named."""
-    return (row.node, row.incarnation, row.index)
-
-
-def histories_of(calls: dict[str, Row], answers: dict[str, Row]) -> dict[tuple[str, str, str], list[Operation]]:
-    """By kind, object and key: the operations that were done, or may have been."""
-    histories: dict[tuple[str, str, str], list[Operation]] = {}
-    for name, row in calls.items():
-        called = row.entry
-        assert isinstance(called, trace.ObjectCalled)
-        if called.kind_of not in MODELS:
-            continue
-        answered = answers.get(name)
-        answer: str | None = None
-        at = NEVER
-        events: tuple[EventId, ...] = (event_of(row),)
-        if answered is not None:
-            entry = answered.entry
-            assert isinstance(entry, trace.ObjectAnswered)
-            if entry.answer != "done":
-                continue
-            answer, at, events = entry.result, entry.wall, (event_of(row), event_of(answered))
-        elif called.method in READS:
-            continue  # nobody knows what it saw, and it changes nothing
-        operation = Operation(called.method, called.argument, answer, called.wall, at, events)
-        key = "" if called.kind_of == "bank" else called.key
-        histories.setdefault((called.kind_of, called.name, key), []).append(operation)
-    return histories
 
 
 def _judge_linear(calls: dict[str, Row], answers: dict[str, Row], account: Account) -> bool:
