@@ -4,8 +4,11 @@ ride AGREED in it; groups of the toolkit are a table that all of them keep.
 The process acts in a primary view only: elsewhere it hears nothing, and what it sends waits. A process whose session
 ends, or that a primary view has gone on without, is over.
 
-Implements: [ISIS 3], on [Spread 2.2.3.2]. Deviations: D-no-labels (one order for all of AGREED: an ABCAST has no label);
-D-one-group (all broadcasts and private messages reach the daemons of all sites).
+Views and events of a group are the same wherever they are heard, also by who fails: a flush of a group is SAFE. What
+comes behind the signal that the view ends is kept until the next primary view, since others may not hear it.
+
+Implements: [ISIS 3], on [Spread 2.2.3.2]. Deviations: D-no-labels (AGREED is one order for all, so an ABCAST has no
+label); D-one-group (broadcasts and private messages reach the daemons of all sites).
 """
 
 from __future__ import annotations
@@ -287,8 +290,8 @@ class EvsLayer:
             twice = next(name for name in names if names.count(name) > 1)
             return f"site {twice!r} is there twice"
         if len(names) < self.settings.majority:
-            there, all_sites = ", ".join(names), len(self.settings.sites)
-            return f"of {all_sites} sites only {there} are here, and a primary view has {self.settings.majority}"
+            there, least = ", ".join(names), self.settings.majority
+            return f"only {there} of {len(self.settings.sites)} sites can be reached, and a primary view has {least}"
         return FORMING
 
     def _on_hello(self, site: str, hello: w.Hello) -> None:

@@ -12,15 +12,15 @@ the state fail before those who join have it: the paper leaves it open).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
 import msgspec
 
-from isotone.core.contract import Action, Record
+from isotone.core.contract import Action
 from isotone.isis.delivery import digest_of
-from isotone.isis.toolkit.layer import CastWanted, Heard, LayerAsked, Order, TellWanted, Viewed
+from isotone.isis.toolkit.layer import CastWanted, Heard, Order, TellWanted, Viewed
+from isotone.isis.toolkit.outbox import Outbox
 from isotone.isis.toolkit.transfer import Receiver, Sender
 from isotone.isis.toolkit.wire import (
     Body,
@@ -36,7 +36,6 @@ from isotone.isis.toolkit.wire import (
     decode_body,
     encode,
 )
-from isotone.trace.events import Entry
 from isotone.trace.toolkit import MemberReady, StateCounted
 
 KEPT, CHECKPOINT, NOTHING = 2, 1, 0
@@ -101,25 +100,6 @@ class ViewChanged(Action, frozen=True, gc=False):
     group: str
     number: int
     members: tuple[str, ...]
-
-
-@dataclass
-class Outbox:
-    """What one process wants done."""
-
-    has_labels: bool
-    me: str = ""
-    at: int = 0
-    actions: list[Action] = field(default_factory=list)
-    asked: list[LayerAsked] = field(default_factory=list)
-
-    def say(self, action: Action) -> None:
-        """To the application."""
-        self.actions.append(action)
-
-    def record(self, entry: Entry) -> None:
-        """In the trace."""
-        self.actions.append(Record(entry))
 
 
 class Tool:

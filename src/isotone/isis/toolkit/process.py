@@ -36,8 +36,9 @@ from isotone.isis.toolkit.layer import (
     Told,
     Viewed,
 )
-from isotone.isis.toolkit.member import CheckpointTaken, Member, MemberIsReady, Outbox, Saved, Tool
+from isotone.isis.toolkit.member import CheckpointTaken, Member, MemberIsReady, Saved, Tool
 from isotone.isis.toolkit.objects import Component, NestedWanted, SettleWanted
+from isotone.isis.toolkit.outbox import Outbox
 from isotone.isis.toolkit.programs import SYSTEM_GROUP, Programs, StartCopy, StopCopy, Switchboard
 from isotone.isis.toolkit.wire import Reply, decode_letter, encode
 from isotone.trace.toolkit import MemberLeft, ProcessBegan
