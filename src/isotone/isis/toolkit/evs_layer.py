@@ -167,7 +167,10 @@ class EvsLayer:
             case TellWanted(to=to, body=body):
                 self._pending.append(w.Private(to, body))
             case SecureWanted(token=token):
-                self._unsecured.append(token)
+                if self._established:
+                    self._unsecured.append(token)
+                else:
+                    self._out.append(Secured(token))  # a process that has not begun has heard nothing
 
     # --- B4 --------------------------------------------------------------------------------------------------------
 
