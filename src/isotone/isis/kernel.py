@@ -33,8 +33,8 @@ from isotone.core.services import Service
 from isotone.isis import wire as w
 from isotone.isis.events import BroadcastDone, BroadcastWanted, FlushDone, FlushWanted, JoinWanted, SiteDied
 from isotone.isis.life import Asked, Life
-from isotone.isis.names import check_site_name, name_of
-from isotone.isis.settings import RECONNECT_US, IsisSettings
+from isotone.isis.names import name_of
+from isotone.isis.settings import RECONNECT_US, IsisSettings, check_sites
 from isotone.isis.site_views import Saved, SiteViews
 from isotone.trace.isis import SiteKilled, SiteStarted
 
@@ -49,10 +49,7 @@ class Kernel:
     periodic_timers = (TICK, COLLECT)
 
     def __init__(self, daemon: DaemonId, settings: IsisSettings) -> None:
-        for name in settings.sites:
-            check_site_name(name)
-        if settings.site not in settings.sites or len(set(settings.sites)) != len(settings.sites):
-            raise LocalProtocolError(f"the sites {', '.join(settings.sites)} do not have {settings.site!r} once")
+        check_sites(settings)
         self.settings = settings
         self.views = SiteViews(settings)
         self.life: Life | None = None  # while this incarnation is in the site view

@@ -211,7 +211,7 @@ class _Judge:
             entry = row.entry
             if isinstance(entry, MemberReady):
                 eras[entry.process, entry.pgroup] = entry.era
-            elif isinstance(entry, PostSeen) and entry.place:
+            elif isinstance(entry, PostSeen) and entry.place and entry.process in self._surviving:
                 era = eras.get((entry.process, entry.pgroup), "")
                 known_row, known = first.setdefault((entry.pgroup, era, entry.board, entry.place), (row, entry))
                 if known.process != entry.process:
