@@ -17,7 +17,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -42,7 +42,7 @@ class Program:
         self._out = directory / f"{name}.out"
         words = [name, str(directory), str(first_port), str(round), str(seed)]
         with self._out.open("w") as out, (directory / f"{name}.err").open("a") as errors:
-            self._process = subprocess.Popen(
+            self.process = subprocess.Popen(
                 [sys.executable, "-m", "tests.integration.object_program", *words],
                 cwd=ROOT,
                 env=os.environ | {"PYTHONPATH": f"{ROOT}/src"},
@@ -54,7 +54,7 @@ class Program:
 
     def lines(self) -> list[str]:
         """All that it said."""
-        assert self._process.poll() is None, f"{self.name} ended: {self._errors.read_text()[-2000:]}"
+        assert self.process.poll() is None, f"{self.name} ended: {self._errors.read_text()[-2000:]}"
         return self._out.read_text().splitlines()
 
     def until(self, count: int, what: str = "") -> None:
@@ -64,16 +64,22 @@ class Program:
             assert time.monotonic() < deadline, f"{self.name} does not go on: {lines[-3:]}"
             time.sleep(0.02)
 
+    def failed(self) -> str:
+        """It ends by itself; what it says."""
+        assert self.process.wait(WITHIN_S) == 1
+        self._close()
+        return self._errors.read_text()
+
     def kill(self) -> None:
         """SIGKILL."""
-        self._process.send_signal(signal.SIGKILL)
+        self.process.send_signal(signal.SIGKILL)
         self._close()
 
     def line(self) -> None:
         """Type Enter."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(b"\n")
-        self._process.stdin.flush()
+        assert self.process.stdin is not None
+        self.process.stdin.write(b"\n")
+        self.process.stdin.flush()
 
     def end(self) -> None:
         """Let it close by itself."""
@@ -81,9 +87,9 @@ class Program:
         self._close()
 
     def _close(self) -> None:
-        self._process.wait(WITHIN_S)
-        assert self._process.stdin is not None
-        self._process.stdin.close()
+        self.process.wait(WITHIN_S)
+        assert self.process.stdin is not None
+        self.process.stdin.close()
 
 
 class Kills:
@@ -96,7 +102,7 @@ class Kills:
     def round(self, number: int, kills: int) -> str:
         """So many kills, then everything is checked; what was found, in a line."""
         chance = random.Random(number)
-        programs = {name: self._started(name, number, 0) for name in self._names}
+        programs = {name: self.start(name, number, 0) for name in self._names}
         killed = together = 0
         try:
             for each in programs.values():
@@ -109,24 +115,30 @@ class Kills:
                     programs[name].kill()
                 killed += len(victims)
                 for name in victims:
-                    programs[name] = self._started(name, number, killed)
+                    programs[name] = self.start(name, number, killed)
                 for each in programs.values():  # all work again
                     each.until(2 if each.name in victims else len(each.lines()) + 1, "up")
-            for each in programs.values():
-                each.line()
-            for each in programs.values():
-                each.until(2, "stopped")
-            found = asyncio.run(self._check(number))
-            for each in programs.values():
-                each.end()
+            found = self.stop(programs.values(), number)
         except BaseException:
             for each in programs.values():
                 each.kill()
             raise
         return f"round {number}: {killed} kills, {together} times all at once: {found}"
 
-    def _started(self, name: str, number: int, killed: int) -> Program:
+    def start(self, name: str, number: int, killed: int) -> Program:
+        """A program works."""
         return Program(name, self._directory, self._first_port, number, killed)
+
+    def stop(self, programs: Collection[Program], number: int) -> str:
+        """All finish what they have begun; then everything is checked, and they end."""
+        for each in programs:
+            each.line()
+        for each in programs:
+            each.until(2, "stopped")
+        found = asyncio.run(self._check(number))
+        for each in programs:
+            each.end()
+        return found
 
     async def _check(self, number: int) -> str:
         """Everything is quiet, and all servers are there."""

@@ -79,6 +79,9 @@ class Worker:
             self._count += 1
             with suppress(IsotoneError):
                 await self._random.choice(deeds)()
+            if self._objects.failure is not None:  # a server that ended ends the program, which reads a terminal
+                print(self._objects.failure, file=sys.stderr, flush=True)
+                os._exit(1)
             if self._count % TOLD_EVERY == 0:
                 print(self._count, flush=True)
 
