@@ -32,7 +32,8 @@ ISIS_PROPERTIES: tuple[Property, ...] = (
         "ATOMIC",
         "Atomicity",
         "A message that a surviving process was handed, or that precedes what one was handed, reaches all its "
-        "surviving destinations.",
+        "surviving destinations, but for those that left their group before it: with it came at most to processes "
+        "that had failed by then.",
         "3, 3.5",
         Form.LIVENESS,
     ),
