@@ -77,7 +77,7 @@ class Sending:
         stuck: set[str] = set()
         for wanted in waiting:
             group = wanted.group
-            if group in stuck or group in self.site.locked:
+            if group in stuck or group in self.site.locked or (wanted.causal and self.abcasts.awaits_causal()):
                 stuck.add(group)
                 self.waiting.append(wanted)
             elif group in self.site.groups:
@@ -125,6 +125,7 @@ class Sending:
                 digest_of(wanted.body),
                 wanted.uniform,
                 outside,
+                wanted.causal,
             )
         )
         if wanted.call:
@@ -136,7 +137,10 @@ class Sending:
         origin, group, body = wanted.process, wanted.group, wanted.body
         match wanted.primitive:
             case Primitive.ABCAST:
-                start = AbcastStart(id, origin, group, wanted.label, view.members, wanted.uniform, body, call, outside)
+                floor = self._floor(sites) if wanted.causal else 0
+                start = AbcastStart(
+                    id, origin, group, wanted.label, view.members, wanted.uniform, body, call, outside, floor
+                )
                 self.abcasts.begin(start)
             case Primitive.CBCAST:
                 self.cbcasts.begin(Causal(id, origin, group, label, view.members, sites, body, call, outside))
@@ -153,8 +157,14 @@ class Sending:
         if wanted.number:
             self.site.clock = max(self.site.clock, wanted.number)
             return Label(wanted.label, wanted.number)
-        self.site.clock += 1
+        self.site.clock = max(self.site.clock, self.site.highest) + 1
         return Label(wanted.label, self.site.clock)
+
+    def _floor(self, sites: tuple[str, ...]) -> int:
+        """Of a causal ABCAST: above all that it could be caused by; CBCASTs among that go out to these sites first."""
+        for site in self.site.alive(sites):
+            self.cbcasts.transmit_all(site)
+        return max(self.site.clock, self.site.highest, 1)
 
     def forget(self, process: str) -> None:
         """It ended: what it had not begun is never begun."""

@@ -47,8 +47,9 @@ ISIS_PROPERTIES: tuple[Property, ...] = (
     _p(
         "CAUSAL",
         "Causal order",
-        "A CBCAST is handed over behind every CBCAST that precedes it, wherever both are.",
-        "3.3",
+        "A CBCAST is handed over behind every CBCAST that precedes it, and a causal ABCAST behind all CBCASTs and "
+        "causal ABCASTs that its sender had sent or been handed, wherever both are.",
+        "3.3, 3.4",
     ),
     _p(
         "GBCAST",
