@@ -101,7 +101,8 @@ class Abcasts:
             known = [priority for priority, final in coordination.answers.values() if final]
             proposed = [priority for priority, _ in coordination.answers.values()]
             coordination.chosen = max(known or proposed, default=(0, ""))
-            self.site.highest = max(self.site.highest, coordination.chosen[0])
+            if coordination.start.floor:
+                self.site.highest = max(self.site.highest, coordination.chosen[0])
             if coordination.start.uniform:
                 for site in sites:
                     self.site.send(site, AbcastFixed(id, *coordination.chosen))
@@ -124,6 +125,8 @@ class Abcasts:
             start = stored.abcast
             assert start is not None
             stored.delivered, stored.abcast = True, None
+            if start.floor:  # CBCASTs that follow it carry its place on
+                self.site.clock = max(self.site.clock, stored.priority[0])
             deliver(self.site, start)
         return bool(ready)
 

@@ -157,7 +157,7 @@ class Sending:
         if wanted.number:
             self.site.clock = max(self.site.clock, wanted.number)
             return Label(wanted.label, wanted.number)
-        self.site.clock = max(self.site.clock, self.site.highest) + 1
+        self.site.clock += 1
         return Label(wanted.label, self.site.clock)
 
     def _floor(self, sites: tuple[str, ...]) -> int:
