@@ -247,3 +247,23 @@ def test_a_process_that_left_behind_a_failure_need_not_have_what_came_to_the_fai
     """Nobody who is left has it before that process left; but one that left while the other was there owes it."""
     assert verdicts(leaves_while_a_fails(behind=True))["ISIS-ATOMIC"] is State.HOLDS
     assert verdicts(leaves_while_a_fails(behind=False))["ISIS-ATOMIC"] is State.VIOLATED
+
+
+def test_a_cbcast_behind_a_causal_abcast_whose_sender_had_heard_it_is_caught() -> None:
+    """c is handed them the other way round; without the causal option that is nobody's concern."""
+    for causal in (True, False):
+        names, whole = ("a", "b", "c"), ("a.1", "b.1", "c.1")
+        group = tuple(f"{site}/p" for site in whole)
+        first = BroadcastBegun("a.1/p", "a.1:1", "cbcast", "g", "x", 1, group, 7)
+        second = BroadcastBegun("b.1/p", "b.1:1", "abcast", "g", "", 0, group, 8, causal=causal)
+        rows: list[Row] = []
+        for name, site in zip(names, whole, strict=True):
+            mine = [
+                BroadcastDelivered(f"{site}/p", "a.1:1", "a.1/p", "cbcast", "g", 7, 1),
+                BroadcastDelivered(f"{site}/p", "b.1:1", "b.1/p", "abcast", "g", 8, 1),
+            ]
+            sent: dict[str, list[Entry]] = {"a": [first, *mine], "b": [mine[0], second, mine[1]], "c": mine[::-1]}
+            view = GroupViewInstalled(f"{site}/p", "g", 1, group, "", ())
+            rows += told(name, SiteStarted(site, names), SiteViewInstalled(site, 1, whole), view, *sent[name])
+        rows += told("", Stabilised((names,)), Ended(True))
+        assert (verdicts(rows)["ISIS-CAUSAL"] is State.VIOLATED) == causal

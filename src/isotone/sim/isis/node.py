@@ -200,9 +200,7 @@ class IsisNode:
         self.cast += 1
         primitive = self.choice.pick((e.Primitive.CBCAST, e.Primitive.CBCAST, e.Primitive.ABCAST))
         body = f"{self.kernel.me}.{self.cast}".encode()
-        label = self.choice.pick(("", "x"))
-        causal = primitive is e.Primitive.ABCAST and label == ""
-        return self._tell(e.BroadcastWanted(at, process, heard.group, primitive, body, label, causal=causal))
+        return self._tell(e.BroadcastWanted(at, process, heard.group, primitive, body, self.choice.pick(("", "x"))))
 
     def missing(self) -> list[str]:
         """What this site lacks in a calm system."""
