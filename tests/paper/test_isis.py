@@ -313,6 +313,18 @@ def test_3_5_what_precedes_something_that_a_survivor_has_is_not_lost() -> None:
     assert cluster.story("c.1") == [b"first", b"second", ("a.1/p", "b.1/p")]
 
 
+def test_3_5_a_cbcast_is_not_lost_where_an_abcast_arrives_that_was_sent_after_it() -> None:
+    """Also where it was deferred: it stands before the other on the channel."""
+    for primitive in (A, G):
+        cluster = Cluster()
+        a = cluster.lives["a.1"]
+        a.ask(e.BroadcastWanted(0, "p", "g", C, b"first"))
+        a.ask(e.BroadcastWanted(0, "p", "g", primitive, b"second"))
+        a.settle(transmit=False)
+        for peer in a.site.channels.peers.values():
+            assert next(type(body) for _, body, _ in peer.queue) is w.Packet
+
+
 # --- 3.4 --------------------------------------------------------------------------------------------------------------
 
 

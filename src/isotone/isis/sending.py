@@ -135,6 +135,8 @@ class Sending:
             self.site.out.append(BroadcastDone(wanted.token, id))
         call, sites = wanted.call, sites_of(view.members)
         origin, group, body = wanted.process, wanted.group, wanted.body
+        if wanted.primitive is not Primitive.CBCAST:
+            self.cbcasts.transmit_due()  # what this site sent before must not be lost where this one arrives [3.5]
         match wanted.primitive:
             case Primitive.ABCAST:
                 floor = self._floor(sites) if wanted.causal else 0
