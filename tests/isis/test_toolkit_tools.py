@@ -10,11 +10,12 @@ import pytest
 from isotone.core.contract import Event
 from isotone.core.errors import LocalProtocolError
 from isotone.isis.toolkit.callers import Answered
+from isotone.isis.toolkit.data import Data
 from isotone.isis.toolkit.layer import CastWanted, Heard, Order
 from isotone.isis.toolkit.locks import LockHeld, Locks
 from isotone.isis.toolkit.member import MemberIsReady, Phase
 from isotone.isis.toolkit.objects import Change, apply_changes, differences
-from isotone.isis.toolkit.process import CallWanted, CloseWanted, OpenWanted, ToolUsed
+from isotone.isis.toolkit.process import CallWanted, CloseWanted, GroupKind, OpenWanted, ToolUsed
 from isotone.isis.toolkit.programs import SYSTEM_GROUP, Programs, StartCopy, StopCopy
 from isotone.isis.toolkit.requests import Requests, coordinator_for
 from tests.isis.nets import NETS, SITES, HandNet, Net, SimulatedNet, call
@@ -282,6 +283,33 @@ def test_labels_are_locked_in_their_order(net: Net) -> None:
     assert isinstance(locks, Locks) and locks.place_of("y") == 0
 
 
+# --- data ------------------------------------------------------------------------------------------------------------
+
+
+def kinds_with_data(group: str) -> GroupKind:
+    return GroupKind(lambda member: (Data(member),))
+
+
+@pytest.mark.parametrize("stack", NETS)
+def test_an_update_is_seen_at_once_where_it_is_made(stack: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Net, "kinds", lambda self, group: kinds_with_data(group))
+    net = NETS[stack]()
+    a, b, c = net.names
+    for me in (a, b):
+        net.tell(me, OpenWanted(0, "items"))
+    data = net.tool(a, "items", "data")
+    assert isinstance(data, Data)
+    data.put("x", b"1")
+    data.put("x", b"2")
+    assert data.get("x") == b"2" and data.get("y") is None
+    net.tell(a, ToolUsed(0, "items", "data", "put", ("y", b"3")))
+    net.tell(c, OpenWanted(0, "items"))
+    for me in (a, b, c):
+        found = net.tool(me, "items", "data")
+        assert isinstance(found, Data) and (found.get("x"), found.get("y")) == (b"2", b"3")
+        assert found.state() == [("x", b"2"), ("y", b"3")] and not any(found._own.values())
+
+
 # --- programs --------------------------------------------------------------------------------------------------------
 
 
@@ -324,6 +352,29 @@ def test_an_object_moves_with_its_state(system: Net) -> None:
     assert net.tool(c, "counter", "object").state()["total"] == 2
     programs = net.tool(b, SYSTEM_GROUP, "programs")
     assert isinstance(programs, Programs) and programs.placed == {"counter": [c]} and not programs.moves
+
+
+def test_a_move_ends_when_the_group_of_the_system_is_ready_again() -> None:
+    """The copy is ready at its target while that forms the system's group anew."""
+    net = HandNet(*SITES)
+    for me in net.names:
+        net.tell(me, OpenWanted(0, SYSTEM_GROUP))
+    want(net, "counter", 1)
+    toolkit = net.toolkits[C]
+    net.said[A] += net.toolkits[A].handle(ToolUsed(0, SYSTEM_GROUP, "programs", "move", ("counter", A, C)))
+    while "counter" not in toolkit.members:
+        me = next(me for me in net.layers if net.layers[me].asked)
+        net._move(me, net.layers[me].asked.pop(0))
+    member = toolkit.members[SYSTEM_GROUP]
+    member.phase = Phase.FORMING
+    net.run()
+    programs = net.tool(A, SYSTEM_GROUP, "programs")
+    assert isinstance(programs, Programs) and programs.moves and toolkit.members["counter"].is_ready
+    member.phase = Phase.READY
+    toolkit.out.say(MemberIsReady(SYSTEM_GROUP, "kept"))
+    net.said[C] += toolkit._settle([])
+    net.run()
+    assert programs.placed == {"counter": [C]} and not programs.moves
 
 
 def test_a_name_stands_for_the_first_group_that_took_it(system: Net) -> None:

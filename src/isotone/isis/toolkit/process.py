@@ -288,11 +288,20 @@ class Toolkit:
                 self._open(program)
             case StopCopy(program=program) if program in self._placed:
                 self._close(program)
-            case MemberIsReady(group=group) if group in self._placed:
-                programs = self.tool(SYSTEM_GROUP, Programs.name)
-                assert isinstance(programs, Programs)
-                programs.tell_ready(group)
+            case MemberIsReady(group=group) if group in self._placed or group == SYSTEM_GROUP:
+                self._tell_ready()
         return [action]
+
+    def _tell_ready(self) -> None:
+        """Which copies here have what they need; later if the system's group is just being formed anew."""
+        system = self.members.get(SYSTEM_GROUP)
+        if system is None or not system.is_ready:
+            return
+        programs = self.tool(SYSTEM_GROUP, Programs.name)
+        assert isinstance(programs, Programs)
+        for group in sorted(self._placed):
+            if group in self.members and self.members[group].is_ready:
+                programs.tell_ready(group)
 
     # --- nested operations -----------------------------------------------------------------------------------------
 

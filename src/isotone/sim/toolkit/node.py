@@ -258,7 +258,7 @@ class ToolNode:
             data = self.toolkit.tool(WORK, "data")
             assert isinstance(data, Data)
             for item in holding.step.items:
-                value = str(int(data.items.get(item, b"0")) + 1).encode()
+                value = str(int(data.get(item) or b"0") + 1).encode()
                 actions += self._tell(ToolUsed(at, WORK, "data", "put", (item, value)))
         return [*actions, SetTimer(("hold", held.owner), holding.step.hold_us)]
 
