@@ -47,17 +47,19 @@ class Sites:
 
 
 @asynccontextmanager
-async def _job(servers: str, place: Path) -> AsyncIterator[None]:
+async def _job(cluster: ReplicaCluster, servers: str, place: Path) -> AsyncIterator[None]:
     """The program that keeps the table, killed with its Java when it has begun to write."""
     command = [sys.executable, str(ROOT / "examples" / "log_collection" / "table.py"), servers, str(place)]
     with (place.parent / "job.log").open("wb") as log:
         job = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
     try:
         yield
-        async with asyncio.timeout(WITHIN_S):
-            while not list((place / ROWS).glob("**/part-*")):
-                assert job.poll() is None, (place.parent / "job.log").read_text()
-                await asyncio.sleep(0.01)
+
+        def has_begun() -> bool:
+            assert job.poll() is None, (place.parent / "job.log").read_text()
+            return bool(list((place / ROWS).glob("**/part-*")))
+
+        await cluster.until(has_begun, "rows of the job", WITHIN_S)
     finally:
         os.killpg(job.pid, signal.SIGKILL)
         job.wait()
@@ -73,7 +75,7 @@ def test_every_acknowledged_line_is_there_once_in_one_order(
         async with replica_cluster(tmp_path / "servers") as cluster:
             sites = Sites(cluster)
             await sites.write(1)
-            async with _job(sites.servers["north"], place):
+            async with _job(cluster, sites.servers["north"], place):
                 more = asyncio.create_task(sites.write(1 + AT_ONCE))
                 await cluster.kill("b")
                 await more
@@ -82,9 +84,8 @@ def test_every_acknowledged_line_is_there_once_in_one_order(
             await cluster.cut("ab", "c")
             await cluster.primary("a", "b")
             more = asyncio.create_task(sites.write(1 + 2 * AT_ONCE))
-            async with asyncio.timeout(WITHIN_S):
-                while len(sites.acknowledged["north"]) < 3 * AT_ONCE:
-                    await asyncio.sleep(0.01)
+            north = sites.acknowledged["north"]
+            await cluster.until(lambda: len(north) == 3 * AT_ONCE, "lines of the majority", WITHIN_S)
             assert len(sites.acknowledged["south"]) == 2 * AT_ONCE  # its server is alone
             await cluster.cut()
             await more
