@@ -313,6 +313,8 @@ def test_who_has_not_begun_yet_has_lost_no_state() -> None:
     assert commands(hab, hab.handle(join)) == []
     hab.handle(PacketReceived(0, "b1", WIDE.encode(msgspec.structs.replace(unborn, epoch=hab.centre.epoch))))
     assert commands(hab, hab.handle(join)) == [Join("b", "b1#1.0.0")]
+    hab.handle(PacketReceived(0, "b1", WIDE.encode(unborn)))  # it began, and came back without its state
+    assert commands(hab, hab.handle(join)) == [Join("b", "b1#1.0.0")]
     later = Hab(SETTINGS, "a1", 2)
     later.centre.confirmed = 1
     assert commands(later, later.handle(join)) == [Join("b", "b1#1.0.0")]

@@ -16,7 +16,7 @@ from isotone.hab import messages as m
 from isotone.hab import petitions, rows, witness
 from isotone.hab.centre import Answer, Centre, Deliver, Effect, Installed, Recorded, Role, RoleChanged, founded, outside
 from isotone.hab.commands import apply
-from isotone.hab.configuration import Group
+from isotone.hab.configuration import Group, first_epoch
 from isotone.hab.coordinator import ANSWER, Contacts, Coordinator
 from isotone.hab.disasters import Watch
 from isotone.hab.events import (
@@ -292,7 +292,7 @@ class Hab:
         name = self.settings.centre_of(source)
         if name == self.centre.name:
             raise RemoteProtocolError(f"{source} is of this centre")
-        self.watch.heard(name, self._at)
+        self.watch.heard(name, self._at, has_state=not isinstance(message, m.Join | m.Alive))
         match message:
             case m.OkStored():
                 return [*self.coordinator.on_stored(self.centre, source, message), *self._go_on()]
@@ -310,9 +310,14 @@ class Hab:
             raise RemoteProtocolError(f"{source} sends {type(message).__name__}")
         if self._local >= self.settings.local_max:
             return []  # whoever asks will ask again
-        if isinstance(message, m.Join) and not self.centre.confirmed and not self.watch.has_begun(name):
-            return []  # the system begins: it has no state yet, and has lost none
+        if isinstance(message, m.Join) and self._is_beginning() and not self.watch.has_begun(name):
+            return []  # it has no state yet, and has lost none
         return [self._broadcast(message)]
+
+    def _is_beginning(self) -> bool:
+        """Whether perhaps not all centres have begun: nothing is confirmed, and nobody has taken over."""
+        centre = self.centre
+        return not centre.confirmed and centre.epoch == first_epoch(1)
 
     def _on_alive(self, alive: m.Alive) -> list[Action]:
         self.watch.told(alive, self._at)
