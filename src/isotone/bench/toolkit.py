@@ -81,13 +81,12 @@ def measure(updates_max: int, operations: int) -> list[dict[str, Any]]:
                 order = json.dumps([name, peers, updates_max, operations, view_synchronous])
                 command = [sys.executable, "-m", "isotone.bench.toolkit", "--member", order]
                 process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-                stack.callback(process.wait)
+                stack.enter_context(process)
                 stack.callback(process.kill)
                 processes.append(process)
-            first = processes[0].stdout
-            assert first is not None
-            stack.callback(first.close)
-            for line in first:
+            told = processes[0].stdout
+            assert told is not None
+            for line in told:
                 if line.strip() != READY:
                     mode, updates, took_ms = json.loads(line)
                     at_first, more = PAPER[mode]
