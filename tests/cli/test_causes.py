@@ -57,6 +57,10 @@ def test_parts_and_daemons_that_do_not_answer() -> None:
 
 
 def test_a_client_that_does_not_read_is_named_with_its_backlog() -> None:
-    client = {"name": "slow", "blocks": True, "held_bytes": 3 << 20, "held_bytes_max": 4 << 20, "groups": 2}
+    client = {"name": "slow", "blocks": True, "held_bytes": 3 << 20, "held_bytes_max": 4 << 20}
+    client |= {"blocks_us": 3_000_000, "blocked_groups": ("news", "room")}
     (cause,) = causes_of(told(status("d1", clients=[client, {**client, "name": "fast", "blocks": False}])))
-    assert cause.text.startswith("client slow at d1 does not read: 3 MiB of at most 4 MiB wait for it")
+    assert cause.text == (
+        "client slow at d1 does not read: 3 MiB wait for it, 4 MiB are allowed; "
+        "senders to its groups (news, room) have waited for 3 s"
+    )

@@ -82,8 +82,10 @@ def _parts(statuses: Sequence[dict[str, Any]]) -> list[Cause]:
 
 
 def _reader(status: dict[str, Any], client: dict[str, Any]) -> Cause:
+    groups = ", ".join(client["blocked_groups"]) or "no group"
     text = (
-        f"client {client['name']} at {status['name']} does not read: {size(client['held_bytes'])} of at most "
-        f"{size(client['held_bytes_max'])} wait for it, and senders to its {client['groups']} groups wait too"
+        f"client {client['name']} at {status['name']} does not read: {size(client['held_bytes'])} wait for it, "
+        f"{size(client['held_bytes_max'])} are allowed; senders to its groups ({groups}) have waited "
+        f"for {span(client['blocks_us'] or 1)}"
     )
     return Cause("slow reader", status["name"], text)

@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 from isotone.core.errors import InputError, IsotoneError, LocalProtocolError, MachineError
 
@@ -34,12 +35,20 @@ class CommandGroup(click.Group):
     """A group whose errors become one line on standard error and an exit code.
 
     ``lazy`` gives commands as ``module:attribute``; the module is imported when its command is asked for, so that an
-    interrupt in the meantime is one like any other.
+    interrupt in the meantime is one like any other. ``summaries`` has a line for each of them: help and completion
+    list them without importing any.
     """
 
-    def __init__(self, *arguments: Any, lazy: Mapping[str, str] | None = None, **extra: Any) -> None:
+    def __init__(
+        self,
+        *arguments: Any,
+        lazy: Mapping[str, str] | None = None,
+        summaries: Mapping[str, str] | None = None,
+        **extra: Any,
+    ) -> None:
         super().__init__(*arguments, **extra)
         self._lazy = lazy or {}
+        self._summaries = summaries or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of all commands."""
@@ -52,6 +61,22 @@ class CommandGroup(click.Group):
             command: click.Command = getattr(import_module(module), attribute)
             return command
         return super().get_command(ctx, cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands in the help text."""
+        if not self._summaries:
+            super().format_commands(ctx, formatter)
+            return
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self._summaries[name]) for name in self.list_commands(ctx)])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """What a shell offers behind an unfinished word."""
+        if not self._summaries:
+            return super().shell_complete(ctx, incomplete)
+        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        items = [CompletionItem(name, help=self._summaries[name]) for name in names]
+        return [*items, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def main(  # type: ignore[override]
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any

@@ -36,28 +36,51 @@ COMMANDS = {
     "up": "isotone.cli.up:up_command",
 }
 
+SUMMARIES = {
+    "archive": "Look after the archive of a replicated log.",
+    "bench": "Measure what Isotone costs on this machine.",
+    "check": "Judge recorded traces: was every promise kept?",
+    "daemon": "Run a daemon; check settings, make keys.",
+    "demo": "Show a cluster through a kill, a cut and a merge.",
+    "explain": "Say why something does not happen.",
+    "faults": "Inject network faults: cut, delay, drop.",
+    "flow": "Roll out and decide among hundreds of nodes.",
+    "group": "Talk in a group: send, recv, chat, ping, flood.",
+    "kv": "Read, write and watch a replicated dict.",
+    "leader": "Run a command while elected as leader.",
+    "lock": "Run a command while holding a lock.",
+    "pipeline": "Judge and measure traces of any size, on Spark.",
+    "replica": "Run and look after a replicated log.",
+    "sim": "Simulate clusters under faults, by seeds.",
+    "site": "Look after several data centres.",
+    "status": "Show who sees whom and what is wrong.",
+    "timeline": "Draw a recorded run: views, crashes, faults.",
+    "trace": "Say what running daemons record.",
+    "up": "Run some daemons on this machine, to try things.",
+}
+"""One line each, so that the list of commands imports none of them."""
 
-@click.group(cls=CommandGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+
+@click.group(
+    cls=CommandGroup, lazy=COMMANDS, summaries=SUMMARIES, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(__version__, prog_name="isotone", message="%(prog)s %(version)s")
 def commands() -> None:
-    """Group communication and replication that can be checked.
+    """Common state and one order of messages for programs on several machines.
 
     \b
     Examples:
-      isotone up 3                         three daemons on this machine, until Ctrl-C
-      isotone status --watch               how a daemon stands
-      isotone group chat room              talk in a group
-      isotone kv set apples 3              a replicated dict; also isotone lock and isotone leader
-      isotone daemon --dev                 one daemon for development
-      isotone demo                         a cluster through a partition, a crash and a merge
-      isotone sim swarm --seeds 1..200     200 random clusters against every property
-      isotone sim replay 17                one of them again, in detail
-      isotone timeline run.jsonl           a recorded run as a picture
-      isotone check run.jsonl              every property over a recorded trace
-      isotone pipeline run traces --out d  the same for any amount of traces, with metrics and a report
+      isotone demo --simulated          see a cluster through a crash, a cut and a merge
+      isotone up 3                      three daemons on this machine, until Ctrl-C
+      isotone group chat room           talk in a group
+      isotone status --watch            who sees whom, what is wrong
+      isotone explain exclusion d2      why a daemon is not there
+      isotone kv set apples 3           a replicated dict; also isotone lock and isotone leader
+      isotone timeline                  what happened, as a picture
+      isotone check                     was every promise kept?
 
-    Exit codes: 0 fine, 1 the answer is bad (a property is violated, a daemon is not ready), 2 wrong usage or input,
-    3 the machine lacks something, 130 interrupted.
+    Exit codes: 0 fine, 1 the answer is bad (a promise was broken, a daemon is not ready), 2 wrong usage or input, 3 the
+    machine lacks something, 4 `bench lan` missed a goal, 5 nothing could be judged, 130 interrupted.
     """
 
 

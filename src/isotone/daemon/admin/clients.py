@@ -17,6 +17,7 @@ from isotone.evs.stack import Stack
 
 LISTED_MAX = 1_000
 MEMBERS_MAX = 1_000
+GROUPS_MAX = 20
 
 
 class ClientStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +38,10 @@ class ClientStatus(msgspec.Struct, frozen=True, kw_only=True):
     waiting_requests: int = 0
     blocks: bool = False
     """Senders wait for this reader."""
+    blocks_us: int = 0
+    """For how long."""
+    blocked_groups: tuple[str, ...] = ()
+    """To which they wait to send, the first `GROUPS_MAX`."""
 
 
 class GroupStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,18 +73,18 @@ def groups_of(stack: Stack, pattern: str = "*", limit: int = LISTED_MAX) -> List
     return Listed(total=len(names), groups=tuple(_group(by_name[name]) for name in names[: min(limit, LISTED_MAX)]))
 
 
-def clients_of(stack: Stack, limit: int = LISTED_MAX, spread: Collection[ClientId] = ()) -> Listed:
+def clients_of(stack: Stack, at: int, limit: int = LISTED_MAX, spread: Collection[ClientId] = ()) -> Listed:
     """The clients of this daemon: those who hold most first, then by name. ``spread`` are those of Spread."""
     sessions = () if stack.sessions is None else stack.sessions.all
     limit = min(limit, LISTED_MAX)
     told = sorted(sessions, key=lambda each: (-each.backlog.held_bytes, each.client))[:limit]
     known = {session.client for session in sessions}
     inside = sorted(client for client in stack.groups.roster.open.values() if client not in known)
-    found = [*(_session(stack, each) for each in told), *(_inside(stack, each, spread) for each in inside)]
+    found = [*(_session(stack, each, at) for each in told), *(_inside(stack, each, spread) for each in inside)]
     return Listed(total=len(sessions) + len(inside), clients=tuple(found[:limit]))
 
 
-def _session(stack: Stack, session: ServerSession) -> ClientStatus:
+def _session(stack: Stack, session: ServerSession, at: int) -> ClientStatus:
     assert stack.sessions is not None
     return ClientStatus(
         name=session.client.name,
@@ -93,6 +98,8 @@ def _session(stack: Stack, session: ServerSession) -> ClientStatus:
         held_bytes_max=stack.sessions.settings.buffer_bytes_max,
         waiting_requests=len(session.inbox),
         blocks=session.blocks,
+        blocks_us=at - session.blocks_since if session.blocks else 0,
+        blocked_groups=tuple(sorted(session.groups)[:GROUPS_MAX]) if session.blocks else (),
     )
 
 

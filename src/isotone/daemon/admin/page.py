@@ -43,6 +43,7 @@ const fill = (id, heads, rows) => {
 };
 const bytes = (count) => count < 1024 ? count + " B" : count < 1048576 ? (count / 1024).toFixed(1) + " KiB"
   : (count / 1048576).toFixed(1) + " MiB";
+const seconds = (us) => (us / 1000000).toFixed(1) + " s";
 const ms = (us) => us ? (us / 1000).toPrecision(3) + " ms" : "-";
 function wrongs(status) {
   const found = [];
@@ -51,7 +52,8 @@ function wrongs(status) {
   status.stack.peers.filter((peer) => peer.suspected).forEach((peer) =>
     found.push(peer.name + " is suspected: " + peer.suspected));
   status.clients.filter((client) => client.blocks).forEach((client) =>
-    found.push("client " + client.name + " does not read: " + bytes(client.held_bytes) + " wait, and senders too"));
+    found.push("client " + client.name + " does not read: " + bytes(client.held_bytes) + " wait for it, senders to its groups ("
+      + client.blocked_groups.join(", ") + ") have waited for " + seconds(client.blocks_us)));
   if (!status.ready) found.push(status.why_not_ready);
   return found;
 }

@@ -82,7 +82,7 @@ def status_of(node: Operated) -> DaemonStatus:
 def clients_at(node: Operated, limit: int) -> Listed:
     """The clients of a daemon, of every kind."""
     gateway = node.gateway
-    return clients_of(node.stack, limit, () if gateway is None else frozenset(gateway.clients))
+    return clients_of(node.stack, node.now(), limit, () if gateway is None else frozenset(gateway.clients))
 
 
 def session_counts(node: Operated) -> dict[str, int]:

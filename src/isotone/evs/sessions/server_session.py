@@ -90,6 +90,7 @@ class ServerSession:
         self.is_welcome = False  # it was told that it is open
         self.warned = False
         self.blocks = False  # senders to its groups are held
+        self.blocks_since = 0  # meaningless while it does not
         self.farewell: Farewell | None = None  # to be written behind everything else
         self.busy = False  # a write is under way
         self.prompt: list[bytes] = []  # frames to be written before all others

@@ -110,6 +110,7 @@ class SessionTable:
             code = EndCode.SLOW if session.stream is not None else EndCode.MISSED
             self.end(session, code, reason, at, out)
         elif session.blocks and not blocked:
+            session.blocks_since = at
             self.handing.block(self.slow.blocking)
 
     def end_fattest(self, at: int, out: list[Action]) -> None:
