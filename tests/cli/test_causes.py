@@ -36,6 +36,12 @@ def test_an_injected_cut_is_named_as_such_and_not_as_a_suspicion() -> None:
     )
 
 
+def test_a_cut_both_ways_is_told_once() -> None:
+    towards = {name: [{**NO_RULE, "daemon": name, "cut": True}] for name in ("d1", "d2")}
+    (cause,) = causes_of(told(status("d1", faults=towards["d2"]), status("d2", faults=towards["d1"])))
+    assert cause.text.startswith("injected fault at d1: between it and d2 all packets are lost")
+
+
 def test_losses_and_delays_are_told_with_their_sizes() -> None:
     rule = {"daemon": "d2", "cut": False, "drop": 0.1, "delay_us": 50_000}
     (cause,) = causes_of(told(status("d1", faults=[rule])))

@@ -6,37 +6,64 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
+from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from isotone import __version__
 from isotone.cli.command_group import CommandGroup
-from isotone.cli.main import commands
+from isotone.cli.main import COMMANDS, SUMMARIES, commands
 from isotone.core.errors import InputError, LocalProtocolError, MachineError
 from tests.cli.running import wait_until
 
-COMMANDS = [[], ["sim"], ["sim", "swarm"], ["sim", "replay"], ["check"], ["demo"], ["daemon"], ["daemon", "run"]]
-COMMANDS += [["daemon", "credential"], ["up"], ["status"]]
-COMMANDS += [["explain"], *(["explain", each] for each in ("view", "message", "exclusion"))]
-COMMANDS += [["group"], *(["group", each] for each in ("send", "recv", "chat", "ping", "flood"))]
-COMMANDS += [["kv"], *(["kv", each] for each in ("get", "set", "delete", "list", "watch")), ["lock"], ["leader"]]
-COMMANDS += [["trace"], *(["trace", each] for each in ("on", "off", "status"))]
-COMMANDS += [
-    ["site"],
-    *(["site", each] for each in ("found", "status", "suspects", "declare-lost", "handover", "rejoin")),
-]
-COMMANDS += [["faults"], *(["faults", each] for each in ("status", "cut", "delay", "drop", "heal"))]
+HEAVY = ("asyncio", "rich", "cryptography", "pyarrow", "pyspark", "isotone.evs", "isotone.sim", "isotone.client")
+"""Modules that only commands need, not the list of them."""
 
 
-@pytest.mark.parametrize("path", COMMANDS)
-def test_every_command_has_help_with_examples(path: list[str]) -> None:
-    result = CliRunner().invoke(commands, [*path, "--help"])
-    assert result.exit_code == 0
-    assert "Usage:" in result.output
-    assert path == ["sim"] or "Examples:" in result.output
+def every_command(command: click.Command, context: click.Context, path: str) -> Iterator[tuple[str, click.Command]]:
+    yield path, command
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from every_command(found, click.Context(found, parent=context, info_name=name), f"{path} {name}")
+
+
+def test_every_command_has_help_with_examples_and_every_option_a_text() -> None:
+    told = list(every_command(commands, click.Context(commands, info_name="isotone"), "isotone"))
+    assert len(told) > 90
+    for path, command in told:
+        assert "Examples:" in (command.help or ""), path
+        names = [option.opts[0] for option in command.params if isinstance(option, click.Option) and not option.help]
+        assert not names, f"{path}: no help for {names}"
+
+
+def test_the_list_of_commands_needs_none_of_them() -> None:
+    """So that help is there in an instant, on any machine."""
+    look = "import sys; from isotone.cli.main import commands; commands(['--help'], standalone_mode=False)"
+    report = "import sys, atexit; atexit.register(lambda: print(*sys.modules, file=sys.stderr));"
+    done = subprocess.run([sys.executable, "-c", report + look], capture_output=True, text=True, check=True)
+    assert "explain" in done.stdout
+    modules = done.stderr.split()
+    assert not [each for each in modules if each in HEAVY or each.startswith(tuple(f"{name}." for name in HEAVY))]
+
+
+def test_the_list_of_commands_has_a_short_line_for_each() -> None:
+    shown = CliRunner().invoke(commands, ["--help"]).stdout.partition("Commands:")[2]
+    assert [line.split()[0] for line in shown.splitlines() if line.strip()] == list(COMMANDS) == list(SUMMARIES)
+    assert all(len(text) <= 60 and text[-1] in ".?" for text in SUMMARIES.values())
+
+
+def test_a_shell_completes_commands_and_options() -> None:
+    offered = ShellComplete(commands, {}, "isotone", "_ISOTONE_COMPLETE")
+    assert [each.value for each in offered.get_completions([], "st")] == ["status"]
+    assert "--version" in [each.value for each in offered.get_completions([], "--")]
+    assert "--links" in [each.value for each in offered.get_completions(["status"], "--")]
+    assert "partition" in [each.value for each in offered.get_completions(["faults"], "")]
 
 
 def test_the_version_is_told() -> None:

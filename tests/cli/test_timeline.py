@@ -30,7 +30,7 @@ def test_lanes_and_words(trace: Path) -> None:
     (second,) = (line for line in lines if line.startswith("d2 >"))
     assert "A" in first and "B" in first
     assert "B" not in second and second.rstrip(".").endswith("x")
-    assert any(line.endswith("d2 ends (a crash or a stop)") for line in lines)
+    assert any(line.endswith("d2 crashes") for line in lines)
 
 
 def test_picture_and_page_need_nothing_but_themselves(trace: Path, tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ from isotone.pipeline.stages import METRICS, TIMELINE, VERDICTS
 from isotone.pipeline.tables import write_runs
 from isotone.pipeline.timeline import TIMELINE as TIMELINE_FORM
 from isotone.sim.summary import Summary
+from isotone.trace.events import STOPPED
 
 ROOT = Path(__file__).parents[2]
 CHROMIUM = next(
@@ -165,7 +166,10 @@ def test_lanes_show_who_was_in_which_view_and_when() -> None:
         (0.0, 3.0, "1!d1"),
         (8.0, 12.0, "3!d1"),
     ]
-    assert shown.crashes == [("d3", 3.0)]
+    assert (shown.crashes, shown.stops) == ([("d3", 3.0)], [])
+    stopped = lanes([*_timeline(), _moment(13, "d1", "crash", reason=STOPPED)])
+    assert (stopped.crashes, stopped.stops) == ([("d3", 3.0)], [("d1", 13.0)])
+    assert (13.0, "d1 stops") in views.moments_of(stopped) and (3.0, "d3 crashes") in views.moments_of(stopped)
     assert shown.cuts == [("d1", 4.0, 6.0)]
 
 

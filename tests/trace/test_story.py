@@ -5,6 +5,7 @@ from __future__ import annotations
 from isotone.core.ids import DaemonId, DaemonViewId, GroupViewId
 from isotone.core.services import Service
 from isotone.trace.events import (
+    STOPPED,
     Crashed,
     DaemonViewDelivered,
     Entry,
@@ -12,9 +13,11 @@ from isotone.trace.events import (
     Recovered,
     Row,
     Sent,
+    Truncated,
     ViewDelivered,
 )
-from isotone.trace.story import SENTENCES_MAX, Stay, story_of
+from isotone.trace.record import NOT_CLOSED, STILL_WRITTEN
+from isotone.trace.story import SENTENCES_MAX, Stay, signs, story_of
 
 SECOND = 1_000_000
 
@@ -46,7 +49,7 @@ def test_a_view_lasts_until_the_next_one_or_the_crash() -> None:
         "a starts",
         "b starts",
         "a, b: view of a, b",
-        "b ends (a crash or a stop)",
+        "b crashes",
         "a: view of a",
     ]
 
@@ -83,8 +86,26 @@ def test_injected_faults_last_until_they_are_taken_back() -> None:
     rows += record("b", (0, sview(3, "b")), (1, FaultsSet("b#1", "cut a")), (3, sview(4, "b")))
     assert sorted(story_of(rows).faults, key=lambda stay: stay.node) == [
         Stay("a", SECOND, 2 * SECOND, 0),
-        Stay("b", SECOND, 3 * SECOND, 0),
+        Stay("b", SECOND, 3 * SECOND, 1),
     ]
+    told = [text for _, text in story_of(rows).sentences()]
+    assert "the injected faults at a end" in told and "the injected faults at b end" not in told
+
+
+def test_a_stop_is_no_crash_and_a_record_that_is_still_written_has_no_end() -> None:
+    ends = (Crashed("a#1", STOPPED), Crashed("b#1"), Truncated(NOT_CLOSED), Truncated(STILL_WRITTEN))
+    rows = [
+        row
+        for name, end in zip("abcd", ends, strict=True)
+        for row in record(name, (0, Recovered(f"{name}#1")), (1, sview(1, *"abcd")), (2, end))
+    ]
+    story = story_of(rows)
+    assert [text for at, text in story.sentences() if at == 2 * SECOND] == [
+        "a stops",
+        "b crashes",
+        "c was killed, or lost its record",
+    ]
+    assert [signs(story, node, 10)[-1] for node in "abcd"] == ["|", "x", "x", "A"]
 
 
 def test_a_run_without_rows_has_an_empty_story_and_a_long_one_bounded_words() -> None:

@@ -53,11 +53,15 @@ def _line(each: Comparison) -> str:
 
 
 @click.command("saturate")
-@click.option("--minutes", type=click.FloatRange(min=0.01), default=10.0, show_default=True)
+@click.option("--minutes", type=click.FloatRange(min=0.01), default=10.0, show_default=True, help="How long.")
 @click.option("--spin/--no-spin", default=True, help="Busy processes beside the load, so that no core is ever idle.")
 @json_option
 def saturate_command(*, minutes: float, spin: bool, as_json: bool) -> int:
     """Saturate the machine and see whether a daemon is excluded that was never away for 500 ms.
+
+    \b
+    Examples:
+      isotone bench saturate --minutes 1
 
     Exit codes: 0 no wrong exclusion, 1 there was one, or a member heard another order.
     """
@@ -85,12 +89,18 @@ def saturated_text(found: Saturated) -> str:
 
 
 @click.command("recorded")
-@click.option("--seconds", type=click.FloatRange(min=0.1), default=10.0, show_default=True)
-@click.option("--size", type=click.IntRange(min=17, max=1024 * 1024), default=64, show_default=True)
+@click.option("--seconds", type=click.FloatRange(min=0.1), default=10.0, show_default=True, help="How long to send.")
+@click.option(
+    "--size", type=click.IntRange(min=17, max=1024 * 1024), default=64, show_default=True, help="Bytes of a message."
+)
 @click.option("--keep", type=click.Path(path_type=Path, file_okay=False), help="Keep the trace in this directory.")
 @json_option
 def recorded_command(*, seconds: float, size: int, keep: Path | None, as_json: bool) -> int:
     """Run at full speed, then judge every property over the recorded trace.
+
+    \b
+    Examples:
+      isotone bench recorded --seconds 5
 
     Exit codes: 0 no gap, no violation, nothing not judged; 1 otherwise.
     """

@@ -39,7 +39,9 @@ PLAIN_WIDTH = 180
 @click.option("--only", default="", help="Variants, with commas: base, senders-3, safe … (default: all)")
 @click.option("--sizes", default="", help="Bytes of messages, with commas (default: 64,1024,8192,65536).")
 @click.option("--paths", default="", help="loopback, bridge, bridge-frames; with commas (default: all).")
-@click.option("--repetitions", type=click.IntRange(min=1), default=5, show_default=True)
+@click.option(
+    "--repetitions", type=click.IntRange(min=1), default=5, show_default=True, help="How often each is measured."
+)
 @click.option("--seconds", type=click.FloatRange(min=0.05), default=1.5, show_default=True, help="Of steady state.")
 @click.option("--figures/--no-figures", default=True, help="Latency, changes of views, idleness too.")
 @click.option("--measured", type=FILE, default=MEASURED, show_default=True, help="Where samples are kept.")
@@ -149,11 +151,18 @@ def _cells(peers: Peers, only: tuple[str, ...], sizes: tuple[int, ...], paths: t
 
 
 @click.command("tune")
-@click.option("--seconds", type=click.FloatRange(min=0.05), default=1.5, show_default=True)
-@click.option("--repetitions", type=click.IntRange(min=1), default=3, show_default=True)
+@click.option("--seconds", type=click.FloatRange(min=0.05), default=1.5, show_default=True, help="Of each measurement.")
+@click.option(
+    "--repetitions", type=click.IntRange(min=1), default=3, show_default=True, help="How often each is measured."
+)
 @json_option
 def tune_command(*, seconds: float, repetitions: int, as_json: bool) -> int:
-    """Which of its documented settings Corosync is fastest with, so that it is compared at its best."""
+    """Find the documented settings with which Corosync is fastest, so that it is compared at its best.
+
+    \b
+    Examples:
+      isotone bench tune
+    """
     found = find_peers("corosync", None)
     rows = tune(Effort(seconds=seconds), repetitions, _say)
     del found

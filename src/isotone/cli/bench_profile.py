@@ -13,9 +13,11 @@ from isotone.core.errors import InputError
 
 
 @click.command("profile")
-@click.option("--size", type=click.IntRange(min=17, max=1024 * 1024), default=64, show_default=True)
+@click.option(
+    "--size", type=click.IntRange(min=17, max=1024 * 1024), default=64, show_default=True, help="Bytes of a message."
+)
 @click.option("--variant", default="base", show_default=True, help="As in bench lan, on loopback.")
-@click.option("--seconds", type=click.FloatRange(min=0.1), default=10.0, show_default=True)
+@click.option("--seconds", type=click.FloatRange(min=0.1), default=10.0, show_default=True, help="How long to send.")
 @click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="Functions of each process.")
 @click.option("--lines", is_flag=True, help="The lines too.")
 @json_option

@@ -30,7 +30,7 @@ def causes_of(told: Told) -> list[Cause]:
     """Everything in the status of these daemons that keeps messages or views waiting."""
     statuses = [status for _, status, _ in told if status is not None]
     found = [_unanswered(address, why) for address, status, why in told if status is None]
-    found += [_fault(status, rule) for status in statuses for rule in status["faults"] or ()]
+    found += _faults(statuses)
     cut = {(status["name"], rule["daemon"]) for status in statuses for rule in status["faults"] or () if rule["cut"]}
     found += [_suspicion(status, peer) for status, peer in _suspicions(statuses, cut)]
     found += _parts(statuses)
@@ -40,6 +40,17 @@ def causes_of(told: Told) -> list[Cause]:
 
 def _unanswered(address: str, why: str) -> Cause:
     return Cause("no answer", address, why)
+
+
+def _faults(statuses: Sequence[dict[str, Any]]) -> list[Cause]:
+    """Injected faults, one for each pair of daemons that are cut off from each other both ways."""
+    rules = [(status, rule) for status in statuses for rule in status["faults"] or ()]
+    cut = {(status["name"], rule["daemon"]) for status, rule in rules if rule["cut"]}
+    return [
+        _fault(status, rule)
+        for status, rule in rules
+        if not (rule["cut"] and status["name"] > rule["daemon"] and (rule["daemon"], status["name"]) in cut)
+    ]
 
 
 def _fault(status: dict[str, Any], rule: dict[str, Any]) -> Cause:

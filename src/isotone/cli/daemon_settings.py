@@ -28,6 +28,11 @@ def check_command(file: Path, name: str, strict: bool, as_json: bool) -> int:
     """Say everything that is wrong with a settings FILE: key, line and remedy.
 
     \b
+    Examples:
+      isotone daemon check isotone.toml
+      isotone daemon check isotone.toml --name d1
+
+    \b
     Exit codes: 0 the settings are good, 1 something is wrong with them, 2 there is no such file, 3 it cannot be read.
     """
     if not file.exists():
@@ -80,7 +85,12 @@ def _verdict(file: Path, problems: int, warnings: int) -> str:
 @click.option("--changed", is_flag=True, help="Only what stands in the file.")
 @json_option
 def show_command(file: Path, changed: bool, as_json: bool) -> None:
-    """Show all settings of a FILE as they hold, and where each comes from: a line of the file, or the default."""
+    """Show all settings of a FILE as they hold, and where each comes from: a line of the file, or the default.
+
+    \b
+    Examples:
+      isotone daemon show isotone.toml --changed
+    """
     from isotone.daemon.settings.effective import effective_settings
 
     loaded = load_in_full(file)
@@ -102,6 +112,10 @@ def show_command(file: Path, changed: bool, as_json: bool) -> None:
 @json_option
 def convert_command(file: Path, cluster: str, output: Path | None, as_json: bool) -> int:
     """Turn a spread.conf FILE into settings, with comments about what was not carried over.
+
+    \b
+    Examples:
+      isotone daemon convert spread.conf --output isotone.toml
 
     \b
     Exit codes: 0 done, 1 done, but `isotone daemon check` finds problems in the result, 2 FILE is no spread.conf.
@@ -168,6 +182,12 @@ def keygen_command(
     """Make the key of the daemon NAME, and print the lines for the settings.
 
     With --authority the key is signed, so that the other daemons need not list it.
+
+    \b
+    Examples:
+      isotone daemon keygen d1 --file /etc/isotone/d1.key
+      isotone daemon keygen --new-authority authority.key
+      isotone daemon keygen d3 --authority authority.key
     """
     from isotone.daemon.security.keys import generate_authority
 

@@ -24,7 +24,13 @@ from isotone.sim.figures import FIGURES, Figure, figure_named, recipe_named
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw it into this SVG file.")
 @json_option
 def figure_command(*, name: str, plot: Path | None, as_json: bool, **parameters: int | None) -> None:
-    """Measure what a table or figure shows, of the papers or our own, with the classes that the daemon runs."""
+    """Measure what a table or figure shows, of the papers or our own, with the classes that the daemon runs.
+
+    \b
+    Examples:
+      isotone sim figure spread-figure-5.4
+      isotone sim figure spread-figure-4.5 --plot figure.svg
+    """
     recipe_named(name)
     figure = figure_named(name, **{each: value for each, value in parameters.items() if value is not None})
     if plot is not None:

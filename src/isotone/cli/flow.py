@@ -53,7 +53,12 @@ def program_text(name: str) -> str:
 @flow_commands.command("show")
 @click.argument("program", metavar="PROGRAM")
 def show_command(program: str) -> None:
-    """Print a program's text."""
+    """Print the text of a program of the library, or of a file.
+
+    \b
+    Examples:
+      isotone flow show phases
+    """
     results().print(program_text(program), highlight=False, markup=False, end="")
 
 
@@ -61,7 +66,12 @@ def show_command(program: str) -> None:
 @click.argument("program", metavar="PROGRAM")
 @json_option
 def check_command(*, program: str, as_json: bool) -> None:
-    """Parse, type and prove a program; say how monotonic each flow is, and print the rules that rings run."""
+    """Parse, type and prove a program; say how monotonic each flow is, and print the rules that rings run.
+
+    \b
+    Examples:
+      isotone flow check my.flow
+    """
     proved = read_program(program_text(program))
     rules = told_rules(compile_program(proved))
     if as_json:
@@ -118,7 +128,12 @@ def authority_command(
     state: Path,
     invitations: Path,
 ) -> None:
-    """Serve rings: let nodes in, number their views, keep the register of decisions."""
+    """Serve rings: let nodes in, number their views, keep the register of decisions.
+
+    \b
+    Examples:
+      isotone flow authority phases --nodes 32 --fan-out 4 --state state --invitations invitations
+    """
     from isotone.cli.flow_serving import AuthorityOptions, serve_authority
 
     options = AuthorityOptions(
@@ -152,7 +167,13 @@ def authority_command(
 def node_command(
     *, invitation: Path, bind: str, name: str, count: int, trust: str, versions: int | None, command: str
 ) -> None:
-    """Join a ring. Inputs are read as JSON lines, outputs are written as JSON lines."""
+    """Join a ring by an invitation. Inputs are read as JSON lines, outputs are written as JSON lines.
+
+    \b
+    Examples:
+      isotone flow node invitations/r.1.1
+      isotone flow node invitations/r.1.1 --versions 9 --apply 'deploy {version}'
+    """
     from isotone.cli.flow_serving import serve_nodes
 
     asyncio.run(
@@ -168,7 +189,12 @@ def node_command(
 @click.option("--within", type=float, default=2.0, show_default=True, help="Seconds to wait for an answer.")
 @json_option
 def status_command(*, address: str, within: float, as_json: bool) -> None:
-    """Ask a node or an authority how it stands."""
+    """Ask a node or an authority how it stands.
+
+    \b
+    Examples:
+      isotone flow status 127.0.0.1:4810
+    """
     from isotone.host.flow_process import ask_status
 
     told = asyncio.run(ask_status(address, within))

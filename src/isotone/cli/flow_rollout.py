@@ -97,7 +97,7 @@ async def roll_out(
 
 
 @click.command("rollout")
-@click.option("--nodes", type=click.IntRange(1, 4096), default=64, show_default=True)
+@click.option("--nodes", type=click.IntRange(1, 4096), default=64, show_default=True, help="How many nodes.")
 @click.option("--versions", type=click.IntRange(1), default=5, show_default=True, help="Roll out 1 to this.")
 @click.option("--fan-out", type=click.IntRange(2), default=8, show_default=True, help="Members of a ring, at most.")
 @click.option("--token-ms", type=click.IntRange(1), default=50, show_default=True, help="Time between tokens.")
@@ -108,6 +108,10 @@ def rollout_command(*, nodes: int, versions: int, fan_out: int, token_ms: int, w
 
     A node is counted while its ring counts it and the rings above count its ring: not while it is taken for dead, and
     not while a ring above waits for the new leader of a ring whose leader died.
+
+    \b
+    Examples:
+      isotone flow rollout --nodes 64 --versions 5
     """
     if as_json:
         print_json(
@@ -125,14 +129,19 @@ def rollout_command(*, nodes: int, versions: int, fan_out: int, token_ms: int, w
 
 @click.command("run")
 @click.argument("program", metavar="PROGRAM")
-@click.option("--nodes", type=click.IntRange(1, 4096), default=16, show_default=True)
+@click.option("--nodes", type=click.IntRange(1, 4096), default=16, show_default=True, help="How many nodes.")
 @click.option("--fan-out", type=click.IntRange(2), default=8, show_default=True, help="Members of a ring, at most.")
 @click.option("--token-ms", type=click.IntRange(1), default=50, show_default=True, help="Time between tokens.")
 @click.option("--seconds", type=float, default=5.0, show_default=True, help="How long.")
 @json_option
 def run_command(*, program: str, nodes: int, fan_out: int, token_ms: int, seconds: float, as_json: bool) -> None:
     """Run a program on nodes of this machine. Nodes of ``phases`` enter each phase at once; others hold what they began
-    with."""
+    with.
+
+    \b
+    Examples:
+      isotone flow run phases --nodes 16 --seconds 10
+    """
     text = program_text(program)
     if not compile_text(text).outputs:
         raise InputError("the program has no output")

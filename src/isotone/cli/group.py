@@ -65,7 +65,7 @@ def client_options(command: Command) -> Command:
             envvar="ISOTONE_CREDENTIAL_FILE",
             help="A file with a credential.",
         ),
-        click.option("--name", default="", help="The client's name; one of our own making when left out."),
+        click.option("--name", default="", help="The client's name; a random one when left out."),
         click.option(
             "--address",
             "addresses",
@@ -94,8 +94,17 @@ def service_option(command: Command) -> Command:
     "--service", type=click.Choice(SERVICES), help="Which promises it gets (default: agreed, confirmed safe)."
 )
 @click.option("--confirm", is_flag=True, help="Wait until it is safe everywhere; only that is an acknowledgement.")
-@click.option("--type", "kind", type=click.IntRange(0, 65_535), default=0, show_default=True)
-@click.option("--timeout", type=click.FloatRange(0.01), default=30.0, show_default=True, metavar="SECONDS")
+@click.option(
+    "--type", "kind", type=click.IntRange(0, 65_535), default=0, show_default=True, help="A number for your program."
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0.01),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Give up after this time.",
+)
 @client_options
 @json_option
 def send_command(
@@ -179,11 +188,23 @@ def chat_command(*, group: str, service: str, as_json: bool, **who: Any) -> int:
 
 @group_commands.command("ping")
 @click.argument("group", callback=_named)
-@click.option("--count", type=click.IntRange(1, 1_000_000), default=4, show_default=True)
+@click.option("--count", type=click.IntRange(1, 1_000_000), default=4, show_default=True, help="How many messages.")
 @click.option("--size", type=click.IntRange(0, 1_000_000), default=64, show_default=True, help="Bytes of each message.")
-@click.option("--every", type=click.FloatRange(0, 3600), default=0.2, show_default=True, metavar="SECONDS")
 @click.option(
-    "--timeout", type=click.FloatRange(0.01), default=10.0, show_default=True, metavar="SECONDS", help="Of one."
+    "--every",
+    type=click.FloatRange(0, 3600),
+    default=0.2,
+    show_default=True,
+    metavar="SECONDS",
+    help="Pause between messages.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0.01),
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Wait so long for each.",
 )
 @service_option
 @client_options
@@ -191,7 +212,7 @@ def chat_command(*, group: str, service: str, as_json: bool, **who: Any) -> int:
 def ping_command(
     *, group: str, count: int, size: int, every: float, timeout: float, service: str, as_json: bool, **who: Any
 ) -> int:
-    """How long a message takes from its sender through the order and back to it, as a member of GROUP.
+    """Measure how long a message takes from its sender through the order and back to it, as a member of GROUP.
 
     \b
     Examples:

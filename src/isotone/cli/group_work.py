@@ -101,10 +101,11 @@ async def send(
             receipt = await me.send(group, body, service=service, type=kind, confirm=confirm, deadline=left_s)
     stamp = "" if receipt is None or receipt.stamp is None else str(receipt.stamp)
     last = "" if receipt is None else str(receipt.id)
-    told = (f" up to {stamp}" if stamp else "") + (f"; the last is {last}" if last else "")
-    confirmed = "confirmed" if confirm else "taken by the daemon"
+    count = f"{len(bodies)} message{'' if len(bodies) == 1 else 's'}"
+    fate = "every member has" if confirm else "the daemon took"
+    named = f"; the {'id' if len(bodies) == 1 else 'id of the last'} is {last}" if last else ""
     return SendReport(
-        text=f"{len(bodies)} messages to {group}, {confirmed}{told}",
+        text=f"{count} to {group}: {fate} {'it' if len(bodies) == 1 else 'them'}{named}",
         sent=len(bodies),
         group=group,
         service=service.name.lower(),

@@ -45,7 +45,14 @@ Command = TypeVar("Command", bound=Callable[..., Any])
     lazy={"figure": "isotone.cli.figure:figure_command", "trace": "isotone.cli.sim_trace:trace_command"},
 )
 def sim_commands() -> None:
-    """Run simulated clusters: many seeds at once, or one again."""
+    """Run simulated clusters: many seeds at once, or one again.
+
+    \b
+    Examples:
+      isotone sim swarm --seeds 1..50 --stack full
+      isotone sim replay 17 --trace run17.jsonl
+      isotone sim figure spread-figure-5.4
+    """
 
 
 def setting_options(command: Command) -> Command:

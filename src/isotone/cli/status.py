@@ -12,12 +12,13 @@ from typing import Any
 
 import click
 from rich.console import Group, RenderableType
+from rich.text import Text
 
 from isotone.cli.admin_client import AdminClient, admin_options, clients_of
 from isotone.cli.causes import causes_of
 from isotone.cli.command_group import EXIT_VIOLATION
 from isotone.cli.output import json_option, live_display, print_json, print_shown, print_text, results
-from isotone.cli.status_tables import links_view, status_view, together_view
+from isotone.cli.status_tables import COLUMNS_EXPLAINED, links_view, status_view, together_view
 from isotone.core.errors import MachineError
 
 
@@ -25,7 +26,14 @@ from isotone.core.errors import MachineError
 @admin_options
 @click.option("--links", is_flag=True, help="Also sites, links, other daemons and timeouts, with where they come from.")
 @click.option("--watch", is_flag=True, help="Show it anew every --every seconds until interrupted.")
-@click.option("--every", type=click.FloatRange(0.1, 3600), default=1.0, show_default=True, metavar="SECONDS")
+@click.option(
+    "--every",
+    type=click.FloatRange(0.1, 3600),
+    default=1.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="With --watch: how often.",
+)
 @json_option
 def status_command(
     *, addresses: tuple[str, ...], credential_file: Path | None, links: bool, watch: bool, every: float, as_json: bool
@@ -90,7 +98,9 @@ def _shown(told: Told, links: bool) -> RenderableType:
     else:
         rows = [(status["name"] if status else where, status, "" if status else why) for where, status, why in told]
         parts = [together_view(rows, [cause.text for cause in causes_of(told) if cause.kind != "no answer"])]
-    return Group(*parts, *(links_view(status) for status in known if links))
+    if links:
+        parts += [*(links_view(status) for status in known), Text(COLUMNS_EXPLAINED, style="dim")]
+    return Group(*parts)
 
 
 def _watch(clients: Sequence[AdminClient], every: float, *, links: bool, as_json: bool) -> int:

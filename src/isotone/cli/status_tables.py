@@ -13,8 +13,12 @@ ROWS_MAX = 12
 ROWS_TOGETHER_MAX = 5
 """Groups and clients that are listed below a table of daemons, so that all of it fits a screen of 24 lines."""
 COLUMNS_EXPLAINED = (
-    "units: received/known of a site; line: nothing earlier will come from it; everywhere: acknowledged by all; "
-    "again: share of packets sent more than once; held: bytes that wait; ±: variation of the round trip"
+    "sites: units: received/known of a site; line: nothing earlier will come from it; everywhere: acknowledged by all\n"
+    "links: again: share of packets sent more than once; held: bytes that wait\n"
+    "daemons: ±: variation of the round trip; lost: share of probes without an answer\n"
+    "timeouts: a daemon is suspected when it is not heard for so long (silence), does not answer for so long after "
+    "another daemon suspected it (confirm), or is heard and does not hear us for so long (one way); after a pause of "
+    "this daemon itself it suspects nobody for so long (grace)"
 )
 
 
@@ -27,7 +31,6 @@ def links_view(status: dict[str, Any]) -> RenderableType:
         parts.append(links_table(status["stack"]))
     if status["stack"]["peers"]:
         parts += [peers_table(status["stack"]), timeouts_table(status["stack"])]
-    parts.append(Text(COLUMNS_EXPLAINED, style="dim"))
     return Group(*parts)
 
 

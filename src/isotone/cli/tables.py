@@ -44,6 +44,18 @@ def verdict_table(properties: Mapping[str, Mapping[str, int]]) -> Table:
     return table
 
 
+def legend(properties: Mapping[str, Mapping[str, int]]) -> str:
+    """What the table's words mean, of those that occur in it."""
+    said = ["numbers are runs; docs/glossary.md has the properties in short"]
+    if any(label.endswith("@S") for label in properties):
+        said.append("@S: the promise among daemons; without it: to clients")
+    if any(counts["not_exercised"] for counts in properties.values()):
+        said.append("not exercised: nothing happened that could have broken it")
+    if any(counts["not_judged"] for counts in properties.values()):
+        said.append("not judged: only rows that are missing, or the end of the run, could tell")
+    return "\n".join(said)
+
+
 Rows = Mapping[EventId, Row]
 
 
@@ -60,6 +72,7 @@ def print_summary(console: Console, summary: Summary, rows: Rows | None = None) 
         console.print("nothing was judged")
         return
     console.print(verdict_table(summary.properties))
+    console.print(legend(summary.properties), style="dim")
     if summary.distribution:
         console.print()
         console.print(_distribution_table(summary))

@@ -104,7 +104,8 @@ def show(console: Console, story: Story) -> None:
     if len(story.nodes) > NODES_MAX:
         console.print(f"and {len(story.nodes) - NODES_MAX} more nodes")
     console.print(
-        "\nx a crash or a stop, > a start, . not running, ! faults injected; below a line: how much its clients sent\n",
+        "\n> a start, | a stop, x a crash or a kill, . not running, ! faults injected\n"
+        "below a line: how much its clients sent\n",
         style="dim",
     )
     for number, view in enumerate(story.views[: 2 * len(ascii_uppercase)]):

@@ -59,7 +59,7 @@ def page(story: Story, run: str) -> str:
         f"<h1>{escape(run)}: views of {escape(story.subject)} over time</h1>"
         f'<div class="scroll">{svg(story, alone=False)}</div>'
         '<p class="note">One colour is one view: nodes whose colours differ at one time were apart. '
-        "✕ a crash or a stop, ▸ a start, a red line: faults were injected.</p>"
+        "▸ a start, ■ a stop, ✕ a crash or a kill, a red line: faults were injected.</p>"
         f"<h2>What happened</h2><table>{told}</table></body></html>\n"
     )
 
@@ -122,6 +122,6 @@ def _fault(story: Story, stay: Stay, top: int) -> str:
 
 
 def _mark(story: Story, moment: int, kind: str, top: int) -> str:
-    signs = {"crash": "✕", "start": "▸", "end of record": "…"}
+    signs = {"start": "▸", "stop": "■", "crash": "✕", "end of record": "✕"}
     x, sign = f"{_x(story, moment):.1f}", signs[kind]
     return f'<text x="{x}" y="{top + 22}" text-anchor="middle"><title>{kind}</title>{sign}</text>'

@@ -38,8 +38,21 @@ LOOK_EVERY_S = 1.0
     type=click.Path(path_type=Path, file_okay=False),
     help="For settings, state, traces and logs, kept afterwards (default: a temporary one).",
 )
-@click.option("--trace", type=click.Choice(["off", "buffered", "full"]), default="buffered", show_default=True)
-@click.option("--within", type=click.FloatRange(1, 600), default=60.0, show_default=True, metavar="SECONDS")
+@click.option(
+    "--trace",
+    type=click.Choice(["off", "buffered", "full"]),
+    default="buffered",
+    show_default=True,
+    help="What is recorded, for `isotone check` and `isotone timeline`; full survives a kill.",
+)
+@click.option(
+    "--within",
+    type=click.FloatRange(1, 600),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Give up if they are not together by then.",
+)
 @json_option
 def up_command(
     *, daemons: int, sites: int, port: int, directory: Path | None, trace: str, within: float, as_json: bool

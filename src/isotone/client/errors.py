@@ -20,7 +20,8 @@ class ConnectFailed(ClientError):
     """No session could be opened. ``code`` is for programs: "refused", "certificate", "unreachable", "full" …"""
 
     def __init__(self, code: str, reason: str) -> None:
-        super().__init__(f"no session ({code}): {reason}")
+        hint = "; is a daemon running there?" if code == "unreachable" else ""
+        super().__init__(f"could not connect ({code}): {reason}{hint}")
         self.code = code
         self.reason = reason
 

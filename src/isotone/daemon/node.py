@@ -29,7 +29,7 @@ from isotone.daemon.shell import Shell
 from isotone.daemon.sockets import AddressInUse
 from isotone.daemon.storage import Disk, StateDirectory
 from isotone.evs.groups import State as GroupState
-from isotone.trace.events import Crashed, Recovered
+from isotone.trace.events import STOPPED, Crashed, Recovered
 
 log = logging.getLogger("isotone.daemon")
 
@@ -302,7 +302,7 @@ class Node(Reports):
 
     def _end(self, *, clean: bool) -> None:
         if clean:
-            self.shell.recording.record(Crashed(str(self.me)))
+            self.shell.recording.record(Crashed(str(self.me), STOPPED))
         self.phase = Phase.ENDED
         self.shell.close(clean=clean)
         if self._flush_handle is not None:

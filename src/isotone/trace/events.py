@@ -16,6 +16,8 @@ from isotone.core.ids import DaemonViewId, GroupViewId
 from isotone.core.services import Service
 
 TRACE_VERSION = 1
+STOPPED = "stopped"
+"""Of a daemon that was told to end, in `Crashed`."""
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False, tag_field="kind"):
@@ -152,10 +154,14 @@ class Recovered(Entry, frozen=True, gc=False, tag="recover"):
     daemon: str
 
 
-class Crashed(Entry, frozen=True, gc=False, tag="crash"):
-    """A daemon's incarnation ended, and with it the sessions of its clients; always its last entry."""
+class Crashed(Entry, frozen=True, gc=False, omit_defaults=True, tag="crash"):
+    """A daemon's incarnation ended, and with it the sessions of its clients; always its last entry.
+
+    ``reason`` is `STOPPED` where it ended because it was told to; no property makes a difference of it.
+    """
 
     daemon: str
+    reason: str = ""
 
 
 # --- the network ---------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from string import ascii_uppercase
 
 from isotone.trace.events import (
+    STOPPED,
     Crashed,
     DaemonViewDelivered,
     FaultsSet,
@@ -24,10 +25,13 @@ from isotone.trace.events import (
     Truncated,
     ViewDelivered,
 )
+from isotone.trace.record import STILL_WRITTEN
 
 SAME_CLOCK_US = 250_000
 """Clocks that differ by less are taken to be one."""
 SENTENCES_MAX = 200
+SIGNS = {"start": ">", "stop": "|", "crash": "x", "end of record": "x"}
+"""Of the marks, in a picture of letters."""
 Life = tuple[str, int]
 """A node and its incarnation."""
 
@@ -54,7 +58,7 @@ class SeenView:
 
 @dataclass(frozen=True)
 class Mark:
-    """A moment of one node: ``start``, ``crash`` or ``end of record``."""
+    """A moment of one node: ``start``, ``stop``, ``crash`` or ``end of record``."""
 
     node: str
     at: int
@@ -73,7 +77,7 @@ class Story:
     stays: list[Stay] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
     faults: list[Stay] = field(default_factory=list)
-    """When faults were injected at a node; the number is always 0."""
+    """When faults were injected at a node; the number is 1 if they still were when the record ended, else 0."""
     sends: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     """For each node: when, and how many messages."""
 
@@ -91,12 +95,18 @@ class Story:
                 yield min(stay.begin for stay in stays), f"{', '.join(reached)}: view of {_listed(view.members)}{cause}"
 
     def _about_nodes(self) -> Iterator[tuple[int, str]]:
-        words = {"start": "starts", "crash": "ends (a crash or a stop)", "end of record": "has no rows after this"}
+        words = {
+            "start": "starts",
+            "stop": "stops",
+            "crash": "crashes",
+            "end of record": "was killed, or lost its record",
+        }
         for mark in self.marks:
             yield mark.at, f"{mark.node} {words[mark.kind]}"
         for stay in self.faults:
             yield stay.begin, f"faults are injected at {stay.node}"
-            yield stay.end, f"the injected faults at {stay.node} end"
+            if not stay.view:
+                yield stay.end, f"the injected faults at {stay.node} end"
 
 
 def story_of(rows: Iterable[Row], group: str | None = None) -> Story:
@@ -181,12 +191,13 @@ def _fill(story: Story, rows: list[Row], shown: set[int], at: dict[int, int]) ->
                 story.sends.setdefault(node, []).append((moment, len(lengths)))
             case Recovered():
                 story.marks.append(Mark(node, moment, "start"))
-            case Crashed():
+            case Crashed(reason=reason):
                 close(node, moment)
-                story.marks.append(Mark(node, moment, "crash"))
-            case Truncated():
+                story.marks.append(Mark(node, moment, "stop" if reason == STOPPED else "crash"))
+            case Truncated(reason=reason):
                 close(node, moment)
-                story.marks.append(Mark(node, moment, "end of record"))
+                if reason != STILL_WRITTEN:
+                    story.marks.append(Mark(node, moment, "end of record"))
             case SelfLeft(group=group) if story.subject == f"the group {group}":
                 close(node, moment)
             case FaultsSet(reason=reason) if reason:
@@ -195,7 +206,7 @@ def _fill(story: Story, rows: list[Row], shown: set[int], at: dict[int, int]) ->
                 story.faults.append(Stay(node, injected.pop(node), moment, 0))
     for node in list(open_views):
         close(node, story.length_us)
-    story.faults += [Stay(node, begin, story.length_us, 0) for node, begin in injected.items()]
+    story.faults += [Stay(node, begin, story.length_us, 1) for node, begin in injected.items()]
 
 
 def _names(members: tuple[str, ...]) -> tuple[str, ...]:
@@ -223,15 +234,16 @@ def column(story: Story, moment: int, columns: int) -> int:
 
 
 def signs(story: Story, node: str, columns: int) -> list[str]:
-    """One node: in each slice of time the letter of the view that came last, ``x`` for an end, ``>`` for a start."""
+    """One node: in each slice of time the letter of the view that came last, ``>`` for a start, ``|`` for a stop,
+    ``x`` for any other end."""
     found = ["."] * columns
     for stay in story.stays:
         if stay.node == node:
             first, last = column(story, stay.begin, columns), column(story, stay.end - 1, columns)
             found[first : last + 1] = [letter(stay.view)] * (last + 1 - first)
     for mark in story.marks:
-        if mark.node == node and mark.kind != "end of record":
-            found[column(story, mark.at, columns)] = "x" if mark.kind == "crash" else ">"
+        if mark.node == node:
+            found[column(story, mark.at, columns)] = SIGNS[mark.kind]
     return found
 
 

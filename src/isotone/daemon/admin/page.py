@@ -52,7 +52,8 @@ function wrongs(status) {
   status.stack.peers.filter((peer) => peer.suspected).forEach((peer) =>
     found.push(peer.name + " is suspected: " + peer.suspected));
   status.clients.filter((client) => client.blocks).forEach((client) =>
-    found.push("client " + client.name + " does not read: " + bytes(client.held_bytes) + " wait for it, senders to its groups ("
+    found.push("client " + client.name + " does not read: " + bytes(client.held_bytes)
+      + " wait for it, senders to its groups ("
       + client.blocked_groups.join(", ") + ") have waited for " + seconds(client.blocks_us)));
   if (!status.ready) found.push(status.why_not_ready);
   return found;

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from isotone.pipeline.report.drawing import INK, colour, drawn
+from isotone.trace.events import STOPPED
 from isotone.trace.story import natural_order
 
 Rows = Sequence[dict[str, Any]]
@@ -43,6 +44,7 @@ class Lanes(NamedTuple):
     nodes: list[str]
     bars: list[Bar]
     crashes: list[tuple[str, float]]
+    stops: list[tuple[str, float]]
     starts: list[tuple[str, float]]
     failures: list[tuple[str, float]]
     cuts: list[tuple[str, float, float]]
@@ -64,20 +66,26 @@ def lanes(rows: Rows) -> Lanes:
     shown = [row for row in known if row["node"] in chosen]
     bars = _bars([row for row in shown if _matters(row, kind, group)], at, (last - begin) / 1e6)
     marks = {
-        mark: [(row["node"], at[id(row)]) for row in shown if row["kind"] == mark]
-        for mark in ("crash", "recover", "linkfailed")
+        mark: [(row["node"], at[id(row)]) for row in shown if _mark_of(row) == mark]
+        for mark in ("crash", "stop", "recover", "linkfailed")
     }
     cuts = _cuts([row for row in shown if row["kind"] == "faults"], at, (last - begin) / 1e6)
     return Lanes(
         nodes=names[:LANES_MAX],
         bars=_longest(bars),
         crashes=marks["crash"][:BARS_MAX],
+        stops=marks["stop"][:BARS_MAX],
         starts=marks["recover"][:BARS_MAX],
         failures=marks["linkfailed"][:BARS_MAX],
         cuts=cuts[:BARS_MAX],
         of="the daemons" if kind == "sview" else f"the group {group}",
         left=_left(len(names) - LANES_MAX, len(bars) - BARS_MAX, [*map(len, marks.values()), len(cuts)]),
     )
+
+
+def _mark_of(row: dict[str, Any]) -> str:
+    """Which mark a row is; of no mark its kind."""
+    return "stop" if row["kind"] == "crash" and row["reason"] == STOPPED else str(row["kind"])
 
 
 def _longest(bars: list[Bar]) -> list[Bar]:
@@ -149,7 +157,8 @@ def moments_of(shown: Lanes) -> list[tuple[float, str]]:
         nodes = ", ".join(sorted({bar.node for bar in bars}, key=natural_order))
         members = f"{bars[0].members} member{'' if bars[0].members == 1 else 's'}"
         told.append((min(bar.begin for bar in bars), f"{nodes}: view {view} with {members}"))
-    told += [(moment, f"{node} ends, by a crash or a stop") for node, moment in shown.crashes]
+    told += [(moment, f"{node} crashes") for node, moment in shown.crashes]
+    told += [(moment, f"{node} stops") for node, moment in shown.stops]
     told += [(moment, f"{node} starts") for node, moment in shown.starts]
     told += [(moment, f"a link of {node} failed") for node, moment in shown.failures]
     for node, begin, end in shown.cuts:
@@ -196,13 +205,14 @@ def _label_bar(axes: Any, bar: Bar, place: int, share: float) -> None:
 def _marks(axes: Any, shown: Lanes, places: dict[str, int]) -> None:
     kinds = (
         (shown.crashes, "X", "#8a1c1c", "crash", 60),
+        (shown.stops, "s", INK, "stop", 30),
         (shown.starts, ">", INK, "start", 30),
         (shown.failures, "|", INK, "link failed", 110),
     )
     for moments, marker, fill, label, size in kinds:
         known = [(time, places[node]) for node, time in moments if node in places]
         if known:
-            edge = {"edgecolors": "white", "linewidths": 0.8} if marker in "X>" else {}
+            edge = {"edgecolors": "white", "linewidths": 0.8} if marker in "X>s" else {}
             times, lanes_at = zip(*known, strict=True)
             axes.scatter(times, lanes_at, marker=marker, color=fill, s=size, label=label, zorder=3, **edge)
     if shown.cuts:
