@@ -29,6 +29,8 @@ LINK = re.compile(r"\]\(\s*<?([^)\s>#]+)")
 GUIDES = ("quickstart", "replicated", "services", "testing", "operating", "replica", "log-on-spark", "pipeline")
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 PUBLIC = ("isotone", "isotone.client.blocking", "isotone.testing")
+STYLE = "wide.css"
+"""Room for lines of code of 120 characters."""
 
 
 def main() -> int:
@@ -52,7 +54,7 @@ def main() -> int:
     code = subprocess.run(command, check=False, env=quiet).returncode
     if code:
         return 1
-    print(f"the site is at {out / 'index.html'}", flush=True)
+    print(f"the site is at {out / 'index.html'}; its search needs a server: --serve 8000", flush=True)
     if arguments.serve is not None:
         serve(out, arguments.serve)
     return 0
@@ -82,6 +84,7 @@ def lay_out(source: Path) -> None:
     for page in source.rglob("*.md"):
         text = page.read_text(encoding="utf-8")
         page.write_text(re.sub(r"\]\(((?:\.\./)*)README\.md(?=[)#])", _home(page, source), text), encoding="utf-8")
+    (source / STYLE).write_text(".md-grid { max-width: 88rem; }\n", encoding="utf-8")
     (source / "reference.md").write_text("".join(reference()), encoding="utf-8")
 
 
@@ -164,13 +167,14 @@ def settings_of(source: Path, out: Path) -> dict[str, object]:
             "font": False,
             "features": ["navigation.indexes", "search.highlight", "content.code.copy"],
             "palette": [
-                {"media": "(prefers-color-scheme: light)", "scheme": "default"},
-                {"media": "(prefers-color-scheme: dark)", "scheme": "slate"},
+                _palette("light", "default", "brightness-7", "Switch to dark"),
+                _palette("dark", "slate", "brightness-4", "Switch to light"),
             ],
         },
         "extra": {"generator": False},
         "plugins": ["search"],
-        "markdown_extensions": ["tables", "fenced_code", {"toc": {"permalink": True}}],
+        "markdown_extensions": ["tables", "pymdownx.superfences", "pymdownx.highlight", {"toc": {"permalink": True}}],
+        "extra_css": [STYLE],
         "nav": nav,
         "validation": {
             "omitted_files": "info",
@@ -179,6 +183,12 @@ def settings_of(source: Path, out: Path) -> dict[str, object]:
             "anchors": "info",
         },
     }
+
+
+def _palette(mode: str, scheme: str, icon: str, words: str) -> dict[str, object]:
+    """What browsers choose by their own mode; without a toggle the theme would choose the first always."""
+    toggle = {"icon": f"material/{icon}", "name": words}
+    return {"media": f"(prefers-color-scheme: {mode})", "scheme": scheme, "toggle": toggle}
 
 
 def reference() -> Iterator[str]:

@@ -16,7 +16,17 @@ from hypothesis import strategies as st
 
 from isotone.cli.flow_serving import read_text, until_ended
 from isotone.core.codec.control import ControlMessage
-from isotone.core.contract import Address, DatagramsReceived, PersistFailed, SendDatagrams, Started, Stop, TimerFired
+from isotone.core.contract import (
+    Address,
+    CancelTimer,
+    DatagramsReceived,
+    PersistFailed,
+    SendDatagrams,
+    SetTimer,
+    Started,
+    Stop,
+    TimerFired,
+)
 from isotone.core.errors import InputError, LocalProtocolError, MachineError, RemoteProtocolError
 from isotone.flows.authority import VIEW_BYTES_MAX, Authority, RingSettings
 from isotone.flows.compiler import compile_text, decide
@@ -25,6 +35,7 @@ from isotone.flows.messages import (
     CODEC,
     Alive,
     Bootstrap,
+    Depart,
     Enrol,
     Record,
     Recorded,
@@ -151,6 +162,17 @@ async def _stopped(tmp_path: Path) -> None:
             await asyncio.wait_for(until_ended(asyncio.Event().wait, [process]), LONG_S)  # type: ignore[arg-type]
     finally:
         process.close()
+
+
+def test_an_authority_that_slept_while_a_member_departs_says_nothing_that_its_process_does_not_know() -> None:
+    """The detector then doubts itself in its answer to any event; that is not for the process."""
+    service = authority()
+    for place in (A, B):
+        hear(service, Enrol("r", f"m-{place}", str(place)))
+    data = CODEC.encode(Depart("r", f"m-{A}"))
+    said = service.handle(DatagramsReceived(LONG_S * 1_000_000, A, data, len(data)))
+    assert {type(each) for each in said} <= {SetTimer, CancelTimer, SendDatagrams}
+    assert any(isinstance(each, SendDatagrams) for each in said), "it probes the others, for it slept"
 
 
 def test_whoever_runs_it_hears_why_it_stopped(tmp_path: Path) -> None:

@@ -24,8 +24,8 @@ from isotone.cli.main import commands
 from isotone.core.errors import MachineError
 from isotone.pipeline.metrics.form import METRICS as METRICS_FORM
 from isotone.pipeline.metrics.form import QUANTILES
+from isotone.pipeline.report import measures, tally, views
 from isotone.pipeline.report import page as report
-from isotone.pipeline.report import tally, views
 from isotone.pipeline.report.charts import latency_picture
 from isotone.pipeline.report.exhibits import read_rows
 from isotone.pipeline.report.page import Built, build
@@ -144,6 +144,26 @@ def test_the_story_stands_before_the_verdicts_and_violated_ones_are_open(page: s
     clients, daemons = page.index("<b>Groups of clients</b>"), page.index("<b>Between daemons</b>")
     assert clients < daemons and page.count("<details open>") == 1
     assert page.rindex("<details open>", 0, daemons) < clients, "the group with the violation"
+
+
+def test_a_percentile_needs_samples_and_a_table_lines() -> None:
+    rows = [_metric("latency", "all", "")]
+    rows += [_metric("latency", "service", "SAFE", count=count) for count in (9, 10, 100, 1000)]
+    told = measures.latency_section(("demo <run>",), rows)
+    cells = [re.findall(r"<td[^>]*>([^<]*)</td>", line) for line in re.findall(r"<tr><td.*?</tr>", told)]
+    assert [[cell == "–" for cell in line[4:7]] for line in cells] == [
+        [True, True, True],
+        [False, True, True],
+        [False, False, True],
+        [False, False, False],
+    ]
+    assert told.count("<table") == 1, "nothing is known by distance, size and load"
+
+
+def test_the_page_is_for_light_and_dark(page: str) -> None:
+    assert "prefers-color-scheme: dark" in page
+    pictures = "".join(re.findall(r"<svg.*?</svg>", page, re.DOTALL))
+    assert "var(--ink)" in pictures and ": #1f2933" not in pictures
 
 
 def test_thesis_values_stand_beside_ours(page: str) -> None:

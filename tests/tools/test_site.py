@@ -59,17 +59,20 @@ def test_the_reference_has_every_public_name(site: tuple[Path, str]) -> None:
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
-@pytest.mark.parametrize("width", [1280, 400])
-def test_a_browser_shows_it_without_complaint(site: tuple[Path, str], width: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "default"), (400, "slate")])
+def test_a_browser_shows_it_without_complaint(site: tuple[Path, str], width: int, scheme: str, tmp_path: Path) -> None:
     assert CHROMIUM is not None
     place = Path(os.environ.get("ISOTONE_ARTEFACTS", ROOT / "build" / "artefacts"))
     place.mkdir(parents=True, exist_ok=True)
     command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0",
                "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run",
                f"--user-data-dir={tmp_path / 'profile'}", f"--window-size={width},900", "--virtual-time-budget=4000",
+               f"--blink-settings=preferredColorScheme={0 if scheme == 'slate' else 1}",
                f"--screenshot={place / f'site-{width}.png'}", "--dump-dom",
                f"{site[1]}docs/guide/quickstart.html"]  # fmt: skip
     told = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert "CONSOLE" not in told.stderr, told.stderr
     assert "<h1 id=" in told.stdout
+    assert re.search(rf'<body[^>]* data-md-color-scheme="{scheme}"', told.stdout), "dark where the browser is dark"
+    assert 'class="k"' in told.stdout, "programs have colours"
     assert 'data-md-component="search-query"' in told.stdout

@@ -16,7 +16,7 @@ _STYLE = """
 @media (prefers-color-scheme:dark){:root{--ink:#e4e7eb;--paper:#16191d;--faint:#3a424c;--soft:#9aa5b1}}
 body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper)}
 body{margin:0 auto;max-width:1060px;padding:1rem}
-h1{font-size:1.3rem}h2{font-size:1.05rem}svg{width:100%;height:auto}.scroll{overflow-x:auto}
+h1{font-size:1.3rem}h2{font-size:1.05rem}svg{width:100%;min-width:640px;height:auto}.scroll{overflow-x:auto}
 svg text{fill:var(--ink);font:12px system-ui,sans-serif}svg .bar{fill:#fff}svg .soft{fill:var(--soft)}
 svg line{stroke:var(--faint)}td{padding:.1rem .8rem .1rem 0;vertical-align:top}
 td:first-child{font-variant-numeric:tabular-nums;white-space:nowrap;color:var(--soft)}

@@ -236,7 +236,7 @@ class Authority:
     def _remove(self, service: _Service, member: str, at: int) -> list[Action]:
         if service.wanted.pop(member, None) is None:
             return []
-        return [*service.detector.handle(PeerRemoved(at, member)), *self._soon(service)]
+        return [*self._watched(service, service.detector.handle(PeerRemoved(at, member)), at), *self._soon(service)]
 
     def _soon(self, service: _Service) -> list[Action]:
         if service.due:

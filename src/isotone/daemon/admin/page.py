@@ -16,7 +16,7 @@ body{font:15px/1.45 system-ui,sans-serif;color:var(--ink);background:var(--paper
 body{margin:0 auto;max-width:70rem;padding:1rem}
 h1{font-size:1.25rem;margin:.2rem 0}h2{font-size:1rem;margin:1.2rem 0 .3rem}
 table{border-collapse:collapse}td,th{text-align:left;padding:.15rem 1rem .15rem 0;vertical-align:top}
-th{color:var(--soft);font-weight:500}.scroll{overflow-x:auto}.good{color:var(--good)}.bad{color:var(--bad)}.soft{color:var(--soft)}
+td{white-space:nowrap}th{color:var(--soft);font-weight:500}.scroll{overflow-x:auto}.good{color:var(--good)}.bad{color:var(--bad)}.soft{color:var(--soft)}
 ul{margin:.2rem 0;padding-left:1.2rem}input{font:inherit}
 """
 
@@ -43,18 +43,18 @@ const fill = (id, heads, rows) => {
 };
 const bytes = (count) => count < 1024 ? count + " B" : count < 1048576 ? (count / 1024).toFixed(1) + " KiB"
   : (count / 1048576).toFixed(1) + " MiB";
-const seconds = (us) => (us / 1000000).toFixed(1) + " s";
-const ms = (us) => us ? (us / 1000).toPrecision(3) + " ms" : "-";
+const time = (us) => us >= 1000000 ? (us / 1000000).toFixed(1) + " s" : us ? (us / 1000).toPrecision(3) + " ms" : "-";
 function wrongs(status) {
   const found = [];
   (status.faults || []).forEach((rule) => found.push("injected fault towards " + rule.daemon
     + (rule.cut ? ": all packets are lost" : "")));
-  status.stack.peers.filter((peer) => peer.suspected).forEach((peer) =>
-    found.push(peer.name + " is suspected: " + peer.suspected));
+  const cut = (status.faults || []).filter((rule) => rule.cut).map((rule) => rule.daemon);
+  status.stack.peers.filter((peer) => peer.suspected && !cut.includes(peer.name)).forEach((peer) =>
+    found.push(peer.suspected.split(". Waited")[0] + " (heard " + time(peer.silent_us) + " ago)"));
   status.clients.filter((client) => client.blocks).forEach((client) =>
     found.push("client " + client.name + " does not read: " + bytes(client.held_bytes)
       + " wait for it, senders to its groups ("
-      + client.blocked_groups.join(", ") + ") have waited for " + seconds(client.blocks_us)));
+      + client.blocked_groups.join(", ") + ") have waited for " + time(client.blocks_us)));
   if (!status.ready) found.push(status.why_not_ready);
   return found;
 }
@@ -81,8 +81,8 @@ function show(status) {
      element("td", client.blocks ? "senders wait for it" : client.connected ? "" : "away", "bad")]));
   fill("peers", ["daemon", "site", "state", "round trip", "lost", "heard ago"], status.stack.peers.map((peer) =>
     [peer.name, peer.site, element("td", peer.suspected ? "suspected" : peer.reached ? "reached" : "not reached",
-      peer.reached && !peer.suspected ? "good" : "bad"), ms(peer.round_trip_us),
-     (peer.lost_ppm / 10000).toFixed(1) + " %", ms(peer.silent_us)]));
+      peer.reached && !peer.suspected ? "good" : "bad"), time(peer.round_trip_us),
+     (peer.lost_ppm / 10000).toFixed(1) + " %", time(peer.silent_us)]));
 }
 async function look() {
   try {

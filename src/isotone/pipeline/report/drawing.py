@@ -12,7 +12,9 @@ from typing import Any
 
 from isotone.core.errors import MachineError
 
-INK, FAINT, PAPER = "#1f2933", "#cbd2d9", "#ffffff"
+INK, FAINT = "#1f2933", "#cbd2d9"
+_OF_THE_PAGE = {INK: "ink", FAINT: "faint", "#52606d": "soft", "#e8ecf0": "grid"}
+"""Colours that the page chooses, in light and dark, by the names that it has for them."""
 COLOURS = ("#2f6fb0", "#d9822b", "#3d9a5f", "#8e5ea8", "#c44e52", "#4c9aa8", "#a58b2c", "#7a7f87", "#b5679a", "#5a6ec4")
 WIDTH, HEIGHT = 9.2, 3.4
 _STYLE: dict[Any, Any] = {
@@ -64,7 +66,12 @@ def _element(text: str, prefix: str) -> str:
     svg = re.sub(r'\bid="([^"]+)"', rf'id="{prefix}-\1"', svg)
     svg = re.sub(r'((?:xlink:)?href)="#([^"]+)"', rf'\1="#{prefix}-\2"', svg)
     svg = re.sub(r"url\(#([^)]+)\)", rf"url(#{prefix}-\1)", svg)
+    svg = re.sub(r": (#[0-9a-f]{6})", lambda found: f": {_by_name(found[1])}", svg)
     return re.sub(r'<svg([^>]*?) width="[^"]+" height="[^"]+"|<svg([^>]*?) height="[^"]+"', r"<svg\1\2", svg, count=1)
+
+
+def _by_name(written: str) -> str:
+    return f"var(--{_OF_THE_PAGE[written]})" if written in _OF_THE_PAGE else written
 
 
 def colour(place: int) -> str:

@@ -10,43 +10,50 @@ from html import escape
 from typing import Any
 
 STYLE = """
-:root { color-scheme: light; --ink: #1f2933; --soft: #52606d; --line: #e1e6eb; --accent: #2f6fb0; --bad: #b3261e;
-  --good: #2e7d4f; --quiet: #8a94a0; }
+:root { color-scheme: light dark; --ink: #1f2933; --soft: #52606d; --line: #e1e6eb; --accent: #2f6fb0; --bad: #b3261e;
+  --good: #2e7d4f; --quiet: #6b7682; --page: #f5f7f9; --paper: #fff; --faint: #cbd2d9; --grid: #e8ecf0;
+  --row: #eef1f4; --code: #f1f4f7; --kept: #e3f3e9; --broken: #fbe4e2; --open: #fdf0dc; --warn: #8a5a0b; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e4e7eb; --soft: #9aa5b1; --line: #333b45; --accent: #7fb2e5;
+  --bad: #ff8a80; --good: #5cc98a; --quiet: #8a94a0; --page: #101317; --paper: #181c21; --faint: #4a535e;
+  --grid: #2a313a; --row: #252b33; --code: #252b33; --kept: #173524; --broken: #4a1f1c; --open: #42330f;
+  --warn: #e6b455; } }
 * { box-sizing: border-box; }
 html { scroll-behavior: smooth; }
-body { margin: 0; background: #f5f7f9; color: var(--ink); font: 15px/1.5 Inter, "Helvetica Neue", Arial,
+body { margin: 0; background: var(--page); color: var(--ink); font: 15px/1.5 Inter, "Helvetica Neue", Arial,
   "Liberation Sans", "DejaVu Sans", sans-serif; }
 header { background: #14212e; color: #fff; padding: 34px 0 30px; }
 header .inner, main, nav .inner, footer { max-width: 1080px; margin: 0 auto; padding: 0 28px; }
 header h1 { margin: 0 0 4px; font-size: 27px; letter-spacing: -0.01em; font-weight: 650; }
 header p { margin: 0; color: #b6c2cf; }
-nav { background: #fff; border-bottom: 1px solid var(--line); position: sticky; top: 0; z-index: 2; }
+nav { background: var(--paper); border-bottom: 1px solid var(--line); position: sticky; top: 0; z-index: 2; }
 nav .inner { display: flex; gap: 20px; flex-wrap: wrap; padding-top: 10px; padding-bottom: 10px; font-size: 14px; }
 a { color: var(--accent); text-decoration: none; } a:hover { text-decoration: underline; }
 .cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(128px, 1fr)); gap: 12px; margin: 26px 0 8px; }
-.card { background: #fff; border: 1px solid var(--line); border-radius: 8px; padding: 14px 16px; }
+.card { background: var(--paper); border: 1px solid var(--line); border-radius: 8px; padding: 14px 16px; }
 .card b { display: block; font-size: 24px; font-weight: 650; font-variant-numeric: tabular-nums; }
 .card span { color: var(--soft); font-size: 13px; line-height: 1.3; display: block; }
 .card.bad b { color: var(--bad); } .card.good b { color: var(--good); }
-section { background: #fff; border: 1px solid var(--line); border-radius: 8px; padding: 22px 26px 18px;
+section { background: var(--paper); border: 1px solid var(--line); border-radius: 8px; padding: 22px 26px 18px;
   margin: 20px 0; }
 h2 { margin: 0 0 6px; font-size: 19px; } h3 { margin: 20px 0 6px; font-size: 15.5px; }
 p { margin: 6px 0 10px; } .note, .source, figcaption { color: var(--soft); font-size: 13.5px; }
-figure { margin: 12px 0 6px; } figure svg { width: 100%; height: auto; display: block; }
+figure { margin: 12px 0 6px; overflow-x: auto; }
+figure svg { width: 100%; min-width: 560px; height: auto; display: block; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: 14px; margin: 8px 0; }
 th { text-align: left; color: var(--soft); font-weight: 600; border-bottom: 2px solid var(--line); }
-th, td { padding: 6px 12px 6px 0; vertical-align: top; } td { border-bottom: 1px solid #eef1f4; }
+th, td { padding: 6px 12px 6px 0; vertical-align: top; } td { border-bottom: 1px solid var(--row); }
 table.even { table-layout: fixed; } table.even th:first-child { width: 30%; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 td.id { white-space: nowrap; font-weight: 600; } td small { color: var(--soft); display: block; }
 .state { display: inline-block; border-radius: 10px; padding: 0 9px; font-size: 12.5px; white-space: nowrap; }
-.holds { background: #e3f3e9; color: var(--good); }
-.violated { background: #fbe4e2; color: var(--bad); font-weight: 650; }
-.not_exercised { background: #eef1f4; color: var(--soft); } .not_judged { background: #fdf0dc; color: #8a5a0b; }
-.missing { color: #8a5a0b; background: #fdf6ea; border-radius: 6px; padding: 8px 12px; }
+.holds { background: var(--kept); color: var(--good); }
+.violated { background: var(--broken); color: var(--bad); font-weight: 650; }
+.not_exercised { background: var(--row); color: var(--soft); }
+.not_judged { background: var(--open); color: var(--warn); }
+.missing { color: var(--warn); background: var(--open); border-radius: 6px; padding: 8px 12px; }
 details { margin: 8px 0; } summary { cursor: pointer; padding: 4px 0; }
 .broken { border-left: 3px solid var(--bad); padding: 2px 0 2px 12px; margin: 10px 0; }
-code { font: 13px/1.4 ui-monospace, "DejaVu Sans Mono", monospace; background: #f1f4f7; border-radius: 4px;
+code { font: 13px/1.4 ui-monospace, "DejaVu Sans Mono", monospace; background: var(--code); border-radius: 4px;
   padding: 1px 5px; }
 footer { color: var(--quiet); font-size: 13px; padding-top: 6px; padding-bottom: 40px; }
 @media print { nav { display: none; } body { background: #fff; } section { break-inside: avoid; } }

@@ -15,6 +15,8 @@ from isotone.pipeline.report.markup import figure, milliseconds, number, run_nam
 Rows = Sequence[dict[str, Any]]
 LINES_MAX = 24
 _TIMES = ("key", "count", "mean", "p50", "p90", "p99", "p999", "most")
+SAMPLES_MIN = {"p90": 10, "p99": 100, "p999": 1000}
+"""Of fewer, that share of them is not one sample: the largest would stand under another name."""
 
 
 def _of(metrics: Rows, run: str, metric: str, dimension: str) -> list[dict[str, Any]]:
@@ -29,12 +31,15 @@ def _who(metrics: Rows, run: str, metric: str) -> str:
 
 
 def _times(title: str, rows: Rows) -> str:
+    if not rows:
+        return ""
     head = (title, "count", "mean", "median", "90 %", "99 %", "99.9 %", "most")
-    lines = [
-        [row["key"], number(row["count"]), *(milliseconds(row[name]) for name in _TIMES[2:])]
-        for row in rows[:LINES_MAX]
-    ]
+    lines = [[row["key"], number(row["count"]), *(_time(row, name) for name in _TIMES[2:])] for row in rows[:LINES_MAX]]
     return table(head, lines, numbers_from=1) + _left(rows)
+
+
+def _time(row: dict[str, Any], name: str) -> str:
+    return milliseconds(row[name] if row["count"] >= SAMPLES_MIN.get(name, 1) else None)
 
 
 def _left(rows: Rows) -> str:
@@ -43,7 +48,10 @@ def _left(rows: Rows) -> str:
 
 def latency_section(runs: Sequence[str], metrics: Rows) -> str:
     """Distributions by service, then by distance, size and load."""
-    body = '<p class="note">From a send to each delivery, in milliseconds; percentiles are exact.</p>'
+    body = (
+        '<p class="note">From a send to each delivery, in milliseconds; percentiles are exact, and left out where '
+        "there are too few deliveries for them.</p>"
+    )
     for place, run in enumerate(runs):
         name = _who(metrics, run, "latency")
         services = _of(metrics, run, name, "service")

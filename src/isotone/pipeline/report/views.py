@@ -214,9 +214,11 @@ def _marks(axes: Any, shown: Lanes, places: dict[str, int]) -> None:
         if known:
             edge = {"edgecolors": "white", "linewidths": 0.8} if marker in "X>s" else {}
             times, lanes_at = zip(*known, strict=True)
-            axes.scatter(times, lanes_at, marker=marker, color=fill, s=size, label=label, zorder=3, **edge)
+            axes.scatter(
+                times, lanes_at, marker=marker, color=fill, s=size, label=label, zorder=3, clip_on=False, **edge
+            )
     if shown.cuts:
         axes.plot([], [], color=_CUT, linewidth=4, label="cut on purpose")
     handles, _ = axes.get_legend_handles_labels()
     if handles:
-        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, borderaxespad=0.2)
+        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=5, borderaxespad=0.2)
