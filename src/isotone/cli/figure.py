@@ -8,7 +8,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from isotone.cli.output import json_option, print_json, results
+from isotone.cli.output import json_option, print_json, progress_bar, results
 from isotone.core.errors import MachineError
 from isotone.sim.figures import FIGURES, Figure, figure_named, recipe_named
 
@@ -32,7 +32,8 @@ def figure_command(*, name: str, plot: Path | None, as_json: bool, **parameters:
       isotone sim figure spread-figure-4.5 --plot figure.svg
     """
     recipe_named(name)
-    figure = figure_named(name, **{each: value for each, value in parameters.items() if value is not None})
+    with progress_bar(f"measuring {name}, for a minute or more", total=None):
+        figure = figure_named(name, **{each: value for each, value in parameters.items() if value is not None})
     if plot is not None:
         draw(figure, plot)
     if as_json:

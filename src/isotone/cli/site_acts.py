@@ -171,6 +171,8 @@ def keygen_command(*, name: str, operator: bool, path: Path | None, as_json: boo
     from isotone.daemon.security.keys import generate_authority, generate_key
 
     path = path or Path(f"{name}.key")
+    if not path.parent.exists():
+        path.parent.mkdir(parents=True, mode=0o700)  # the `state` of a process that has not run yet
     text = generate_authority(path).text if operator else generate_key(path).text
     if as_json:
         print_json({"name": name, "key": text, "file": str(path)})
