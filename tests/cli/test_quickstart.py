@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.cli.running import Running, isotone, wait_until
+from tests.cli.running import WITHIN_S, Running, isotone, wait_until
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide"
 
@@ -41,6 +43,24 @@ def test_the_quickstart(cluster: Running, monkeypatch: pytest.MonkeyPatch, capsy
                 assert (words[0], result.exit_code) == ("isotone", expected), (line, result.output)
             if "faults partition" in text:
                 wait_until(lambda: is_cut(cluster), "the sites are apart")
+    wait_until(cluster.is_together, "all are together again")
+
+
+def test_the_program_loses_no_line_when_it_starts_during_a_cut(cluster: Running) -> None:
+    """It waits until both are in one view; before that each would speak to itself."""
+    (program,) = (cluster.placed(text) for kind, text in blocks("quickstart") if kind == "python")
+    addresses = [part for name in cluster.daemons for part in cluster.at(name)]
+    assert isotone("faults", "partition", "d1,d2", "/", "d3", *addresses).exit_code == 0
+    wait_until(lambda: is_cut(cluster), "the sites are apart")
+    with subprocess.Popen([sys.executable, "-uc", program], stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        told = [running.stdout.readline(), running.stdout.readline()]
+        assert sorted(told) == ["alice sees ['alice']\n", "bob sees ['bob']\n"], "each alone on its side"
+        assert isotone("faults", "heal", *addresses).exit_code == 0
+        rest, _ = running.communicate(timeout=WITHIN_S)
+    assert running.returncode == 0
+    for line in ("alice: hello from alice", "bob: hello from bob", "alice: good-bye"):
+        assert line in rest.splitlines()[-1]
     wait_until(cluster.is_together, "all are together again")
 
 

@@ -17,8 +17,8 @@ ACTS = ("declare-lost", "withdraw", "handover", "rejoin")
 
 
 def test_a_key_for_a_process_and_one_for_an_operator(tmp_path: Path) -> None:
-    made = told("site", "keygen", "b1", "--file", str(tmp_path / "b1.key"))
-    assert made["key"] == read_key(tmp_path / "b1.key").text
+    made = told("site", "keygen", "b1", "--file", str(tmp_path / "b1" / "centre.key"))
+    assert made["key"] == read_key(tmp_path / "b1" / "centre.key").text
     made = told("site", "keygen", "anna", "--operator", "--file", str(tmp_path / "anna.key"))
     assert made["key"] == read_authority(tmp_path / "anna.key").text
     again = isotone("site", "keygen", "anna", "--operator", "--file", str(tmp_path / "anna.key"))
