@@ -23,12 +23,13 @@ from contextlib import suppress
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\]\(\s*<?([^)\s>#]+)")
 GUIDES = ("quickstart", "replicated", "services", "testing", "operating", "replica", "log-on-spark", "pipeline")
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
-PUBLIC = ("isotone", "isotone.client.blocking", "isotone.testing")
+PUBLIC = ("isotone", "isotone.client.blocking", "isotone.client.errors", "isotone.replicated.errors", "isotone.testing")
 STYLE = "wide.css"
 """Room for lines of code of 120 characters."""
 
@@ -197,8 +198,15 @@ def reference() -> Iterator[str]:
     for name in PUBLIC:
         module = importlib.import_module(name)
         yield f"\n## {name}\n\n{inspect.getdoc(module) or ''}\n"
-        for public in sorted(getattr(module, "__all__", ())):
+        for public in sorted(getattr(module, "__all__", ()) or defined_in(module)):
             yield from described(f"{name}.{public}", getattr(module, public))
+
+
+def defined_in(module: ModuleType) -> Iterator[str]:
+    """Public names of a module that lists none."""
+    for name, value in vars(module).items():
+        if not name.startswith("_") and getattr(value, "__module__", "") == module.__name__:
+            yield name
 
 
 def described(name: str, value: object) -> Iterator[str]:

@@ -56,8 +56,11 @@ def test_status_for_people(cluster: Running) -> None:
     for part in ("d1#", "ready", "works: d1, d2, d3", "under way"):
         assert part in shown.stdout
     assert "timeouts" not in shown.stdout
-    for part in ("sites", "links", "timeouts", "where it comes from", "again: share of packets sent more than once"):
-        assert part in isotone("status", "--links", *cluster.at("d1")).stdout
+    everywhere = [part for name in cluster.daemons for part in cluster.at(name)]
+    with_links = isotone("status", "--links", *everywhere).stdout
+    for part in ("sites", "links", "timeouts", "where it comes from"):
+        assert part in with_links
+    assert with_links.count("again: share of packets sent more than once") == 1, "columns are explained once, below all"
 
 
 def test_status_can_be_watched(cluster: Running, tmp_path: Path) -> None:
@@ -103,6 +106,7 @@ def test_a_client_command_without_a_daemon_says_so_with_3(tmp_path: Path, monkey
     nobody = f"unix:{tmp_path / 'nobody'}"
     result = isotone("group", "send", "room", "hello", "--address", nobody, "--timeout", "60")
     assert result.exit_code == 3
+    assert "could not connect (unreachable)" in result.stderr and "is a daemon running there?" in result.stderr
     assert "No such file or directory" in result.stderr
 
 
@@ -170,6 +174,14 @@ def test_send_and_recv(cluster: Running, tmp_path: Path) -> None:
 def _members_of(cluster: Running, group: str) -> int:
     found = cluster.client("d1").get("/groups", name=group)["groups"]
     return int(found[0]["members_total"]) if found else 0
+
+
+def test_what_was_sent_is_told_in_a_sentence_with_its_id(cluster: Running) -> None:
+    where = ("--address", cluster.clients, "--name", "teller")
+    one = isotone("group", "send", "told", "x", "--confirm", *where).stdout
+    assert one.startswith("1 message to told: every member has it; the id is #teller#d1#")
+    two = isotone("group", "send", "told", "x", "y", *where).stdout
+    assert two.startswith("2 messages to told: the daemon took them; the id of the last is #teller#d1#")
 
 
 def test_recv_says_when_the_time_is_over(cluster: Running) -> None:

@@ -56,6 +56,8 @@ def test_the_reference_has_every_public_name(site: tuple[Path, str]) -> None:
     for name in isotone.__all__:
         if callable(getattr(isotone, name)) and not name.isupper():
             assert f"isotone.{name}<" in text, name
+    for name in ("client.blocking.connect", "client.errors.NotSent", "replicated.errors.Rejected", "testing.seeds"):
+        assert f"isotone.{name}<" in text, name
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")

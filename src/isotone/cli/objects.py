@@ -14,6 +14,7 @@ from isotone.cli.command_group import BadAnswer
 from isotone.core.errors import IsotoneError, LocalProtocolError, MachineError
 
 DEFAULT_ADDRESS = "127.0.0.1:4816"
+NO_ANSWER = "no server of the log answers"
 WITHIN_S = 10.0
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -58,7 +59,10 @@ def with_objects(
 
     try:
         return asyncio.run(connected()) or 0
-    except (LocalProtocolError, MachineError, BadAnswer):
+    except MachineError as error:
+        hint = "; is a server running, and does it listen there for clients?" if NO_ANSWER in str(error) else ""
+        raise MachineError(f"{error}{hint}") from error
+    except (LocalProtocolError, BadAnswer):
         raise
     except IsotoneError as error:
         raise BadAnswer(str(error)) from error

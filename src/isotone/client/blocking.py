@@ -30,6 +30,8 @@ from isotone.client.settings import Settings
 from isotone.core.ids import ClientId, MessageId
 from isotone.core.services import Service
 
+__all__ = ["Group", "Message", "Session", "connect"]
+
 Result = TypeVar("Result")
 Groups = str | ClientId | Sequence[str | ClientId]
 
@@ -127,7 +129,7 @@ class Group:
 
     @property
     def members(self) -> tuple[ClientId, ...]:
-        """Those of the newest view."""
+        """The members of the newest view."""
         return self._group.members
 
     @property

@@ -53,12 +53,12 @@ class Bundle:
 
     @property
     def service(self) -> Service:
-        """What was asked for it."""
+        """The service that its sender chose."""
         return self.bundle.service
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """To whom it was sent."""
+        """The groups that it was sent to."""
         return self.bundle.groups
 
     @property
@@ -68,12 +68,12 @@ class Bundle:
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """Of each message, in the payload."""
+        """How many bytes of the payload each message has."""
         return self.bundle.lengths
 
     @property
     def types(self) -> tuple[int, ...]:
-        """Of each message."""
+        """The type of each message: a number that its sender gave it."""
         return self.bundle.types
 
     @property
@@ -93,7 +93,7 @@ class Bundle:
             start += length
 
     def rest(self, place: int, start: int) -> Bundle:
-        """What is left of it from a message on."""
+        """The bundle without the messages before this one."""
         whole = self.bundle
         left = msgspec.structs.replace(
             whole,
@@ -124,12 +124,12 @@ class Message:
 
     @property
     def length(self) -> int:
-        """Bytes on the wire."""
+        """How many bytes it had on its way."""
         return self._source.bundle.lengths[self._place]
 
     @property
     def data(self) -> memoryview:
-        """The body, without copying."""
+        """The body as a view of the buffer in which it came, without a copy."""
         return self._whole[NUMBER_BYTES:] if self.call_number is not None else self._whole
 
     @property
@@ -147,12 +147,12 @@ class Message:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """To whom it was sent: all of its groups."""
+        """All groups that it was sent to."""
         return self._source.bundle.groups
 
     @property
     def service(self) -> Service:
-        """What was asked for it."""
+        """The service that its sender chose."""
         return self._source.bundle.service
 
     @property

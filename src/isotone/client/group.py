@@ -84,7 +84,7 @@ class Group:
 
     @property
     def members(self) -> tuple[ClientId, ...]:
-        """Those of the newest view."""
+        """The members of the newest view."""
         return self.view.members if self.view is not None else ()
 
     @property

@@ -97,14 +97,14 @@ class View(msgspec.Struct, frozen=True, gc=False):
 
 
 class Transitional(msgspec.Struct, frozen=True, gc=False):
-    """From here to the next view the promises hold among the next transitional set only."""
+    """The view is about to end: until the next one, promises hold only among those who come along to it."""
 
     group: str
     view: GroupViewId
 
 
 class SelfLeave(msgspec.Struct, frozen=True, gc=False):
-    """One's own leave took effect here."""
+    """The client has left the group, as it asked: the last that it hears of it."""
 
     group: str
 

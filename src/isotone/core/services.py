@@ -10,7 +10,10 @@ from enum import IntEnum
 
 
 class Service(IntEnum):
-    """R < F < C < A < S; each service keeps the promises of the weaker ones from RELIABLE up."""
+    """What a message is promised, the least first; each from RELIABLE on keeps the promises of those before it.
+
+    docs/guide/services.md has a table. The letters R < F < C < A < S are those of the paper.
+    """
 
     UNRELIABLE = 0
     RELIABLE = 1

@@ -122,8 +122,7 @@ class RemoteLog:
                     self._stream = await self._find(Deadline(within_s), reasons)
                 return self._stream
         except TimeoutError:
-            told = f"no server of the log answers: {_listed(reasons) or 'no answer'}"
-            raise MachineError(f"{told}; is one running that listens there for clients?") from None
+            raise MachineError(f"no server of the log answers: {_listed(reasons) or 'no answer'}") from None
 
     async def _find(self, deadline: Deadline, reasons: dict[str, str]) -> Stream:
         """The first that answers. One that says nothing has its share of the time, so that the next has one too.

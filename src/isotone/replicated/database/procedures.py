@@ -26,7 +26,7 @@ KIND = "database:"
 
 
 class Procedures:
-    """Of one database; its name is also that of its file."""
+    """The procedures of one replicated SQLite database: what may write to it. ``name`` is also that of its file."""
 
     def __init__(self, name: str) -> None:
         if not NAME.fullmatch(name):
