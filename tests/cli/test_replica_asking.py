@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from isotone.cli.replica_verify import why_silent
 from isotone.core.errors import MachineError
 from tests.cli.replica_stores import three_servers
 from tests.cli.running import isotone
@@ -31,3 +32,8 @@ def test_what_all_say_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("isotone.cli.replica_status.ask_all", lambda asked, *_: dict.fromkeys(asked, refused))
     done = isotone("replica", "status", "--address", "127.0.0.1:1", "--address", "127.0.0.1:2")
     assert done.exit_code == 3 and done.output == "isotone: no\n"
+
+
+def test_servers_without_objects_cannot_be_verified_and_say_where_objects_are() -> None:
+    assert "isotone.replica(" in why_silent(MachineError("nobody knows the question 'digests'"))
+    assert why_silent(MachineError("no answer")) == "no answer"

@@ -43,7 +43,7 @@ def verify_command(
 
     answers = ask_all(asked, credential_file, question)
     told = {each: answer for each, answer in answers.items() if not isinstance(answer, IsotoneError)}
-    silent = {each: with_remedy(str(answer)) for each, answer in answers.items() if isinstance(answer, IsotoneError)}
+    silent = {each: why_silent(answer) for each, answer in answers.items() if isinstance(answer, IsotoneError)}
     found = [*_differences(told), *_problems(told)]
     if as_json:
         print_json({"position": position, "found": found, "asked": sorted(told), "silent": silent})
@@ -59,6 +59,13 @@ def verify_command(
     if silent:
         raise MachineError(f"not all servers answered: {', '.join(sorted(silent))} may differ")
     return 0
+
+
+def why_silent(error: IsotoneError) -> str:
+    """Why a server said nothing. `isotone replica start` keeps the order alone: objects are in programs."""
+    if "nobody knows the question" in str(error):
+        return "it has no replicated objects; those are in programs with isotone.replica(..., clients=...)"
+    return with_remedy(str(error))
 
 
 async def _mark(addresses: list[str], credential_file: Path | None) -> int:
