@@ -1,0 +1,152 @@
+"""Two sites that are connected by gateways only: one daemon view, groups across, merges, and the loss of a gateway."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import msgspec
+import pytest
+
+import isotone
+from isotone.core.contract import Action, Address, SendDatagrams
+from isotone.core.errors import RemoteProtocolError
+from isotone.core.ids import DaemonId
+from isotone.evs.membership import MembershipSettings, relays
+from isotone.evs.membership.messages import Alive, Probe, Relay, decode_inner, encode_inner
+from isotone.evs.membership.node import Node
+from isotone.evs.membership.settings import SiteGateways
+from isotone.evs.stack import StackSettings
+from isotone.testing import Cluster, NotSettled, cluster, run
+from tests.testing.virtual import pause
+
+SITES = {"a1": "A", "a2": "A", "b1": "B", "b2": "B"}
+EVERYBODY = tuple(SITES)
+APART = {**dict.fromkeys(("a1", "a2"), ("a1", "a2")), **dict.fromkeys(("b1", "b2"), ("b1", "b2"))}
+
+
+def wall(within: Cluster, *gates: tuple[str, str]) -> None:
+    """Only these pairs of daemons of different sites reach each other."""
+    for one, other in product(SITES, SITES):
+        if SITES[one] < SITES[other] and (one, other) not in gates:
+            within.cut(one, other)
+
+
+@pytest.mark.parametrize("gate", list(product(("a1", "a2"), ("b1", "b2"))))
+def test_one_pair_is_enough_whichever_it_is(gate: tuple[str, str]) -> None:
+    async def program() -> None:
+        async with cluster(daemons=SITES, seed=3) as within:
+            wall(within, gate)
+            await pause(10)
+            assert set((await within.views()).values()) == {EVERYBODY}
+            async with (
+                isotone.connect(within.address("a1"), name="here") as here,
+                isotone.connect(within.address("b2"), name="there") as there,
+            ):
+                group = await there.join("g")
+                await here.send("g", b"hello", service=isotone.SAFE)
+                async for event in group:
+                    if isinstance(event, isotone.Message):
+                        assert event.body == b"hello"
+                        break
+
+    run(program)
+
+
+def test_sites_part_with_their_last_pair_and_merge_with_it() -> None:
+    async def program() -> None:
+        async with cluster(daemons=SITES, seed=5) as within:
+            wall(within, ("a2", "b2"))
+            await pause(10)
+            assert set((await within.views()).values()) == {EVERYBODY}
+            within.cut("a2", "b2")
+            await pause(10)
+            assert await within.views() == APART
+            within.heal()
+            wall(within, ("a1", "b2"))
+            await pause(10)
+            assert set((await within.views()).values()) == {EVERYBODY}
+
+    run(program)
+
+
+def test_another_pair_takes_the_place_of_a_gateway_that_dies() -> None:
+    async def program() -> None:
+        async with cluster(daemons=SITES, seed=7) as within:
+            wall(within, ("a1", "b1"), ("a2", "b2"))
+            await pause(10)
+            assert set((await within.views()).values()) == {EVERYBODY}
+            within.crash("a1")
+            await pause(10)
+            assert set((await within.views()).values()) == {("a2", "b1", "b2")}
+            within.restart("a1")
+            await pause(10)
+            assert set((await within.views()).values()) == {EVERYBODY}
+
+    run(program)
+
+
+def test_settings_say_who_may_be_a_gateway() -> None:
+    """The pairs of the others reach each other too, and are not taken."""
+
+    async def program() -> None:
+        gateways = (SiteGateways("A", ("a2",)), SiteGateways("B", ("b2",)))
+        settings = StackSettings(membership=MembershipSettings(gateways=gateways))
+        async with cluster(daemons=SITES, seed=9, settings=settings) as within:
+            await pause(5)
+            assert set((await within.views()).values()) == {EVERYBODY}
+            within.cut("a2", "b2")
+            await pause(10)
+            with pytest.raises(NotSettled, match="b1 is in a site, B, without a gateway that reaches"):
+                await within.settled()
+
+    run(program)
+
+
+# --- one daemon by hand ----------------------------------------------------------------------------------------------
+
+
+def node_of(name: str, site: str) -> Node:
+    identity = name.encode().ljust(16)
+    return Node(
+        me=DaemonId(name, 1), identity=identity, site=site, address=Address(name), settings=MembershipSettings()
+    )
+
+
+def node() -> Node:
+    return node_of("a1", "A")
+
+
+def test_a_word_that_leads_nowhere_is_dropped_and_counted() -> None:
+    here = node()
+    assert here.relays.take(Relay(here.card(), "nobody", 2, encode_inner(Alive(here.card())))) is None
+    assert here.relays.dropped == 1 and here.out == []
+
+
+def test_nobody_hands_on_a_probe() -> None:
+    here = node()
+    for inner in (Probe(here.card(), 7), Relay(here.card(), "a1", 0, b"")):
+        with pytest.raises(RemoteProtocolError):
+            here.relays.take(Relay(here.card(), "a1", 0, encode_inner(inner)))
+
+
+def whose_card(here: Node, sent: Action) -> str:
+    """The daemon of a card that is passed on."""
+    assert isinstance(sent, SendDatagrams)
+    word = here.envelope.open(memoryview(b"".join(sent.datagrams[0])))
+    assert isinstance(word, Relay)
+    return decode_inner(word.inner).card.name
+
+
+def test_cards_take_turns_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relays, "PASSED_MAX", 2)
+    here = node()
+    far, cut = node_of("b1", "B"), tuple(f"a{number}" for number in range(2, 7))
+    for name in cut:
+        here.learn(node_of(name, "A").card(), Address(name))
+    here.learn(msgspec.structs.replace(far.card(), cut=cut), Address("b1"))
+    told = []
+    for _ in range(3):
+        here.out.clear()
+        here.relays.tell(here.peers.by_name["b1"])
+        told += [whose_card(here, sent) for sent in here.out]
+    assert told == ["a2", "a3", "a4", "a5", "a6", "a2"]
