@@ -111,8 +111,6 @@ UNDRAWN: Mapping[str, str] = {
     "evs.groups.actions.GroupsSettings.groups_max": REFUSES,
     "evs.groups.actions.GroupsSettings.groups_per_session_max": REFUSES,
     "evs.sessions.submission.SMALL_MAX": FORMAT,
-    "evs.sessions.synchrony.HELD_MAX": LOSES,
-    "evs.sessions.handing.READERS_TOLD_MAX": "what is told to people, and nothing follows from",
     "evs.sessions.handing.RESERVED_BYTES_MAX": "who asks for more waits as others do; tests of the package reach it",
     "evs.sessions.messages.CREDENTIAL_BYTES_MAX": FORMAT,
     "evs.sessions.messages.NAME_MAX": FORMAT,

@@ -150,3 +150,17 @@ def test_cards_take_turns_where_there_are_too_many(monkeypatch: pytest.MonkeyPat
         here.relays.tell(here.peers.by_name["b1"])
         told += [whose_card(here, sent) for sent in here.out]
     assert told == ["a2", "a3", "a4", "a5", "a6", "a2"]
+
+
+def test_who_is_not_suspected_yet_is_a_way_to_others() -> None:
+    """Of another site only c1 reaches c2; who suspects c2 before it suspects c1 still knows the way."""
+    here = node()
+    for name, cut in {"a2": ("c2",), "c1": ("a1",), "c2": ("a1", "a2")}.items():
+        card = node_of(name, name[0].upper()).card()
+        here.learn(msgspec.structs.replace(card, cut=cut), Address(name))
+    here.watch.answered(here.peers.by_name["a2"], 1, 0)
+    assert here.watch.reached == ["a2"] and here.relays.linked() == set()
+    here.peers.by_name["c2"].suspected = "silence"
+    assert here.relays.linked() == {"c2"}
+    here.peers.by_name["c1"].suspected = "silence"
+    assert here.relays.linked() == {"c1", "c2"}

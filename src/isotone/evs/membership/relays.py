@@ -41,7 +41,7 @@ class Relays:
         sites: dict[str, list[Peer]] = {}
         for name in node.watch.cut:
             peer = node.peers.by_name[name]
-            if peer.site != node.site and self._is_present(peer):
+            if peer.site != node.site and self._may_be_there(peer):
                 sites.setdefault(peer.site, []).append(peer)
         found: set[str] = set()
         helpers: list[Peer] | None = None
@@ -50,18 +50,18 @@ class Relays:
             if helpers is None:
                 helpers = [peer for peer in self._direct() if peer.site == node.site]
             near = [peer for peer in missing if any(_is_pair(helper, peer) for helper in helpers)]
-            ways = [*across, *near]
-            found |= {peer.name for peer in near}
-            found |= {peer.name for peer in missing if any(_is_pair(way, peer) for way in ways)}
+            ways = [*across, *near]  # also who is not suspected yet: a probe of ours may be under way to it
+            linked = [*near, *(peer for peer in missing if any(_is_pair(way, peer) for way in ways))]
+            found |= {peer.name for peer in linked if peer.suspected}  # else views would waver while it may answer
         return found
 
     def _direct(self) -> list[Peer]:
         return [self.node.peers.by_name[name] for name in self.node.watch.reached]
 
-    def _is_present(self, peer: Peer) -> bool:
-        """Whether it may be reached through others; only when it is known not to answer here, or views would waver."""
+    def _may_be_there(self, peer: Peer) -> bool:
+        """Whether nothing speaks against it but that it does not answer here."""
         held = self.node.watch.penalties.holds(peer.name, self.node.at)
-        return peer.suspected != "" and peer.card is not None and not (peer.gone or peer.refused or held)
+        return peer.card is not None and not (peer.gone or peer.refused or held)
 
     def _step_to(self, name: str, *, inside: bool = False) -> Peer | None:
         """Whom to hand a word for this daemon; ``inside``: only to its own site."""
