@@ -10,12 +10,16 @@ import pytest
 import isotone
 from isotone.core.contract import Action, Address, SendDatagrams
 from isotone.core.errors import RemoteProtocolError
-from isotone.core.ids import DaemonId
+from isotone.core.ids import DaemonId, DaemonViewId
 from isotone.evs.membership import MembershipSettings, relays
-from isotone.evs.membership.messages import Alive, Probe, Relay, decode_inner, encode_inner
+from isotone.evs.membership.messages import Alive, Probe, Relay, contact, decode_inner, encode_inner
+from isotone.evs.membership.network import Network
 from isotone.evs.membership.node import Node
 from isotone.evs.membership.settings import SiteGateways
+from isotone.evs.membership.states import Reason
+from isotone.evs.overlay.topology import make_link, make_site, make_topology
 from isotone.evs.stack import StackSettings
+from isotone.evs.transport.view import TransportView
 from isotone.testing import Cluster, NotSettled, cluster, run
 from tests.testing.virtual import pause
 
@@ -164,3 +168,44 @@ def test_who_is_not_suspected_yet_is_a_way_to_others() -> None:
     assert here.relays.linked() == {"c2"}
     here.peers.by_name["c1"].suspected = "silence"
     assert here.relays.linked() == {"c1", "c2"}
+
+
+def heard_of(here: Node, sent: list[Action]) -> list[tuple[str, str]]:
+    """Who is told whose card."""
+    return [(str(each.destination), whose_card(here, each)) for each in sent if isinstance(each, SendDatagrams)]
+
+
+def test_members_of_a_daemon_view_that_forms_hear_of_each_other_at_once() -> None:
+    """Also without a look since they met: a daemon that started a moment ago suspects whom it does not reach soon."""
+    here = node()
+    for name, cut in {"a2": ("b1",), "b1": ("a2", "a3"), "a3": ("b1",)}.items():
+        card = node_of(name, name[0].upper()).card()
+        here.learn(msgspec.structs.replace(card, cut=cut), Address(name))
+    for nonce, name in enumerate(("a2", "b1", "a3"), start=1):
+        here.watch.answered(here.peers.by_name[name], nonce, 0)
+    here.out.clear()
+    here.relays.tell_members([DaemonId(name, 1) for name in ("a1", "a2", "b1")])
+    assert heard_of(here, here.out) == [("a2", "b1"), ("b1", "a2")]
+    here.out.clear()
+    here.learn(msgspec.structs.replace(node_of("a2", "A").card(), count=9, cut=("b1",)), Address("a2"))
+    assert heard_of(here, here.out) == [("b1", "a2")], "and of what changes"
+
+
+def test_a_member_of_whom_no_card_came_yet_is_not_taken_for_lost() -> None:
+    """Who is nearer to it says so if it is; of one's own site everybody is near."""
+    here = node()
+    here.mention([contact(DaemonId(name, 1), name[0].upper(), Address(name)) for name in ("a2", "b1", "b2")])
+    sites = [make_site("A", ["a1", "a2"], gateway="a2"), make_site("B", ["b1", "b2"])]
+    members = tuple(DaemonId(name, 1) for name in ("a1", "a2", "b1", "b2"))
+    id = DaemonViewId(1, members[0])
+    topology = make_topology(sites, [make_link("A", "B", 1)])
+    view = TransportView(id, members, topology, {each.name: Address(each.name) for each in members})
+    here.network = Network(here.me, view, version=1, settings=here.settings, lamport=0, first_stream=1)
+    here.peers.by_name["b2"].suspected = "silence"
+    assert here.broken_by() is None
+    here.learn(node_of("b2", "B").card(), Address("b2"))
+    here.peers.by_name["b2"].suspected = "silence"
+    assert here.broken_by() == (Reason.MEMBER_SUSPECTED, "b2")
+    here.peers.by_name["b2"].suspected = ""
+    here.peers.by_name["a2"].suspected = "silence"
+    assert here.broken_by() == (Reason.MEMBER_SUSPECTED, "a2")

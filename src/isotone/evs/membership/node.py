@@ -335,7 +335,7 @@ class Node:
             return Reason.MEMBER_REFUSED
         if peer.incarnation is not None and peer.incarnation > member.incarnation:
             return Reason.MEMBER_RESTARTED
-        if peer.suspected and (self._is_across(member) or not self.reaches(member.name)):
+        if peer.suspected and self._is_lost(member, peer):
             return Reason.MEMBER_SUSPECTED
         card = peer.card
         if card is None or card.incarnation != member.incarnation:
@@ -344,6 +344,13 @@ class Node:
             return Reason.MEMBER_STOPPED
         is_elsewhere = card.attached is None or card.attached.id != view
         return Reason.MEMBER_LEFT if is_elsewhere and card.accepted.id >= view else None
+
+    def _is_lost(self, member: DaemonId, peer: Peer) -> bool:
+        """Whether a suspected member is not reached through others either; while no card came of it, others know it."""
+        if peer.site == self.site or self._is_across(member):
+            return True
+        is_met = peer.card is not None and peer.card.incarnation == member.incarnation
+        return is_met and not self.reaches(member.name)
 
     def _is_across(self, member: DaemonId) -> bool:
         """Whether our link of the network ends at this daemon: nobody else can be heard for it."""

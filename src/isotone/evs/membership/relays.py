@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from isotone.core.errors import RemoteProtocolError
+from isotone.core.ids import DaemonId
 from isotone.evs.membership.messages import Alive, Answer, Card, Datagram, Probe, Relay, decode_inner, encode_inner
 from isotone.evs.membership.peers import Peer
 
@@ -126,9 +127,19 @@ class Relays:
         for each in self._direct():
             self.tell(each)
 
+    def tell_members(self, members: Iterable[DaemonId]) -> None:
+        """A daemon view forms: its members hear of each other before they suspect whom they do not reach."""
+        names = {member.name for member in members}
+        for peer in self._direct():
+            if peer.name in names and (cards := [card for card in self._cards_for(peer) if card.name in names]):
+                self._served |= {(peer.name, card.name): None for card in cards}
+                self._pass(cards, peer)
+
     def tell(self, peer: Peer) -> None:
         """This daemon hears the cards of those whom it does not reach."""
-        cards = self._cards_for(peer)
+        self._pass(self._cards_for(peer), peer)
+
+    def _pass(self, cards: list[Card], peer: Peer) -> None:
         last = self._last.pop(peer.name, "")
         if len(cards) > PASSED_MAX:
             cards.sort(key=lambda card: (card.name <= last, card.name))  # those behind the last one first

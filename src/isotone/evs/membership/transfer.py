@@ -120,6 +120,7 @@ class Transfer:
         if reason is Reason.FORMED:
             self._send_newmemb()
             node.repeat_within(node.settings.newmemb_us)
+        node.relays.tell_members(view.members)
         node.end_within(node.settings.exchange_us)
         self.take(network.start(node.at))
         if node.network is network:
