@@ -53,9 +53,9 @@ SEARCHES = [
     ("abc", ("cut a bc",), ("heal",), 0, (675, 686)),
     ("ab c", ("cut a bc",), ("heal",), 0, (1_069, 1_076)),
     ("a b c", ("cut ab c",), ("heal",), 0, (1_082, 1_089)),
-    ("ab c", ("cut ab ac",), ("heal",), 0, (1_332, 1_336)),
-    ("ab c", ("cut ab ac",), ("crash c",), 0, (737, 751)),
-    ("ab c", (), ("cut ab ac", "crash a"), 0, (1_663, 1_734)),
+    ("ab c", ("cut ab ac",), ("heal",), 0, (1_351, 1_354)),
+    ("ab c", ("cut ab ac",), ("crash c",), 0, (741, 755)),
+    ("ab c", (), ("cut ab ac", "crash a"), 0, (1_738, 1_803)),
 ]
 
 
