@@ -1,5 +1,6 @@
 """Bulletin boards: everybody posts without waiting, and reads in the order that a board promises; items under a lock.
 
+It stands on a view-synchronous group; without ``view_synchronous`` it would run on ISIS kernels.
 Run it: ``python examples/bulletin_board.py``. In real life each site is a program on its own machine.
 """
 
@@ -21,7 +22,10 @@ async def main() -> None:
     async with AsyncExitStack() as stack:
         state = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         node = await stack.enter_async_context(isotone.node())
-        running = [isis.tools("lab", name=name, sites=SITES, node=node, state=state / name) for name in SITES]
+        running = [
+            isis.tools("lab", name=name, sites=SITES, node=node, state=state / name, view_synchronous=True)
+            for name in SITES
+        ]
         everybody = await asyncio.gather(*(stack.enter_async_context(each) for each in running))
         groups = [await tools.group("lab") for tools in everybody]
         for name, group in zip(SITES, groups, strict=True):

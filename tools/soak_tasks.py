@@ -137,6 +137,7 @@ TASKS = {
         sweep("isis", "oracle"),
         sweep("isis", "full"),
         sweep("toolkit", "isis"),
+        sweep("toolkit", "evs"),
         sweep("synchrony", "oracle"),
         sweep("synchrony", "full"),
         sweep("hab", "consensus"),

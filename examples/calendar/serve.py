@@ -6,6 +6,7 @@ Three of them, each on its own machine, or here in three terminals::
     python -m examples.calendar.serve b 127.0.0.1:7102 7202 a=127.0.0.1:7101 b=127.0.0.1:7102 c=127.0.0.1:7103
     python -m examples.calendar.serve c 127.0.0.1:7103 7203 a=127.0.0.1:7101 b=127.0.0.1:7102 c=127.0.0.1:7103
 
+With ``--view-synchronous`` in front of the name, all three stand on a view-synchronous group instead of ISIS kernels.
 Then, as often as you like, and with any one of them killed: ``echo enter 1 monday lunch with Ada | nc 127.0.0.1 7201``.
 """
 
@@ -35,11 +36,18 @@ async def answer(diary: isis.ObjectProxy, line: str) -> object:
     return "enter ID WHEN WHAT | cancel ID | page WHEN | ids"
 
 
-async def main(name: str, address: str, port: int, peers: dict[str, str]) -> None:
+async def main(name: str, address: str, port: int, peers: dict[str, str], *, view_synchronous: bool) -> None:
     """Until it is killed."""
     others = list(peers.items())
     async with isotone.node(name=name, address=address, peers=others) as node:
-        running = isis.tools("calendar", name=name, sites=sorted(peers), node=node, suspect_ms=1_500)
+        running = isis.tools(
+            "calendar",
+            name=name,
+            sites=sorted(peers),
+            node=node,
+            suspect_ms=1_500,
+            view_synchronous=view_synchronous,
+        )
         async with running as tools:
             await tools.serve("diary", Diary)
             diary = tools.object("diary")
@@ -59,5 +67,7 @@ async def main(name: str, address: str, port: int, peers: dict[str, str]) -> Non
 
 
 if __name__ == "__main__":
-    _, me, here, people, *rest = sys.argv
-    asyncio.run(main(me, here, int(people), dict(peer.split("=", 1) for peer in rest)))
+    flag = "--view-synchronous"
+    me, here, people, *rest = [each for each in sys.argv[1:] if each != flag]
+    known = dict(peer.split("=", 1) for peer in rest)
+    asyncio.run(main(me, here, int(people), known, view_synchronous=flag in sys.argv))

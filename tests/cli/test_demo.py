@@ -16,12 +16,17 @@ import pytest
 from click.testing import CliRunner
 
 from isotone.cli.demo import MARK, prepared
+from isotone.cli.demo_break import BUGS, Bug
 from isotone.cli.demo_record import Verdicts
 from isotone.cli.demo_screen import Screen, Standing
 from isotone.cli.main import commands
 from isotone.cli.output import results
 from isotone.client import View
-from isotone.core.ids import ClientId, DaemonId, DaemonViewId, GroupViewId
+from isotone.core.boundary import Indicate, Message
+from isotone.core.bundles import Bundle
+from isotone.core.contract import Action
+from isotone.core.ids import NO_STAMP, ClientId, DaemonId, DaemonViewId, GroupViewId
+from isotone.core.services import Service
 from isotone.core.views import Cause
 from isotone.sim.summary import Failure, Summary
 
@@ -72,6 +77,31 @@ def test_the_demo_tells_its_story_and_finds_no_violation(tmp_path: Path) -> None
         (row,) = (line for line in done.stdout.splitlines() if line.split()[:1] == [label])
         assert row.split()[-4:] == ["1", "0", "0", "0"], "it holds"
     assert not processes_of(home)
+
+
+def test_a_planted_bug_is_found_and_the_message_named(tmp_path: Path) -> None:
+    home = tmp_path / "demo"
+    command = [*COMMAND, str(home), "--break", "swap"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WITHIN_S)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert f"daemon d1 has a bug: of the first AGREED message, {BUGS['swap']}" in done.stdout
+    (row,) = {line for line in done.stdout.splitlines() if line.split()[:1] == ["EVS-2.13.2"] and line[-1] == "0"}
+    assert row.split()[-4:] == ["0", "1", "0", "0"], "two messages in two orders"
+    witness = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("    {")]
+    assert "d1" in {each["node"] for each in witness if each["kind"] == "deliver"}
+    assert "AGREED" in {each["service"] for each in witness if each["kind"] == "deliver"}
+
+
+@pytest.mark.parametrize(("bug", "told"), [("lose", "bbc"), ("double", "baabc"), ("swap", "bbca")])
+def test_a_bug_touches_the_first_agreed_message_alone(bug: str, told: str) -> None:
+    def action(name: str) -> Action:
+        service = Service.AGREED if name in "ac" else Service.RELIABLE
+        sender = ClientId(DaemonId("d1", 1), name, 1)
+        return Indicate((sender,), Message(Bundle(sender, 1, service, ("g",), (0,), (0,), b""), NO_STAMP))
+
+    spoil = Bug(bug).spoil
+    found = [*spoil([action("b"), action("a")]), *spoil([action("b")]), *spoil([action("c")])]
+    assert "".join(each.indication.bundle.sender.name for each in found) == told  # type: ignore[attr-defined]
 
 
 def test_an_interrupted_demo_leaves_no_daemon(tmp_path: Path) -> None:

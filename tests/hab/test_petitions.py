@@ -105,6 +105,17 @@ def test_who_accepts_the_risk_of_an_override_wants_it_without_one_too() -> None:
     assert state.declarations["a"].override and state.is_centre_lost("a") and not state.petitions
 
 
+def test_an_override_waives_one_that_a_majority_declared_lost() -> None:
+    """Its declaration counts already; but now the rest of that majority is lost too."""
+    state = centre("c")
+    apply(state, SETTINGS, Declare(Declaration("a", 0, "b", ("b", "c"))))
+    assert state.is_centre_lost("a") and not state.is_waived("a")
+    for operator in ("anna", "ben"):
+        for lost in ("a", "b"):
+            apply(state, SETTINGS, Petitioned(lost, 0, operator, override=True))
+    assert state.is_waived("a") and state.is_waived("b") and state.has_quorum() and not state.petitions
+
+
 # --- wishes against each other ---------------------------------------------------------------------------------------
 
 

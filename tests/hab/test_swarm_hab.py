@@ -39,16 +39,18 @@ def test_every_promise_is_exercised(stack: str) -> None:
         assert any(result.verdicts[label] == "holds" for result in results(stack)), label
 
 
-@pytest.mark.parametrize("seed", [7, 13, 22, 28, 57, 75, 110, 117, 153, 299, 360])
+@pytest.mark.parametrize("seed", [7, 13, 22, 28, 34, 57, 75, 110, 117, 153, 299, 360])
 def test_seeds_that_have_found_something(seed: int) -> None:
     """A full log without a snapshot, a change that waits for a lost centre, a hand-over to one that is lost …"""
     [result] = run_swarm(Setting(system="hab", stack="consensus", size=Size.SMALL), [seed], workers=1)
     assert not result.violations
 
 
-@pytest.mark.parametrize(("stack", "seed"), [("consensus", 5), ("consensus", 53), ("consensus", 111)])
+@pytest.mark.parametrize(
+    ("stack", "seed"), [("consensus", 5), ("consensus", 53), ("consensus", 111), ("consensus", 2033)]
+)
 def test_standard_seeds_that_have_found_something(stack: str, seed: int) -> None:
-    """A hand-over that its target never stored; broadcasts that overtook the first of them; a slow drain."""
+    """A hand-over that its target never stored; broadcasts that overtook the first of them; a slow drain; overrides."""
     [result] = run_swarm(Setting(system="hab", stack=stack), [seed], workers=1)
     assert not result.violations
 

@@ -18,7 +18,9 @@ LOG = "shop"
 class Centres:
     """``sizes``: the number of processes of each centre, by name. ``head``: lines above the tables."""
 
-    def __init__(self, directory: Path, sizes: dict[str, int], *, head: str = "confirmations = 1") -> None:
+    def __init__(
+        self, directory: Path, sizes: dict[str, int], *, head: str = "confirmations = 1", witness: str = ""
+    ) -> None:
         self.directory = directory
         self.path = directory / "centres.toml"
         self.keys: dict[str, Authority] = {}
@@ -27,6 +29,9 @@ class Centres:
             lines += ["[[centre]]", f'name = "{centre}"']
             for number in range(1, size + 1):
                 lines += self._process(f"{centre}{number}")
+        if witness:
+            _, *rest = self._process(witness)
+            lines += ["[witness]", *(line for line in rest if not line.startswith("daemon"))]
         for name in ("anna", "ben"):
             self.keys[name] = generate_authority(directory / f"{name}.key")
             lines += ["[[operator]]", f'name = "{name}"', f'key = "{self.keys[name].text}"']

@@ -43,12 +43,26 @@ class Purse:
         return self.coins
 
 
-def play(path: Path, scene: Scene) -> None:
+@pytest.fixture(params=[False, True], ids=["kernels", "view-synchronous"])
+def view_synchronous(request: pytest.FixtureRequest) -> bool:
+    """On which layer."""
+    return bool(request.param)
+
+
+def play(path: Path, scene: Scene, *, view_synchronous: bool = False) -> None:
     async def run() -> None:
         async with AsyncExitStack() as stack:
             node = await stack.enter_async_context(isotone.node())
             running = [
-                isis.tools("test", name=name, sites=NAMES, node=node, state=path / name, suspect_ms=5_000)
+                isis.tools(
+                    "test",
+                    name=name,
+                    sites=NAMES,
+                    node=node,
+                    state=path / name,
+                    suspect_ms=5_000,
+                    view_synchronous=view_synchronous,
+                )
                 for name in NAMES
             ]
             await scene(list(await asyncio.gather(*(stack.enter_async_context(each) for each in running))))
@@ -56,7 +70,7 @@ def play(path: Path, scene: Scene) -> None:
     asyncio.run(asyncio.wait_for(run(), DEADLINE_S))
 
 
-def test_objects_answer_fail_and_call_each_other(tmp_path: Path) -> None:
+def test_objects_answer_fail_and_call_each_other(tmp_path: Path, view_synchronous: bool) -> None:
     async def scene(sites: list[isis.Tools]) -> None:
         for site in sites[:2]:
             await site.serve("ada", Purse)
@@ -70,10 +84,10 @@ def test_objects_answer_fail_and_call_each_other(tmp_path: Path) -> None:
         sites[0].leave("ada")
         assert await ada.put(1) == 4
 
-    play(tmp_path, scene)
+    play(tmp_path, scene, view_synchronous=view_synchronous)
 
 
-def test_groups_have_actions_locks_data_boards_and_properties(tmp_path: Path) -> None:
+def test_groups_have_actions_locks_data_boards_and_properties(tmp_path: Path, view_synchronous: bool) -> None:
     async def scene(sites: list[isis.Tools]) -> None:
         groups = [await site.group("g") for site in sites]
 
@@ -101,10 +115,10 @@ def test_groups_have_actions_locks_data_boards_and_properties(tmp_path: Path) ->
         await sites[0].flush()
         assert len(groups[0].members) == 3
 
-    play(tmp_path, scene)
+    play(tmp_path, scene, view_synchronous=view_synchronous)
 
 
-def test_copies_run_and_move(tmp_path: Path) -> None:
+def test_copies_run_and_move(tmp_path: Path, view_synchronous: bool) -> None:
     async def scene(sites: list[isis.Tools]) -> None:
         began: asyncio.Queue[str] = asyncio.Queue()
         for site in sites:
@@ -129,7 +143,7 @@ def test_copies_run_and_move(tmp_path: Path) -> None:
             await asyncio.sleep(0)
         assert await sites[0].object("purse").count() == 4
 
-    play(tmp_path, scene)
+    play(tmp_path, scene, view_synchronous=view_synchronous)
 
 
 def test_a_class_has_to_be_marked(tmp_path: Path) -> None:

@@ -1,187 +1,54 @@
-"""The tools of the toolkit on a layer by hand: one total order, delivered at once to every process that is a member."""
+"""The tools of the toolkit: the same tests on a layer by hand, on ISIS kernels and in a view-synchronous group."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import msgspec
 import pytest
 
-from isotone.core.contract import Action, Event
+from isotone.core.contract import Event
 from isotone.core.errors import LocalProtocolError
 from isotone.isis.toolkit.callers import Answered
-from isotone.isis.toolkit.layer import (
-    CastWanted,
-    EnterWanted,
-    Exited,
-    ExitWanted,
-    Heard,
-    Operational,
-    Order,
-    Secured,
-    SecureWanted,
-    TellWanted,
-    Told,
-    Viewed,
-)
+from isotone.isis.toolkit.data import Data
+from isotone.isis.toolkit.layer import CastWanted, Heard, Order
 from isotone.isis.toolkit.locks import LockHeld, Locks
-from isotone.isis.toolkit.member import Member, MemberIsReady, Phase, Tool
-from isotone.isis.toolkit.objects import (
-    Change,
-    OperationCall,
-    apply_changes,
-    component_tools,
-    differences,
-    nested,
-    reads,
-)
-from isotone.isis.toolkit.process import CallWanted, CloseWanted, GroupKind, OpenWanted, Toolkit, ToolUsed
-from isotone.isis.toolkit.programs import SYSTEM_GROUP, Programs, StartCopy, StopCopy, system_tools
-from isotone.isis.toolkit.requests import coordinator_for
-from isotone.isis.toolkit.wire import encode
-
-SITES = ("a", "b", "c")
-
-
-class Counter:
-    """A counter with a friend."""
-
-    total: int
-
-    def __init__(self) -> None:
-        self.total = 0
-        self.by: dict[str, int] = {}
-
-    def add(self, name: str, more: int) -> int:
-        self.total += more
-        self.by[name] = self.by.get(name, 0) + more
-        if more < 0:
-            raise ValueError("nothing less than 0")
-        return self.total
-
-    @reads
-    def read(self) -> int:
-        return self.total
-
-    async def add_both(self, more: int) -> int:
-        self.total += more
-        there: int = await nested("other").add("friend", more)
-        return there
-
-
-@dataclass
-class ByHand:
-    """The layer of one process; the network moves what it is asked."""
-
-    asked: list[Event] = field(default_factory=list)
-    periodic_timers: tuple[str, ...] = ()
-
-    def handle(self, event: Event) -> list[Action]:
-        self.asked.append(event)
-        return []
-
-
-class Net:
-    """Processes on layers by hand."""
-
-    def __init__(self, *names: str, quorum: int = 1) -> None:
-        self.groups: dict[str, tuple[str, ...]] = {}
-        self.numbers = 0
-        self.said: dict[str, list[Action]] = {}
-        self.toolkits: dict[str, Toolkit] = {}
-        self.layers: dict[str, ByHand] = {}
-        self.quorum = quorum
-        for name in names:
-            self.start(name)
-
-    def kinds(self, group: str) -> GroupKind | None:
-        if group == SYSTEM_GROUP:
-            return GroupKind(system_tools)
-        return GroupKind(component_tools(Counter, SITES), self.quorum)
-
-    def start(self, name: str) -> Toolkit:
-        layer = ByHand()
-        toolkit = Toolkit(layer, self.kinds)
-        me = f"{name}.1/tools"
-        self.layers[me], self.toolkits[me], self.said[me] = layer, toolkit, []
-        toolkit.out.me = me
-        return toolkit
-
-    def tell(self, me: str, *events: Event) -> None:
-        for event in events:
-            self.said[me] += self.toolkits[me].handle(event)
-        self.run()
-
-    def heard(self, me: str, *actions: Action) -> None:
-        toolkit = self.toolkits[me]
-        for action in actions:
-            assert isinstance(action, Heard | Viewed | Told | Exited | Operational | Secured)
-            toolkit._hear(action)
-            self.said[me] += toolkit._settle([])
-
-    def run(self) -> None:
-        """Until nothing is asked."""
-        moved = True
-        while moved:
-            moved = False
-            for me in list(self.layers):
-                asked, self.layers[me].asked = self.layers[me].asked, []
-                for event in asked:
-                    moved = True
-                    self._move(me, event)
-
-    def _move(self, me: str, event: Event) -> None:
-        match event:
-            case EnterWanted(group=group):
-                self.view(group, (*self.groups.get(group, ()), me))
-            case ExitWanted(group=group):
-                self.view(group, tuple(each for each in self.groups[group] if each != me))
-                self.heard(me, Exited(group))
-            case CastWanted(group=group, body=body):
-                for member in self.groups.get(group, ()):
-                    self.heard(member, Heard(group, me, body))
-            case SecureWanted(token=token):
-                self.heard(me, Secured(token))
-            case TellWanted(to=to, body=body):
-                if to in self.toolkits:
-                    self.heard(to, Told(me, body))
-
-    def view(self, group: str, members: tuple[str, ...]) -> None:
-        self.numbers += 1
-        self.groups[group] = members
-        for member in members:
-            self.heard(member, Viewed(group, self.numbers, members))
-
-    def crash(self, me: str) -> None:
-        """Nothing of it is heard any more; its groups have views without it."""
-        del self.toolkits[me], self.layers[me]
-        for group, members in list(self.groups.items()):
-            if me in members:
-                self.view(group, tuple(each for each in members if each != me))
-        self.run()
-
-    def answers(self, me: str) -> list[Answered]:
-        return [each for each in self.said[me] if isinstance(each, Answered)]
-
-    def member(self, me: str, group: str) -> Member:
-        return self.toolkits[me].members[group]
-
-    def tool(self, me: str, group: str, name: str) -> Tool:
-        return self.toolkits[me].tool(group, name)
-
+from isotone.isis.toolkit.member import MemberIsReady, Phase
+from isotone.isis.toolkit.objects import Change, apply_changes, differences
+from isotone.isis.toolkit.process import CallWanted, CloseWanted, GroupKind, OpenWanted, ToolUsed
+from isotone.isis.toolkit.programs import SYSTEM_GROUP, Programs, StartCopy, StopCopy
+from isotone.isis.toolkit.requests import Requests, coordinator_for
+from tests.isis.nets import NETS, SITES, HandNet, Net, SimulatedNet, call
 
 A, B, C = (f"{name}.1/tools" for name in SITES)
 
 
-def call(method: str, *args: object, **kwargs: object) -> bytes:
-    return encode(OperationCall(method, list(args), kwargs))
+@pytest.fixture(params=NETS)
+def made(request: pytest.FixtureRequest) -> Net:
+    """Nobody is in a group."""
+    return NETS[request.param]()
 
 
-def three(group: str = "counter") -> Net:
-    net = Net(*SITES)
-    for me in (A, B, C):
-        net.tell(me, OpenWanted(0, group))
+@pytest.fixture
+def net(made: Net) -> Net:
+    """All three are in one group."""
+    for me in made.names:
+        made.tell(me, OpenWanted(0, "counter"))
+    return made
+
+
+@pytest.fixture
+def system(made: Net) -> Net:
+    """All three are in the system's group."""
+    for me in made.names:
+        made.tell(me, OpenWanted(0, SYSTEM_GROUP))
+    return made
+
+
+def three() -> HandNet:
+    net = HandNet(*SITES)
+    for me in net.names:
+        net.tell(me, OpenWanted(0, "counter"))
     return net
 
 
@@ -189,21 +56,21 @@ def result(answer: Answered) -> object:
     return msgspec.msgpack.decode(answer.result)
 
 
-def test_an_operation_is_answered_and_changes_all_components() -> None:
-    net = three()
-    net.tell(B, CallWanted(0, 1, "counter", call("add", "x", 3)))
-    net.tell(C, CallWanted(0, 1, "counter", call("read")))
-    assert [result(each) for each in (*net.answers(B), *net.answers(C))] == [3, 3]
-    assert [net.tool(me, "counter", "object").state() for me in (A, B, C)] == [{"by": {"x": 3}, "total": 3}] * 3
+def test_an_operation_is_answered_and_changes_all_components(net: Net) -> None:
+    a, b, c = net.names
+    net.tell(b, CallWanted(0, 1, "counter", call("add", "x", 3)))
+    net.tell(c, CallWanted(0, 1, "counter", call("read")))
+    assert [result(each) for each in (*net.answers(b), *net.answers(c))] == [3, 3]
+    assert [net.tool(me, "counter", "object").state() for me in (a, b, c)] == [{"by": {"x": 3}, "total": 3}] * 3
 
 
-def test_an_operation_that_raises_changes_nothing() -> None:
-    net = three()
-    net.tell(A, CallWanted(0, 1, "counter", call("add", "x", -3)), CallWanted(0, 2, "counter", call("_secret")))
-    second, first = net.answers(A)  # the other one waits for the lock
+def test_an_operation_that_raises_changes_nothing(net: Net) -> None:
+    a, b, _ = net.names
+    net.tell(a, CallWanted(0, 1, "counter", call("add", "x", -3)), CallWanted(0, 2, "counter", call("_secret")))
+    second, first = net.answers(a)  # the other one waits for the lock
     assert first.failed and result(first) == "ValueError: nothing less than 0"
     assert second.failed and "no operation '_secret'" in str(result(second))
-    assert net.tool(B, "counter", "object").state() == {"by": {}, "total": 0}
+    assert net.tool(b, "counter", "object").state() == {"by": {}, "total": 0}
 
 
 def test_a_cohort_takes_over_what_its_coordinator_left() -> None:
@@ -234,31 +101,31 @@ def test_a_request_that_is_repeated_is_answered_again_and_done_once() -> None:
     assert [result(each) for each in net.answers(A)] == [1, 1, 1]
 
 
-def test_results_that_are_settled_are_forgotten() -> None:
-    net = three()
-    net.tell(A, CallWanted(0, 1, "counter", call("add", "x", 1)))
-    net.tell(A, CallWanted(0, 2, "counter", call("add", "x", 1)))
-    kept = net.tool(C, "counter", "requests").state()[1]
-    assert [each[0] for each in kept] == [f"{A}#2@counter"]
+def test_results_that_are_settled_are_forgotten(net: Net) -> None:
+    a, _, c = net.names
+    net.tell(a, CallWanted(0, 1, "counter", call("add", "x", 1)))
+    net.tell(a, CallWanted(0, 2, "counter", call("add", "x", 1)))
+    kept = net.tool(c, "counter", "requests").state()[1]
+    assert [each[0] for each in kept] == [f"{a}#2@counter"]
 
 
-def test_an_operation_awaits_another_object() -> None:
-    net = three()
-    net.tell(C, OpenWanted(0, "other"))
-    net.tell(B, CallWanted(0, 1, "counter", call("add_both", 5)))
-    assert [result(each) for each in net.answers(B)] == [5]
-    assert net.tool(C, "other", "object").state()["by"] == {"friend": 5}
-    assert net.tool(C, "other", "requests").state()[1] == []  # settled
+def test_an_operation_awaits_another_object(net: Net) -> None:
+    _, b, c = net.names
+    net.tell(c, OpenWanted(0, "other"))
+    net.tell(b, CallWanted(0, 1, "counter", call("add_both", 5)))
+    assert [result(each) for each in net.answers(b)] == [5]
+    assert net.tool(c, "other", "object").state()["by"] == {"friend": 5}
+    assert net.tool(c, "other", "requests").state()[1] == []  # settled
 
 
-@pytest.mark.parametrize("size", [0, 400_000])
-def test_who_joins_has_the_state(size: int) -> None:
-    net = Net(*SITES)
-    net.tell(A, OpenWanted(0, "counter"), CallWanted(0, 1, "counter", call("add", "x" * size, 4)))
-    net.tell(B, OpenWanted(0, "counter"))
-    assert [each.how for each in net.said[B] if isinstance(each, MemberIsReady)] == ["transferred"]
-    assert net.tool(B, "counter", "object").state()["total"] == 4
-    assert net.member(A, "counter").full == net.member(B, "counter").full == {A, B}
+@pytest.mark.parametrize("size", [0, 20_000])
+def test_who_joins_has_the_state(made: Net, size: int) -> None:
+    net, (a, b, _) = made, made.names
+    net.tell(a, OpenWanted(0, "counter"), CallWanted(0, 1, "counter", call("add", "x" * size, 4)))
+    net.tell(b, OpenWanted(0, "counter"))
+    assert [each.how for each in net.said[b] if isinstance(each, MemberIsReady)] == ["transferred"]
+    assert net.tool(b, "counter", "object").state()["total"] == 4
+    assert net.member(a, "counter").full == net.member(b, "counter").full == {a, b}
 
 
 def test_a_cohort_resumes_a_transfer_whose_coordinator_fails() -> None:
@@ -282,15 +149,69 @@ def test_a_cohort_resumes_a_transfer_whose_coordinator_fails() -> None:
     assert resent["total"] == 4 and net.member(B, "counter").full == {B, C, new}
 
 
+SIMULATED = [each for each in NETS if each != "hand"]
+
+
+def simulated(stack: str) -> SimulatedNet:
+    """All three are in one group."""
+    net = SimulatedNet(stack)
+    for me in net.names:
+        net.tell(me, OpenWanted(0, "counter"))
+    return net
+
+
+@pytest.mark.parametrize("stack", SIMULATED)
+def test_an_action_outlives_its_coordinator(stack: str) -> None:
+    """It is crashed when the others have the request, and again when its caller has not heard that it was done."""
+    net = simulated(stack)
+    a, b, c = net.names
+    requests = net.tool(a, "counter", "requests")
+    assert isinstance(requests, Requests)
+    net.begin(b, CallWanted(0, 1, "counter", call("add", "x", 1)))  # the caller is its own coordinator
+    net.until(lambda: bool(requests.pending))
+    net.crash(b)
+    assert [net.tool(me, "counter", "object").state()["total"] for me in (a, c)] == [1, 1]
+    outside = "d"  # its nearest member is c
+    net.world.tell(outside, net.LABEL, CallWanted(0, 1, "counter", call("add", "y", 1)))
+    net.until(lambda: any(kept.coordinator == c for kept in requests.results.values()))
+    net.crash(c)
+    heard = [each for each in net.application(outside).said if isinstance(each, Answered)]
+    assert [result(each) for each in heard] == [2]
+    assert net.tool(a, "counter", "object").state() == {"by": {"x": 1, "y": 1}, "total": 2}
+
+
+@pytest.mark.parametrize("stack", SIMULATED)
+def test_a_transfer_outlives_its_coordinator(stack: str) -> None:
+    net = SimulatedNet(stack)
+    a, b, c = net.names
+    for me in (a, b):
+        net.tell(me, OpenWanted(0, "counter"))
+    for place in range(15):
+        net.begin(a, CallWanted(0, place, "counter", call("add", f"{place}" * 16_000, 1)))
+    net.run()
+    net.begin(c, OpenWanted(0, "counter"))
+
+    def has_some() -> bool:
+        member = net.toolkits[c].members.get("counter")
+        return member is not None and member._receiver is not None and bool(member._receiver.parts)
+
+    net.until(has_some)
+    assert not net.member(c, "counter").is_ready
+    net.crash(a)
+    assert [each.how for each in net.said[c] if isinstance(each, MemberIsReady)] == ["transferred"]
+    assert net.tool(c, "counter", "object").state()["total"] == 15
+    assert net.member(b, "counter").full == {b, c}
+
+
 def test_members_without_the_state_form_the_group_with_the_best_checkpoint() -> None:
-    net = Net(*SITES, quorum=2)
+    net = HandNet(*SITES, quorum=2)
     net.tell(A, OpenWanted(0, "counter"))
     assert net.member(A, "counter").phase is Phase.FORMING  # one is too few
     net.tell(B, OpenWanted(0, "counter"))
     net.tell(A, CallWanted(0, 1, "counter", call("add", "x", 4)))
     net.tell(A, ToolUsed(0, "counter", "", "checkpoint"))
     saved = net.toolkits[B]._checkpoints
-    again = Net(quorum=2)
+    again = HandNet(quorum=2)
     for name in "ac":
         again.start(name)
     again.toolkits[A]._checkpoints.update(saved)
@@ -301,10 +222,10 @@ def test_members_without_the_state_form_the_group_with_the_best_checkpoint() -> 
     assert again.member(A, "counter").era == again.member(C, "counter").era != net.member(A, "counter").era
 
 
-def test_a_property_changes_everywhere() -> None:
-    net = three()
-    net.tell(A, ToolUsed(0, "counter", "", "set_property", ("colour", b"red")))
-    assert [net.member(me, "counter").properties for me in (A, B, C)] == [{"colour": b"red"}] * 3
+def test_a_property_changes_everywhere(net: Net) -> None:
+    a, b, c = net.names
+    net.tell(a, ToolUsed(0, "counter", "", "set_property", ("colour", b"red")))
+    assert [net.member(me, "counter").properties for me in (a, b, c)] == [{"colour": b"red"}] * 3
 
 
 # --- locks -----------------------------------------------------------------------------------------------------------
@@ -322,44 +243,71 @@ def free(net: Net, me: str, item: str, owner: str) -> None:
     net.tell(me, ToolUsed(0, "counter", "locks", "free", (item, owner)))
 
 
-def test_readers_share_and_writers_wait() -> None:
-    net = three()
-    ask(net, A, "x", "one", writes=False)
-    ask(net, B, "x", "two", writes=False)
-    ask(net, C, "x", "three", writes=True)
-    assert held(net, A) == [("x", "one")] and held(net, B) == [("x", "two")] and held(net, C) == []
-    ask(net, A, "x", "four", writes=False)  # behind the writer
-    free(net, A, "x", "one")
-    assert held(net, C) == []
-    free(net, B, "x", "two")
-    assert held(net, C) == [("x", "three")] and held(net, A) == [("x", "one")]
-    free(net, C, "x", "three")
-    assert held(net, A) == [("x", "one"), ("x", "four")]
+def test_readers_share_and_writers_wait(net: Net) -> None:
+    a, b, c = net.names
+    ask(net, a, "x", "one", writes=False)
+    ask(net, b, "x", "two", writes=False)
+    ask(net, c, "x", "three", writes=True)
+    assert held(net, a) == [("x", "one")] and held(net, b) == [("x", "two")] and held(net, c) == []
+    ask(net, a, "x", "four", writes=False)  # behind the writer
+    free(net, a, "x", "one")
+    assert held(net, c) == []
+    free(net, b, "x", "two")
+    assert held(net, c) == [("x", "three")] and held(net, a) == [("x", "one")]
+    free(net, c, "x", "three")
+    assert held(net, a) == [("x", "one"), ("x", "four")]
 
 
-def test_locks_of_a_process_that_fails_are_free() -> None:
-    net = three()
-    ask(net, A, "x", "one", writes=False)
-    ask(net, B, "y", "two", writes=True)
-    ask(net, C, "x", "three", writes=True)
-    ask(net, C, "y", "three", writes=True)
-    assert held(net, C) == []
-    net.crash(A)
-    net.crash(B)
-    assert held(net, C) == [("x", "three"), ("y", "three")]
+def test_locks_of_a_process_that_fails_are_free(net: Net) -> None:
+    a, b, c = net.names
+    ask(net, a, "x", "one", writes=False)
+    ask(net, b, "y", "two", writes=True)
+    ask(net, c, "x", "three", writes=True)
+    ask(net, c, "y", "three", writes=True)
+    assert held(net, c) == []
+    net.crash(a)
+    net.crash(b)
+    assert held(net, c) == [("x", "three"), ("y", "three")]
 
 
-def test_labels_are_locked_in_their_order() -> None:
-    net = three()
-    ask(net, A, "y", "one", writes=True)
+def test_labels_are_locked_in_their_order(net: Net) -> None:
+    a, b, _ = net.names
+    ask(net, a, "y", "one", writes=True)
     with pytest.raises(LocalProtocolError, match="order of their names"):
-        ask(net, A, "x", "one", writes=True)
-    ask(net, B, "y", "two", writes=False)
-    ask(net, B, "z", "two", writes=False)
+        ask(net, a, "x", "one", writes=True)
+    ask(net, b, "y", "two", writes=False)
+    ask(net, b, "z", "two", writes=False)
     with pytest.raises(LocalProtocolError, match="gives that lock back"):
-        ask(net, B, "z", "two", writes=True)
-    locks = net.tool(A, "counter", "locks")
+        ask(net, b, "z", "two", writes=True)
+    locks = net.tool(a, "counter", "locks")
     assert isinstance(locks, Locks) and locks.place_of("y") == 0
+
+
+# --- data ------------------------------------------------------------------------------------------------------------
+
+
+def kinds_with_data(group: str) -> GroupKind:
+    return GroupKind(lambda member: (Data(member),))
+
+
+@pytest.mark.parametrize("stack", NETS)
+def test_an_update_is_seen_at_once_where_it_is_made(stack: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Net, "kinds", lambda self, group: kinds_with_data(group))
+    net = NETS[stack]()
+    a, b, c = net.names
+    for me in (a, b):
+        net.tell(me, OpenWanted(0, "items"))
+    data = net.tool(a, "items", "data")
+    assert isinstance(data, Data)
+    data.put("x", b"1")
+    data.put("x", b"2")
+    assert data.get("x") == b"2" and data.get("y") is None
+    net.tell(a, ToolUsed(0, "items", "data", "put", ("y", b"3")))
+    net.tell(c, OpenWanted(0, "items"))
+    for me in (a, b, c):
+        found = net.tool(me, "items", "data")
+        assert isinstance(found, Data) and (found.get("x"), found.get("y")) == (b"2", b"3")
+        assert found.state() == [("x", b"2"), ("y", b"3")] and not any(found._own.values())
 
 
 # --- programs --------------------------------------------------------------------------------------------------------
@@ -378,56 +326,72 @@ def running(net: Net) -> dict[str, list[str]]:
     return found
 
 
-def system() -> Net:
-    net = Net(*SITES)
-    for me in (A, B, C):
-        net.tell(me, OpenWanted(0, SYSTEM_GROUP))
-    return net
-
-
 def want(net: Net, program: str, copies: int) -> None:
-    net.tell(A, ToolUsed(0, SYSTEM_GROUP, "programs", "want", (program, copies)))
+    net.tell(net.names[0], ToolUsed(0, SYSTEM_GROUP, "programs", "want", (program, copies)))
 
 
-def test_copies_are_spread_and_begin_elsewhere_when_one_fails() -> None:
-    net = system()
+def test_copies_are_spread_and_begin_elsewhere_when_one_fails(system: Net) -> None:
+    net, (a, b, c) = system, system.names
     want(net, "p", 2)
     want(net, "q", 1)
-    assert running(net) == {A: ["p"], B: ["p"], C: ["q"]}
-    net.crash(B)
-    assert running(net) == {A: ["p"], C: ["q", "p"]}
-    net.tell(C, ToolUsed(0, SYSTEM_GROUP, "programs", "tell_ended", ("q",)))
-    assert running(net) == {A: ["p", "q"], C: ["q", "p"]}  # the one at C had ended by itself
+    assert running(net) == {a: ["p"], b: ["p"], c: ["q"]}
+    net.crash(b)
+    assert running(net) == {a: ["p"], c: ["q", "p"]}
+    net.tell(c, ToolUsed(0, SYSTEM_GROUP, "programs", "tell_ended", ("q",)))
+    assert running(net) == {a: ["p", "q"], c: ["q", "p"]}  # the one at c had ended by itself
     want(net, "p", 0)
-    assert running(net)[A] == ["q"]
+    assert running(net)[a] == ["q"]
 
 
-def test_an_object_moves_with_its_state() -> None:
-    net = system()
+def test_an_object_moves_with_its_state(system: Net) -> None:
+    net, (a, b, c) = system, system.names
     want(net, "counter", 1)
-    net.tell(C, CallWanted(0, 1, "counter", call("add", "x", 2)))
-    net.tell(A, ToolUsed(0, SYSTEM_GROUP, "programs", "move", ("counter", A, C)))
-    assert net.groups["counter"] == (C,) and "counter" not in net.toolkits[A].members
-    assert net.tool(C, "counter", "object").state()["total"] == 2
-    programs = net.tool(B, SYSTEM_GROUP, "programs")
-    assert isinstance(programs, Programs) and programs.placed == {"counter": [C]} and not programs.moves
+    net.tell(c, CallWanted(0, 1, "counter", call("add", "x", 2)))
+    net.tell(a, ToolUsed(0, SYSTEM_GROUP, "programs", "move", ("counter", a, c)))
+    assert net.member(c, "counter").applied.members == (c,) and "counter" not in net.toolkits[a].members
+    assert net.tool(c, "counter", "object").state()["total"] == 2
+    programs = net.tool(b, SYSTEM_GROUP, "programs")
+    assert isinstance(programs, Programs) and programs.placed == {"counter": [c]} and not programs.moves
 
 
-def test_a_name_stands_for_the_first_group_that_took_it() -> None:
-    net = system()
-    net.tell(B, ToolUsed(0, SYSTEM_GROUP, "switchboard", "bind", ("shop", "counter")))
-    net.tell(A, ToolUsed(0, SYSTEM_GROUP, "switchboard", "bind", ("shop", "another")))
-    assert [net.toolkits[me].group_of("shop") for me in (A, B, C)] == ["counter"] * 3
-    net.tell(A, ToolUsed(0, SYSTEM_GROUP, "switchboard", "bind", ("shop", "")))
-    assert net.toolkits[C].group_of("shop") == "shop"
+def test_a_move_ends_when_the_group_of_the_system_is_ready_again() -> None:
+    """The copy is ready at its target while that forms the system's group anew."""
+    net = HandNet(*SITES)
+    for me in net.names:
+        net.tell(me, OpenWanted(0, SYSTEM_GROUP))
+    want(net, "counter", 1)
+    toolkit = net.toolkits[C]
+    net.said[A] += net.toolkits[A].handle(ToolUsed(0, SYSTEM_GROUP, "programs", "move", ("counter", A, C)))
+    while "counter" not in toolkit.members:
+        me = next(me for me in net.layers if net.layers[me].asked)
+        net._move(me, net.layers[me].asked.pop(0))
+    member = toolkit.members[SYSTEM_GROUP]
+    member.phase = Phase.FORMING
+    net.run()
+    programs = net.tool(A, SYSTEM_GROUP, "programs")
+    assert isinstance(programs, Programs) and programs.moves and toolkit.members["counter"].is_ready
+    member.phase = Phase.READY
+    toolkit.out.say(MemberIsReady(SYSTEM_GROUP, "kept"))
+    net.said[C] += toolkit._settle([])
+    net.run()
+    assert programs.placed == {"counter": [C]} and not programs.moves
 
 
-def test_a_group_that_is_left_can_be_entered_again() -> None:
-    net = three()
-    net.tell(B, CloseWanted(0, "counter"))
-    assert "counter" not in net.toolkits[B].members
-    net.tell(B, OpenWanted(0, "counter"))
-    assert net.member(B, "counter").is_ready
+def test_a_name_stands_for_the_first_group_that_took_it(system: Net) -> None:
+    net, (a, b, c) = system, system.names
+    net.tell(b, ToolUsed(0, SYSTEM_GROUP, "switchboard", "bind", ("shop", "counter")))
+    net.tell(a, ToolUsed(0, SYSTEM_GROUP, "switchboard", "bind", ("shop", "another")))
+    assert [net.toolkits[me].group_of("shop") for me in (a, b, c)] == ["counter"] * 3
+    net.tell(a, ToolUsed(0, SYSTEM_GROUP, "switchboard", "bind", ("shop", "")))
+    assert net.toolkits[c].group_of("shop") == "shop"
+
+
+def test_a_group_that_is_left_can_be_entered_again(net: Net) -> None:
+    _, b, _ = net.names
+    net.tell(b, CloseWanted(0, "counter"))
+    assert "counter" not in net.toolkits[b].members
+    net.tell(b, OpenWanted(0, "counter"))
+    assert net.member(b, "counter").is_ready
 
 
 # --- values ----------------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from isotone.hab.messages import (
     Declaration,
     Declare,
     Handover,
+    Join,
     LeaderUnaware,
     OkSent,
     OkState,
@@ -300,3 +301,20 @@ def test_a_centre_takes_part_when_others_have_said_so() -> None:
     assert watch.says_so(backup)
     watch.told(Alive("c", 3, primary.epoch, 0, ()), 0)
     assert watch.says_so(primary)
+
+
+def test_who_has_not_begun_yet_has_lost_no_state() -> None:
+    """The centres begin one after the other; until then each asks the others for a state."""
+    hab = Hab(SETTINGS, "a1", 1)
+    join = PacketReceived(0, "b1", WIDE.encode(Join("b", "b1#1.0.0")))
+    unborn = Alive("b", 0, 0, 0, ())
+    assert commands(hab, hab.handle(join)) == []
+    hab.handle(PacketReceived(0, "b1", WIDE.encode(unborn)))
+    assert commands(hab, hab.handle(join)) == []
+    hab.handle(PacketReceived(0, "b1", WIDE.encode(msgspec.structs.replace(unborn, epoch=hab.centre.epoch))))
+    assert commands(hab, hab.handle(join)) == [Join("b", "b1#1.0.0")]
+    hab.handle(PacketReceived(0, "b1", WIDE.encode(unborn)))  # it began, and came back without its state
+    assert commands(hab, hab.handle(join)) == [Join("b", "b1#1.0.0")]
+    later = Hab(SETTINGS, "a1", 2)
+    later.centre.confirmed = 1
+    assert commands(later, later.handle(join)) == [Join("b", "b1#1.0.0")]

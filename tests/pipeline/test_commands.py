@@ -151,7 +151,7 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_jsonl(tmp_path / "settled.jsonl", "settled", read_jsonl(TRACES / "2.15" / "good-clients.jsonl").rows())
     found = [check_traces([tmp_path / name]) for name in ("trace", "settled.jsonl")]
     monkeypatch.setattr(demo, "prepared", lambda directory: directory)
-    monkeypatch.setattr(demo, "tell", lambda directory, screen: Verdicts(*found))
+    monkeypatch.setattr(demo, "tell", lambda directory, screen, bug: Verdicts(*found))
     return tmp_path
 
 

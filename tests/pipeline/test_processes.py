@@ -23,7 +23,6 @@ from typing import NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-from isotone.cli import main
 from isotone.core.choice import Choice
 from isotone.pipeline import stages
 from isotone.pipeline.java import java_home
@@ -32,8 +31,8 @@ from isotone.pipeline.session import settings
 from isotone.pipeline.stages import refresh
 from isotone.pipeline.tables import manifests, read_table, writing
 from tests.pipeline.conftest import Piped
+from tests.pipeline.log.book import Book, assert_written
 
-PROGRAM = Path(main.__file__).with_name("__main__.py")
 WITHIN_S = 900  # of a machine that does much else; nothing waits for it
 JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
 CHEAP = {
@@ -117,20 +116,38 @@ def cluster(tmp_path: Path) -> Iterator[str]:
             process.wait()
 
 
+SUBMITTED = """\
+import json, sys
+from click.testing import CliRunner
+from isotone.cli.main import commands
+
+done = [CliRunner().invoke(commands, each) for each in json.loads(sys.argv[1])]
+print(json.dumps([[each.exit_code, each.stdout, each.output] for each in done]))
+"""
+
+
 def test_spark_submit_on_a_cluster_gives_the_same_tables(
-    spark: SparkSession, piped: Piped, expected: Tables, cluster: str, tmp_path: Path
+    spark: SparkSession, piped: Piped, expected: Tables, book: Book, *, cluster: str, tmp_path: Path
 ) -> None:
-    out = tmp_path / "out"
+    """Of traces, and of the archive of a log; one program, for each has a Java to start."""
+    out, program = tmp_path / "out", tmp_path / "program.py"
+    program.write_text(SUBMITTED)
     readable = [str(piped.traces / f"{run}.parquet") for run in ("good", "broken")]
     chosen = [part for key, value in CHEAP.items() for part in ("--conf", f"{key}={value}")]
-    command = [_spark_program("spark-submit"), "--master", cluster, *chosen, str(PROGRAM),
-               "pipeline", "run", *readable, "--out", str(out), "--no-report", "--json"]  # fmt: skip
+    wanted = [
+        ["pipeline", "run", *readable, "--out", str(out), "--no-report", "--json"],
+        ["pipeline", "tables", str(book.archive), "--out", str(out), "--as-of", str(book.fullest), "--json"],
+    ]
+    command = [_spark_program("spark-submit"), "--master", cluster, *chosen, str(program), json.dumps(wanted)]
     done = subprocess.run(
         command, env=_environment(tmp_path), capture_output=True, text=True, timeout=WITHIN_S, check=False
     )
-    assert done.returncode == 1, done.stderr  # one of the traces is broken
-    assert json.loads(done.stdout)["violations"] == 1
+    assert done.returncode == 0, done.stderr
+    judged, tables = json.loads(done.stdout.splitlines()[-1])
+    assert (judged[0], tables[0]) == (1, 0), (judged, tables)  # one of the traces is broken
+    assert json.loads(judged[1])["violations"] == 1
     assert _tables(spark, out) == expected
+    assert_written(spark, json.loads(tables[1])["tables"], book, book.fullest)
 
 
 # --- a kill, and no Java ---------------------------------------------------------------------------------------------

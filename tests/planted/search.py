@@ -31,6 +31,7 @@ SWARMS: dict[str, Command] = {
     "transport": swarm_command("--system", "evs", "--stack", "transport", "--workers", "1"),
     "isis": swarm_command("--system", "isis", "--stack", "oracle", "--workers", "1"),
     "toolkit": swarm_command("--system", "toolkit", "--stack", "isis", "--workers", "1"),
+    "toolkit_evs": swarm_command("--system", "toolkit", "--stack", "evs", "--workers", "1"),
     "replicated": swarm_command("--system", "replicated", "--stack", "oracle", "--workers", "1"),
     "flows": swarm_command("--system", "flows", "--stack", "rings", "--workers", "1"),
     "hab": swarm_command("--system", "hab", "--stack", "consensus", "--workers", "1"),

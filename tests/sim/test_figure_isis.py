@@ -5,8 +5,8 @@ from __future__ import annotations
 from isotone.sim.figures.isis_concurrency import LATENCY_US, WORK_US, FileTrial
 
 
-def answers(sites: int, *, synchronous: bool) -> list[int]:
-    trial = FileTrial(sites, synchronous=synchronous)
+def answers(sites: int, *, synchronous: bool, view_synchronous: bool = False) -> list[int]:
+    trial = FileTrial(sites, synchronous=synchronous, view_synchronous=view_synchronous)
     return [trial.operation(updates)[0] for updates in (1, 3)]
 
 
@@ -18,4 +18,11 @@ def test_asynchronous_updates_cost_their_work_alone_wherever_copies_are() -> Non
 
 def test_synchronous_updates_wait_for_all_copies() -> None:
     one, three = answers(2, synchronous=True)
+    assert three - one >= 2 * (WORK_US + 2 * LATENCY_US) - LATENCY_US // 2
+
+
+def test_so_it_is_on_a_view_synchronous_group() -> None:
+    one, three = answers(3, synchronous=False, view_synchronous=True)
+    assert abs(three - one - 2 * WORK_US) < LATENCY_US // 2
+    one, three = answers(3, synchronous=True, view_synchronous=True)
     assert three - one >= 2 * (WORK_US + 2 * LATENCY_US) - LATENCY_US // 2

@@ -20,7 +20,9 @@ from isotone.trace.isis import (
     BroadcastBegun,
     BroadcastDelivered,
     BroadcastRejected,
+    GroupLeft,
     GroupViewInstalled,
+    SiteStarted,
     SiteViewInstalled,
     StoreCounted,
 )
@@ -199,3 +201,69 @@ def test_a_sound_run_is_accepted() -> None:
 @pytest.mark.parametrize("label", BROKEN)
 def test_a_broken_run_is_caught(label: str) -> None:
     assert verdicts(BROKEN[label](list(sound())))[label] is State.VIOLATED
+
+
+def told(node: str, *entries: Entry) -> list[Row]:
+    return [Row(node, 1, place, place, entry) for place, entry in enumerate(entries)]
+
+
+def leaves_while_a_fails(*, behind: bool) -> list[Row]:
+    """c sends m to a and b, and something else that it hears itself; m comes to a alone, a fails, and b leaves."""
+    names, whole, rest = ("a", "b", "c"), ("a.1", "b.1", "c.1"), ("b.1", "c.1")
+    group = ("a.1/p", "b.1/p")
+    m = BroadcastBegun("c.1/p", "c.1:1", "cbcast", "g", "x", 1, group, 7, outside=True)
+    other = BroadcastBegun("c.1/p", "c.1:2", "cbcast", "h", "y", 1, ("c.1/p",), 8)
+    left = [SiteViewInstalled("b.1", 2, rest), GroupLeft("b.1/p", "g")]
+    return [
+        *told(
+            "a",
+            SiteStarted("a.1", names),
+            SiteViewInstalled("a.1", 1, whole),
+            GroupViewInstalled("a.1/p", "g", 1, group, "", ()),
+            BroadcastDelivered("a.1/p", "c.1:1", "c.1/p", "cbcast", "g", 7, 1),
+        ),
+        *told(
+            "b",
+            SiteStarted("b.1", names),
+            SiteViewInstalled("b.1", 1, whole),
+            GroupViewInstalled("b.1/p", "g", 1, group, "", ()),
+            *(left if behind else reversed(left)),
+        ),
+        *told(
+            "c",
+            SiteStarted("c.1", names),
+            SiteViewInstalled("c.1", 1, whole),
+            GroupViewInstalled("c.1/p", "h", 1, ("c.1/p",), "", ()),
+            m,
+            other,
+            BroadcastDelivered("c.1/p", "c.1:2", "c.1/p", "cbcast", "h", 8, 1),
+            SiteViewInstalled("c.1", 2, rest),
+        ),
+        *told("", Stabilised((names,)), Ended(True)),
+    ]
+
+
+def test_a_process_that_left_behind_a_failure_need_not_have_what_came_to_the_failed_alone() -> None:
+    """Nobody who is left has it before that process left; but one that left while the other was there owes it."""
+    assert verdicts(leaves_while_a_fails(behind=True))["ISIS-ATOMIC"] is State.HOLDS
+    assert verdicts(leaves_while_a_fails(behind=False))["ISIS-ATOMIC"] is State.VIOLATED
+
+
+def test_a_cbcast_behind_a_causal_abcast_whose_sender_had_heard_it_is_caught() -> None:
+    """c is handed them the other way round; without the causal option that is nobody's concern."""
+    for causal in (True, False):
+        names, whole = ("a", "b", "c"), ("a.1", "b.1", "c.1")
+        group = tuple(f"{site}/p" for site in whole)
+        first = BroadcastBegun("a.1/p", "a.1:1", "cbcast", "g", "x", 1, group, 7)
+        second = BroadcastBegun("b.1/p", "b.1:1", "abcast", "g", "", 0, group, 8, causal=causal)
+        rows: list[Row] = []
+        for name, site in zip(names, whole, strict=True):
+            mine = [
+                BroadcastDelivered(f"{site}/p", "a.1:1", "a.1/p", "cbcast", "g", 7, 1),
+                BroadcastDelivered(f"{site}/p", "b.1:1", "b.1/p", "abcast", "g", 8, 1),
+            ]
+            sent: dict[str, list[Entry]] = {"a": [first, *mine], "b": [mine[0], second, mine[1]], "c": mine[::-1]}
+            view = GroupViewInstalled(f"{site}/p", "g", 1, group, "", ())
+            rows += told(name, SiteStarted(site, names), SiteViewInstalled(site, 1, whole), view, *sent[name])
+        rows += told("", Stabilised((names,)), Ended(True))
+        assert (verdicts(rows)["ISIS-CAUSAL"] is State.VIOLATED) == causal

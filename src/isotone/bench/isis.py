@@ -2,7 +2,8 @@
 
 The sites stand in one process and exchange encoded frames directly, so the figures are those of the kernels alone: all
 sites together, without sockets, daemons and application. ``python -m isotone.bench.isis`` prints them; with
-``--broadcasts N`` it sends so many, CBCAST and ABCAST in turn, and says how much was kept at most.
+``--broadcasts N`` it sends so many, CBCAST and ABCAST in turn, and says how much was kept at most; ``--beside``
+compares with the ordinary client (`isotone.bench.isis_beside`).
 
 Implements: [ISIS 4.4], "the length of an IDlist will be determined by the number of active broadcasts".
 """
@@ -17,6 +18,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from isotone.bench.isis_beside import beside
 from isotone.isis import events as e
 from isotone.isis import wire as w
 from isotone.isis.life import Life
@@ -138,8 +140,12 @@ def endure(broadcasts: int, result: Path | None) -> None:
 @click.option("--broadcasts", default=0, help="Send so many and say what was kept; 0: measure the cost of one.")
 @click.option("--each", default=300, show_default=True, help="Broadcasts for each figure.")
 @click.option("--result", type=click.Path(path_type=Path), help="A file to which lines are added.")
-def main(broadcasts: int, each: int, result: Path | None) -> None:
+@click.option("--beside", "compares", is_flag=True, help="Compare with the ordinary client on the same daemons.")
+def main(broadcasts: int, each: int, result: Path | None, *, compares: bool) -> None:
     """Measure the kernels of ISIS."""
+    if compares:
+        beside(DESTINATIONS, each)
+        return
     if broadcasts:
         endure(broadcasts, result)
         return

@@ -9,16 +9,20 @@ from pathlib import Path
 
 import click
 
+from isotone.cli import demo_break
 from isotone.cli.command_group import EXIT_VIOLATION
+from isotone.cli.demo_break import BUGS
 from isotone.cli.demo_record import SETTLED, Verdicts, judge, say_that_all_is_over
 from isotone.cli.demo_screen import Screen
 from isotone.cli.demo_story import Story
-from isotone.cli.local_cluster import LocalCluster, places_of
+from isotone.cli.local_cluster import LocalCluster, LocalDaemon, places_of
 from isotone.cli.output import json_option, print_json, print_text, progress_bar, results
 from isotone.cli.tables import print_failures, print_summary
 from isotone.cli.timeline import show as show_timeline
 from isotone.core.errors import InputError, MachineError
 from isotone.sim.summary import Summary
+from isotone.spec.verdicts import EventId
+from isotone.trace.events import Row
 from isotone.trace.reader import read
 from isotone.trace.story import story_of
 
@@ -39,9 +43,22 @@ MARK = ".isotone-demo"  # in a directory that a demo made, so that the next one 
 @click.option("--seed", metavar="N", help="With --simulated: another interleaving (default: 1).")
 @click.option("--report/--no-report", default=True, show_default=True, help="End on Spark: DIRECTORY/report.html.")
 @click.option("--only-report", is_flag=True, help="Run nothing: the report of the demo that ran before.")
+@click.option(
+    "--break",
+    "bug",
+    type=click.Choice(list(BUGS)),
+    help="Plant a bug in one daemon, at its first AGREED message: it is lost, told twice, or behind the next one.",
+)
 @json_option
 def demo_command(
-    *, directory: Path, simulated: bool, seed: str | None, report: bool, only_report: bool, as_json: bool
+    *,
+    directory: Path,
+    simulated: bool,
+    seed: str | None,
+    report: bool,
+    only_report: bool,
+    bug: str | None,
+    as_json: bool,
 ) -> int:
     """Show a cluster through a kill, a cut and a merge, and judge what it recorded.
 
@@ -56,9 +73,12 @@ def demo_command(
       isotone demo --directory /tmp/demo --json
       isotone demo --simulated --seed 7
       isotone demo --only-report
+      isotone demo --break swap --no-report
 
     Exit codes: 0 no violation and everything judged, 1 otherwise, 2 wrong usage, 3 the story could not be told.
     """
+    if bug is not None and (simulated or only_report):
+        raise InputError("--break goes with real daemons: without --simulated and --only-report")
     if simulated:
         from isotone.cli.demo_simulated import simulated_demo
 
@@ -69,7 +89,7 @@ def demo_command(
         if as_json or not (directory / MARK).exists():
             raise InputError(f"{directory} has no demo to report of" if not as_json else "--only-report has no --json")
         return show_with_report(directory, judge(directory.resolve()))
-    verdicts = tell(prepared(directory.resolve()), Screen(None if as_json else results()))
+    verdicts = tell(prepared(directory.resolve()), Screen(None if as_json else results()), bug)
     if not as_json:
         print_text("")
         show_timeline(results(), story_of(read([directory / "trace"])))
@@ -85,9 +105,16 @@ def demo_command(
 
 
 def show(directory: Path, verdicts: Verdicts) -> None:
-    """What the plain checkers found."""
-    print_summary(results(), verdicts.both)
+    """What the plain checkers found, with the rows that prove it."""
+    print_summary(results(), verdicts.both, _witnesses(directory, verdicts.both))
     print_text(f"judged as it stood when all was quiet ({SETTLED}.jsonl), and whole (trace), in {directory}")
+
+
+def _witnesses(directory: Path, summary: Summary) -> dict[EventId, Row]:
+    """The rows that violations name."""
+    wanted = {event for failure in summary.failures for event in failure.witness}
+    found = (((row.node, row.incarnation, row.index), row) for row in read([directory / "trace"]))
+    return {event: row for event, row in found if event in wanted} if wanted else {}
 
 
 def show_with_report(directory: Path, verdicts: Verdicts) -> int:
@@ -97,7 +124,7 @@ def show_with_report(directory: Path, verdicts: Verdicts) -> int:
     found = verdicts.both.violations
     told = f"{found} violations" if found else "no violation"
     print_text(f"the record is judged: {told}; now the pipeline, on Spark (--no-report leaves that out)")
-    print_failures(results(), verdicts.both)
+    print_failures(results(), verdicts.both, _witnesses(directory, verdicts.both))
     try:
         spark = judge_on_spark(directory.resolve())
     except NoReportError as error:
@@ -129,14 +156,32 @@ def prepared(directory: Path) -> Path:
     return directory
 
 
-def tell(directory: Path, screen: Screen) -> Verdicts:
+class BrokenDaemon(LocalDaemon):
+    """One with a bug."""
+
+    bug = ""
+
+    @property
+    def command(self) -> list[str]:
+        """The same words behind another program."""
+        python, dash, _, *words = super().command
+        return [python, dash, demo_break.__name__, self.bug, *words]
+
+
+def tell(directory: Path, screen: Screen, bug: str | None = None) -> Verdicts:
     """Run the story in real processes, none of which outlives it, and judge the record."""
     cluster = LocalCluster(places_of(DAEMONS, SITES, None), directory, trace="full", thorough=True)
+    if bug is not None:
+        first = cluster.daemons[0]
+        cluster.daemons[0] = broken = BrokenDaemon(first.place, first.settings, first.log)
+        broken.bug = bug
     try:
         with cluster:
             with progress_bar("starting", total=None) as advance:
                 cluster.start(START_WITHIN_S, advance)
             with screen:
+                if bug is not None:
+                    screen.say(f"daemon {cluster.names[0]} has a bug: of the first AGREED message, {BUGS[bug]}")
                 asyncio.run(Story(cluster, screen).tell())
                 screen.say("all stop")
             codes = cluster.stop()

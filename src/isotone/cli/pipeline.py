@@ -30,7 +30,13 @@ _master = click.option(
 )
 
 
-@click.group("pipeline", cls=CommandGroup, lazy={"tables": "isotone.cli.pipeline_objects:tables_command"})
+_LAZY = {
+    "tables": "isotone.cli.pipeline_objects:tables_command",
+    "watch": "isotone.cli.pipeline_watch:watch_command",
+}
+
+
+@click.group("pipeline", cls=CommandGroup, lazy=_LAZY)
 def pipeline_commands() -> None:
     """Traces of any size, on Spark: verdicts, metrics and a report; sweeps of simulations. Needs isotone[pipeline].
 
@@ -41,6 +47,7 @@ def pipeline_commands() -> None:
       isotone pipeline report tables --to report.html
       isotone pipeline sweep sweep.toml --out sweep
       isotone pipeline tables /srv/archive --out tables
+      isotone pipeline watch traces --out tables --fail-fast
 
     Exit codes: 0 fine, 1 a property is violated, 2 a file could not be read, 3 the machine lacks something,
     130 interrupted.

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 import click
 
-from isotone.cli.output import json_option, print_json, progress_bar, results
+from isotone.cli.output import json_option, print_json, print_text, progress_bar, results
 from isotone.core.errors import InputError, IsotoneError, MachineError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-OBJECTS, DATABASES = "objects", "databases"
+FOLLOW_EVERY = "1 second"
+"""With --follow: so often Spark looks whether there is more."""
 
 
 @click.command("tables")
 @click.argument("archive", required=False, default="")
 @click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="The directory to write.")
 @click.option("--as-of", type=click.IntRange(1), metavar="POSITION", help="Of the log (default: the last).")
+@click.option("--follow", is_flag=True, help="Go on: write all tables anew when the log has grown, until interrupted.")
 @click.option("--replica", metavar="HOST:PORT[,…]", default="", help="Servers of the log, for its live end.")
 @click.option("--archive-credential-file", "credential_file", default="", help="JSON, for the archive.")
 @click.option("--master", metavar="URL", help="Where Spark runs (default: local[*], all cores of this machine).")
@@ -32,6 +36,7 @@ def tables_command(
     archive: str,
     out: Path,
     as_of: int | None,
+    follow: bool,
     replica: str,
     credential_file: str,
     master: str | None,
@@ -43,43 +48,90 @@ def tables_command(
     partitioned by object. DIR/databases/DATABASE/TABLE is each table of a database. Where there are databases, the last
     position is the last one whose row changes are archived. What was there is replaced as a whole.
 
+    With --follow they are in DIR/current, a link to DIR/at-POSITION that is replaced when the log has grown.
+
     \b
     Examples:
       isotone pipeline tables /srv/archive --out tables
       isotone pipeline tables /srv/archive --replica a:4816,b:4816 --as-of 120000 --out tables
+      isotone pipeline tables /srv/archive --follow --out tables
     """
     if not archive and not replica:
         raise InputError("name an archive, or --replica, or both")
-    try:
-        from pyspark.errors import PySparkException
-
-        from isotone.pipeline.failures import failures_named
-        from isotone.pipeline.log.source import register
-        from isotone.pipeline.session import session
-    except ImportError:
-        raise MachineError("tables need pyspark: install isotone[pipeline]") from None
+    if follow and as_of is not None:
+        raise InputError("--as-of names one position, and --follow goes on: choose one of them")
+    if find_spec("pyspark") is None:
+        raise MachineError("tables need pyspark: install isotone[pipeline]")
     changes, position = _changes_of(archive, credential_file, as_of)
     options = {"archive": archive, "archiveCredentialFile": credential_file, "replica": replica}
+    of_changes = {"archive": changes, "archiveCredentialFile": credential_file} if changes else {}
+    if follow:
+        _follow(master, options, of_changes, out, as_json=as_json)
+    else:
+        objects, tables = _write(master, options, of_changes, out, position)
+        _tell(out, position, objects, tables, as_json=as_json)
+    return 0
 
-    @failures_named()
-    def write() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        spark = session(master, is_small=True)
-        register(spark)
-        told = _write_objects(spark, options, position, out / OBJECTS)
+
+def _spark(master: str | None) -> SparkSession:
+    from isotone.pipeline.log.source import register
+    from isotone.pipeline.session import session
+
+    spark = session(master, is_small=True)
+    register(spark)
+    return spark
+
+
+def _write(
+    master: str | None, options: dict[str, str], changes: dict[str, str], out: Path, position: int | None
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """What was written: how many rows of each object, and where each table of a database is."""
+    from isotone.pipeline.log.databases import row_changes, rows_as_of
+    from isotone.pipeline.log.following import DATABASES, OBJECTS, read_log, write_databases, write_objects
+    from isotone.pipeline.log.objects import objects_as_of
+
+    with progress_bar("tables", total=None) as advance, _own_errors():
+        spark = _spark(master)
+        advance("applying the log")
+        rows = objects_as_of(read_log(spark, options, 1, position), position)
+        write_objects(rows, out / OBJECTS)
+        written = spark.read.schema(rows.schema).parquet(str(out / OBJECTS))
+        objects = [row.asDict() for row in written.groupBy("object", "kind").count().orderBy("object").collect()]
         shutil.rmtree(out / DATABASES, ignore_errors=True)
         if not changes:
-            return told, []
-        told_changes = {"archive": changes, "archiveCredentialFile": credential_file}
-        return told, _write_databases(_read(spark, told_changes, position), position, out / DATABASES)
+            return objects, []
+        log = read_log(spark, changes, 1, position)
+        return objects, write_databases(rows_as_of(row_changes(log), position), out / DATABASES)
 
-    with progress_bar("tables", total=None) as advance:
-        advance("applying the log")
-        try:
-            objects, tables = write()
-        except PySparkException as error:
-            raise _own_error(error) from error
-    _tell(out, position, objects, tables, as_json=as_json)
-    return 0
+
+def _follow(master: str | None, options: dict[str, str], changes: dict[str, str], out: Path, *, as_json: bool) -> None:
+    """Until somebody ends it."""
+    from isotone.pipeline.log.following import CURRENT, follow
+
+    def tell(position: int) -> None:
+        if as_json:
+            print_json({"out": str(out / CURRENT), "as_of": position})
+        else:
+            print_text(f"{out / CURRENT}: as of position {position}")
+
+    with _own_errors():
+        follow(
+            _spark(master), options, changes, out, trigger={"processingTime": FOLLOW_EVERY}, tell=tell
+        ).awaitTermination()
+
+
+@contextmanager
+def _own_errors() -> Iterator[None]:
+    """What our own code said in a task or a driver of Spark, without the stacks around it."""
+    from pyspark.errors import PySparkException
+
+    from isotone.pipeline.failures import failures_named
+
+    try:
+        with failures_named():
+            yield
+    except PySparkException as error:
+        raise _own_error(error) from error
 
 
 def _changes_of(archive: str, credential_file: str, as_of: int | None) -> tuple[str, int | None]:
@@ -94,43 +146,11 @@ def _changes_of(archive: str, credential_file: str, as_of: int | None) -> tuple[
     return (place, as_of or end) if end else ("", as_of)
 
 
-def _read(spark: SparkSession, options: dict[str, str], position: int | None) -> DataFrame:
-    reader = spark.read.format("isotone")
-    for name, value in (*options.items(), ("from", "1"), ("to", str(position or ""))):
-        reader = reader.option(name, value) if value else reader
-    return reader.load()
-
-
-def _write_objects(
-    spark: SparkSession, options: dict[str, str], position: int | None, place: Path
-) -> list[dict[str, Any]]:
-    from isotone.pipeline.log.objects import objects_as_of
-
-    rows = objects_as_of(_read(spark, options, position), position)
-    rows.write.mode("overwrite").partitionBy("object").parquet(str(place))
-    counted = (
-        spark.read.schema(rows.schema).parquet(str(place)).groupBy("object", "kind").count().orderBy("object").collect()
-    )
-    return [row.asDict() for row in counted]
-
-
-def _write_databases(log: DataFrame, position: int | None, place: Path) -> list[dict[str, Any]]:
-    from isotone.pipeline.log.databases import row_changes, rows_as_of, table_of_rows, tables_in
-
-    rows = rows_as_of(row_changes(log), position).persist()
-    told = []
-    for database, form in tables_in(rows):
-        path = place / quote(database, safe="") / quote(form.name, safe="")
-        table_of_rows(rows, database, form).write.parquet(str(path))
-        own = (rows["database"] == database) & (rows["table"] == form.name) & rows["key"].isNotNull()
-        told.append({"database": database, "table": form.name, "path": str(path), "count": rows.where(own).count()})
-    rows.unpersist()
-    return told
-
-
 def _tell(
     out: Path, position: int | None, objects: list[dict[str, Any]], tables: list[dict[str, Any]], *, as_json: bool
 ) -> None:
+    from isotone.pipeline.log.following import OBJECTS
+
     if as_json:
         print_json({"out": str(out / OBJECTS), "as_of": position, "objects": objects, "tables": tables})
         return

@@ -12,6 +12,7 @@ LAZY = {
     "add": "isotone.cli.replica_servers:add_command",
     "backup": "isotone.cli.replica_copies:backup_command",
     "compare": "isotone.cli.replica_compare:compare_command",
+    "history": "isotone.cli.replica_history:history_command",
     "log": "isotone.cli.replica_store:log_commands",
     "quorum": "isotone.cli.replica_quorum:quorum_command",
     "recover": "isotone.cli.replica_recover:recover_command",

@@ -14,6 +14,7 @@ LAZY |= {
     "handover": "isotone.cli.site_acts:handover_command",
     "rejoin": "isotone.cli.site_acts:rejoin_command",
     "keygen": "isotone.cli.site_acts:keygen_command",
+    "witness": "isotone.cli.site_witness:witness_command",
 }
 
 
@@ -29,4 +30,5 @@ def site_commands() -> None:
       isotone site declare-lost berlin centres.toml --operator anna --key anna.key
       isotone site rejoin berlin centres.toml --operator anna --key anna.key
       isotone site handover berlin centres.toml --operator anna --key anna.key
+      isotone site witness centres.toml --state state/witness
     """

@@ -49,6 +49,8 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False):
 
     position: int
     state: bytes
+    digest: int = 0
+    """64 bits over what the state means, where servers may write it in different bytes; 0: its bytes say all."""
 
 
 class OrderedLog(Protocol):

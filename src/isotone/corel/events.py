@@ -66,6 +66,7 @@ class SnapshotOffered(Event, frozen=True, gc=False):
 
     position: int
     state: bytes
+    digest: int = 0  # over what it means; 0: its bytes say all
 
 
 class InstallSnapshot(Action, frozen=True, gc=False):

@@ -243,7 +243,7 @@ class Learner:
         ledger, server = self.journal.ledger, self.settings.server
         snapshot = ledger.snapshot
         assert snapshot is not None
-        head, digest = snapshot.head, telling.state_digest(snapshot.state)
+        head, digest = snapshot.head, telling.state_digest(snapshot.state, snapshot.head.meaning)
         entry = trace.StateInstalled(server, head.place, head.position, digest, ledger.queue.configuration.servers)
         told = [Record(entry), telling.arranged(server, ledger)]
         return [*self.journal.flush(), *told, InstallSnapshot(head.position, snapshot.state)]

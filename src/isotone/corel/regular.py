@@ -288,12 +288,12 @@ class RegularFlow:
         """Keep the application's state, if nothing speaks against it."""
         if self.why_not_kept(event.position):
             return []
-        head = head_of(self.journal.ledger.queue, event.position, event.state)
+        head = head_of(self.journal.ledger.queue, event.position, event.state, event.digest)
         assert head is not None
         self.journal.write(r.SnapshotBegun(head, False))
         for piece in pieces_of(event.state):
             self.journal.write(r.SnapshotPiece(piece))
-        digest = telling.state_digest(event.state)
+        digest = telling.state_digest(event.state, event.digest)
         entry = trace.SnapshotKept(self.settings.server, head.place, head.position, digest)
         actions = [*self.write_all(), Record(entry)]
         self._forget()

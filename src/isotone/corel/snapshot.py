@@ -6,6 +6,7 @@ Implements: [DESIGN 2], the snapshot of the one ordered log; docs/protocols/core
 from __future__ import annotations
 
 from hashlib import blake2b
+from typing import Annotated
 
 import msgspec
 
@@ -29,7 +30,8 @@ class SnapshotHead(msgspec.Struct, frozen=True, gc=False, array_like=True, forbi
     counters: tuple[tuple[Origin, int], ...]
     configuration: Configuration
     changed_at: Natural
-    digest: bytes = b""  # of the state: servers may write the same state in different bytes
+    digest: bytes = b""  # of the state's bytes: servers may write the same state in different ones
+    meaning: Annotated[int, msgspec.Meta(ge=0)] = 0  # a digest by the application, the same wherever the state is
 
 
 class Snapshot(msgspec.Struct, frozen=True, gc=False):
@@ -39,7 +41,7 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False):
     state: bytes
 
 
-def head_of(queue: MessageQueue, position: int, state: bytes) -> SnapshotHead | None:
+def head_of(queue: MessageQueue, position: int, state: bytes, meaning: int = 0) -> SnapshotHead | None:
     """The head of a snapshot at a position; nothing if the queue no longer knows, or if its servers changed since."""
     if why_unfit(queue, position):
         return None
@@ -49,7 +51,7 @@ def head_of(queue: MessageQueue, position: int, state: bytes) -> SnapshotHead | 
         counters[message.origin] = message.counter - 1
     known = tuple(sorted((origin, counter) for origin, counter in counters.items() if counter))
     lines = (position, place, records, len(state), queue.lamport)
-    return SnapshotHead(*lines, known, queue.configuration, queue.changed_at, digest_of(state))
+    return SnapshotHead(*lines, known, queue.configuration, queue.changed_at, digest_of(state), meaning)
 
 
 def place_of(queue: MessageQueue, position: int) -> tuple[int, int]:

@@ -119,8 +119,8 @@ class Centre(msgspec.Struct):
         return found is not None and self.is_effective(found)
 
     def is_effective(self, declaration: Declaration) -> bool:
-        """Recorded by a majority of the configuration, or by an override, or its own word."""
-        if declaration.override or declaration.confessed:
+        """Recorded by a majority of the configuration, or by a witness, or by an override, or its own word."""
+        if declaration.override or declaration.confessed or declaration.witnessed:
             return True
         names = {group.name for group in self.configuration.groups if group.name != declaration.centre}
         return len(names.intersection(declaration.recorders)) >= self.configuration.majority
@@ -141,12 +141,13 @@ class Centre(msgspec.Struct):
     def has_quorum(self) -> bool:
         """Whether those that are not lost are a majority, or the missing ones are waived."""
         missing = len(self.configuration.groups) - 1 - len(self.others())
-        waived = sum(self._is_waived(group.name) for group in self.configuration.groups if self.is_lost(group.number))
+        waived = sum(self.is_waived(group.name) for group in self.configuration.groups if self.is_lost(group.number))
         return 1 + len(self.others()) >= self.configuration.majority or missing == waived
 
-    def _is_waived(self, name: str) -> bool:
-        found = self.declarations[name]
-        return found.override or found.confessed
+    def is_waived(self, name: str) -> bool:
+        """Whether a declaration says that nobody need wait for a majority with this centre."""
+        found = self.declarations.get(name)
+        return found is not None and (found.override or found.confessed or found.witnessed)
 
     def successor(self) -> int:
         """The group that is, or shall be, the primary: the lowest number that is not lost."""

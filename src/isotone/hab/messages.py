@@ -55,6 +55,7 @@ class Declaration(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid
     epoch: Natural = 0  # that the centre had promised which began to say so
     operators: tuple[str, ...] = ()  # who wanted it there
     confessed: bool = False  # the centre itself came back without its state, and says so
+    witnessed: bool = False  # the witness of two centres recorded it
 
 
 # --- requests: between centres, and inside ---------------------------------------------------------------------------
@@ -275,6 +276,21 @@ class Alive(ControlMessage, frozen=True, tag=0xD3):
     petitions: tuple[Petition, ...] = ()
 
 
+class WitnessQuestion(ControlMessage, frozen=True, tag=0xD8):
+    """To the witness: record that this centre is lost. ``life``: the entry that admitted who asks."""
+
+    centre: str
+    admitted_at: Natural
+    life: Natural
+
+
+class WitnessAnswer(ControlMessage, frozen=True, tag=0xD9):
+    """Of the witness: it is recorded, and nothing against it ever will be."""
+
+    centre: str
+    admitted_at: Natural
+
+
 Command = (
     Send
     | Store
@@ -299,7 +315,21 @@ Command = (
 )
 REQUESTS = (Send, Store, SendState, Join, Welcome, Handover, Declare)
 """What may come from another centre and is then broadcast inside."""
-Wide = Send | Store | SendState | Join | Welcome | Handover | Declare | OkSent | OkStored | OkState | Alive
+Wide = (
+    Send
+    | Store
+    | SendState
+    | Join
+    | Welcome
+    | Handover
+    | Declare
+    | OkSent
+    | OkStored
+    | OkState
+    | Alive
+    | WitnessQuestion
+    | WitnessAnswer
+)
 
 COMMANDS: ControlCodec[ControlMessage] = ControlCodec(
     Send,
@@ -336,5 +366,7 @@ WIDE: ControlCodec[ControlMessage] = ControlCodec(
     OkStored,
     OkState,
     Alive,
+    WitnessQuestion,
+    WitnessAnswer,
     bytes_max=MESSAGE_BYTES_MAX,
 )

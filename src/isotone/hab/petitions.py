@@ -87,7 +87,7 @@ def _known(centre: Centre, name: str, admitted_at: int) -> Petition | None:
     group = centre.configuration.named(name)
     if centre.role is Role.OUT or group is None or group.admitted_at != admitted_at or name == centre.name:
         return None
-    if centre.is_centre_lost(name):
+    if centre.is_waived(name):
         return None
     found = centre.petitions.get(name)
     if found is None or found.admitted_at != admitted_at:
@@ -96,7 +96,7 @@ def _known(centre: Centre, name: str, admitted_at: int) -> Petition | None:
 
 
 def _unfulfilled(centre: Centre, petition: Petition) -> Petition:
-    """Without what a declaration says already; wishes to override go on until it is effective."""
+    """Without what a declaration says already; wishes to override go on until they are fulfilled: they waive it too."""
     declared = petition.centre in centre.declarations
     return msgspec.structs.replace(petition, operators=()) if declared else petition
 

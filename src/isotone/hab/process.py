@@ -13,10 +13,10 @@ from isotone.core.codec import ControlMessage
 from isotone.core.contract import Action, Event, Record, SetTimer, Started, Stopping, TimerFired
 from isotone.core.errors import RemoteProtocolError
 from isotone.hab import messages as m
-from isotone.hab import petitions, rows
+from isotone.hab import petitions, rows, witness
 from isotone.hab.centre import Answer, Centre, Deliver, Effect, Installed, Recorded, Role, RoleChanged, founded, outside
 from isotone.hab.commands import apply
-from isotone.hab.configuration import Group
+from isotone.hab.configuration import Group, first_epoch
 from isotone.hab.coordinator import ANSWER, Contacts, Coordinator
 from isotone.hab.disasters import Watch
 from isotone.hab.events import (
@@ -287,10 +287,12 @@ class Hab:
 
     def _on_packet(self, source: str, data: bytes) -> list[Action]:
         message = m.WIDE.decode(data)
+        if source == self.settings.witness:
+            return [self._broadcast(each) for each in witness.answered(self.centre, message)]
         name = self.settings.centre_of(source)
         if name == self.centre.name:
             raise RemoteProtocolError(f"{source} is of this centre")
-        self.watch.heard(name, self._at)
+        self.watch.heard(name, self._at, has_state=not isinstance(message, m.Join | m.Alive))
         match message:
             case m.OkStored():
                 return [*self.coordinator.on_stored(self.centre, source, message), *self._go_on()]
@@ -304,9 +306,18 @@ class Hab:
                 return self._submit()
             case m.Alive():
                 return self._on_alive(message)
+        if not isinstance(message, m.REQUESTS):
+            raise RemoteProtocolError(f"{source} sends {type(message).__name__}")
         if self._local >= self.settings.local_max:
             return []  # whoever asks will ask again
+        if isinstance(message, m.Join) and self._is_beginning() and not self.watch.has_begun(name):
+            return []  # it has no state yet, and has lost none
         return [self._broadcast(message)]
+
+    def _is_beginning(self) -> bool:
+        """Whether perhaps not all centres have begun: nothing is confirmed, and nobody has taken over."""
+        centre = self.centre
+        return not centre.confirmed and centre.epoch == first_epoch(1)
 
     def _on_alive(self, alive: m.Alive) -> list[Action]:
         self.watch.told(alive, self._at)
@@ -377,6 +388,8 @@ class Hab:
             if 1 + heard >= centre.configuration.majority:
                 actions.append(self._broadcast(m.Leased(centre.epoch)))
         actions += map(self._broadcast, self._waiting.look(centre, self._at))
+        asked = map(_wide, witness.questions(centre, settings))
+        actions += [SendPacket(settings.witness, each) for each in asked]
         for name in self.watch.automatic(self._at, self._takes_part()):
             actions += self._on_operator(DeclareWanted(self._at, name))
         return actions

@@ -25,6 +25,8 @@ class HabSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     centres: Mapping[str, tuple[str, ...]]
     """The processes of each centre; the names of processes are unique. The first centre is the first primary."""
+    witness: str = ""
+    """A process at a third place that records declarations where there are two centres; empty: there is none."""
     mode: Mode = Mode.WAITING
     ahead_max: int = 64
     lease_us: int = 2_000_000
@@ -67,7 +69,7 @@ class HabSettings(msgspec.Struct, frozen=True, kw_only=True):
         processes = [name for names in self.centres.values() for name in names]
         if not 1 <= len(self.centres) <= GROUPS_MAX:
             raise LocalProtocolError(f"there are 1 to {GROUPS_MAX} data centres, not {len(self.centres)}")
-        if len(set(processes)) != len(processes):
+        if len({*processes, self.witness}) != len(processes) + 1:
             raise LocalProtocolError("two processes have the same name")
         for centre, names in self.centres.items():
             if not 1 <= len(names) <= PROCESSES_MAX:

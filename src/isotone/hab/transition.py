@@ -57,6 +57,7 @@ def on_declare(centre: Centre, told: Declaration) -> list[Effect]:
         known.epoch,
         tuple(sorted({*known.operators, *told.operators})),
         known.confessed or told.confessed,
+        known.witnessed or told.witnessed,
     )
     if declaration == before:
         return []
@@ -80,7 +81,8 @@ def is_news(centre: Centre, declaration: Declaration) -> bool:
     known = centre.declarations.get(declaration.centre)
     if known is None:
         return not centre.is_doubtful(declaration)
-    return not {*declaration.recorders} <= {*known.recorders} or declaration.override > known.override
+    says_more = declaration.override > known.override or declaration.witnessed > known.witnessed
+    return says_more or not {*declaration.recorders} <= {*known.recorders}
 
 
 def on_join(centre: Centre, join: Join) -> list[Effect]:

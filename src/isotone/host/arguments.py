@@ -96,7 +96,8 @@ def checked_snapshot(snapshot: object) -> Snapshot:
     if not isinstance(snapshot, Snapshot):
         raise LocalProtocolError(f"a snapshot is a Snapshot(position, state), not {_kind(snapshot)}")
     position = checked_number(snapshot.position, "the position of a snapshot")
-    return Snapshot(position, checked_bytes(snapshot.state, "the state of a snapshot"))
+    digest = checked_number(snapshot.digest, "the digest of a snapshot", high=2**64 - 1)
+    return Snapshot(position, checked_bytes(snapshot.state, "the state of a snapshot"), digest)
 
 
 def checked_rule(rule: object) -> Rule | None:

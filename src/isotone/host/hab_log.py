@@ -85,6 +85,8 @@ class CentreLog(Levels):
         processes = file.processes
         self._listen = listen or processes[name].wide
         others = {each: at.wide for each, at in processes.items() if self.settings.centre_of(each) != self.centre_name}
+        if file.witness is not None:
+            others[file.witness.name] = file.witness.wide
         self.operators = OperatorPort(self)
         self.streams = WideStreams(Proof(name, pair, file.roster()), others, self._on_packet, self.operators.serve)
         self.host = Host(

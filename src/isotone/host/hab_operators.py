@@ -94,14 +94,12 @@ class OperatorPort:
         if act.centre == self._log.centre_name:
             raise Refused("a data centre is declared lost at another one")
         self._tell(DeclareWanted(0, act.centre, act.override, operator))
-        await self._until(
-            lambda: self._is_lost(act.centre) or operator in self._wanted_by(act.centre, override=act.override)
-        )
+        await self._until(lambda: self._is_done(act) or operator in self._wanted_by(act.centre, override=act.override))
         operators = self._wanted_by(act.centre, override=act.override)
-        if not self._is_lost(act.centre) and operators:
+        if not self._is_done(act) and operators:
             return Reply("waits", self._how_to_confirm(act.centre, operators, override=act.override))
-        await self._until(lambda: self._is_lost(act.centre))
-        if self._is_lost(act.centre):
+        await self._until(lambda: self._is_done(act))
+        if self._is_done(act):
             return Reply("done", f"{act.centre} is declared lost; the others go on without it")
         seen, majority = self._seen(act.centre), self._log.hab.centre.configuration.majority
         recorders = ", ".join(seen.recorders) or "nobody"
@@ -152,8 +150,11 @@ class OperatorPort:
                 return each
         raise Refused(f"no data centre is called {name!r}")
 
-    def _is_lost(self, name: str) -> bool:
-        return self._log.hab.centre.is_centre_lost(name) or not self._seen(name).number
+    def _is_done(self, act: Act) -> bool:
+        """It is lost; an override also waives that the lost one is missing in a majority."""
+        centre = self._log.hab.centre
+        is_so = centre.is_waived(act.centre) if act.override else centre.is_centre_lost(act.centre)
+        return is_so or not self._seen(act.centre).number
 
     def _wanted_by(self, name: str, *, override: bool = False) -> tuple[str, ...]:
         found = self._log.hab.centre.petitions.get(name)

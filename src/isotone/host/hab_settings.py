@@ -51,6 +51,16 @@ class DataCentre(_Table, frozen=True):
     process: tuple[CentreProcess, ...]
 
 
+class WitnessProcess(_Table, frozen=True):
+    """A process at a third place, for two data centres."""
+
+    name: _Text
+    wide: _Text
+    """HOST:PORT, where the data centres reach it."""
+    key: _Text
+    """Its public key, ``x25519:…``."""
+
+
 class OperatorKey(_Table, frozen=True):
     """Who may act on data centres."""
 
@@ -65,6 +75,7 @@ class CentresFile(_Table, frozen=True):
     log: _Text
     centre: tuple[DataCentre, ...]
     operator: tuple[OperatorKey, ...] = ()
+    witness: WitnessProcess | None = None
     mode: Literal["waiting", "at-once"] = "waiting"
     confirmations: Annotated[int, msgspec.Meta(ge=1, le=8)] = 2
     """So many operators must declare a centre lost."""
@@ -90,7 +101,10 @@ class CentresFile(_Table, frozen=True):
 
     def roster(self) -> Roster:
         """Whose key is which."""
-        return Roster(f"centres/{self.log}", {name: parse_public(each.key) for name, each in self.processes.items()})
+        keys = {name: parse_public(each.key) for name, each in self.processes.items()}
+        if self.witness is not None:
+            keys[self.witness.name] = parse_public(self.witness.key)
+        return Roster(f"centres/{self.log}", keys)
 
     def operators(self) -> dict[str, bytes]:
         """The public keys of the operators, by name."""
@@ -100,6 +114,7 @@ class CentresFile(_Table, frozen=True):
         """As the automaton takes them."""
         return HabSettings(
             centres={centre.name: tuple(each.name for each in centre.process) for centre in self.centre},
+            witness=self.witness.name if self.witness is not None else "",
             mode=Mode(self.mode),
             answer_us=ANSWER_US,
             alive_us=ALIVE_US,
@@ -131,11 +146,18 @@ def _checked(file: CentresFile) -> CentresFile:
         check_client_name(process.name)
         split_address(process.daemon)
         split_address(process.wide)
+    third = [file.witness] if file.witness is not None else []
+    for each in third:
+        check_client_name(each.name)
+        split_address(each.wide)
     for what, names in (
         ("data centres", [centre.name for centre in file.centre]),
         ("operators", [each.name for each in file.operator]),
-        ("addresses", [each.wide for each in processes]),
-        ("keys", [*(each.key for each in processes), *(each.key for each in file.operator)]),
+        ("addresses", [*(each.wide for each in processes), *(each.wide for each in third)]),
+        (
+            "keys",
+            [*(each.key for each in processes), *(each.key for each in third), *(each.key for each in file.operator)],
+        ),
     ):
         if len(set(names)) != len(names):
             raise InputError(f"two {what} are the same: {', '.join(sorted(names))}")

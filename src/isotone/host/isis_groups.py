@@ -104,7 +104,7 @@ class ToolGroup:
         """The value of an item here."""
         data = self._tools.toolkit.tool(self.name, "data")
         assert isinstance(data, Data)
-        return data.items.get(item)
+        return data.get(item)
 
     def post(self, board: str, value: bytes, *, order: str = "causal") -> None:
         """On a bulletin board; order: ``unordered``, ``causal`` or ``total``."""

@@ -94,9 +94,12 @@ class Group:
         self._left = False
         self.joined: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    async def abcast(self, data: bytes, *, label: str = "", uniform: bool = False) -> str:
-        """In one order for all of this label; ``uniform``: also as seen by members that fail right afterwards."""
-        return await self._site.cast(self, e.Primitive.ABCAST, data, label, uniform=uniform)
+    async def abcast(self, data: bytes, *, label: str = "", uniform: bool = False, causal: bool = False) -> str:
+        """In one order for all of this label; ``uniform``: also as seen by members that fail right afterwards.
+
+        ``causal``: without a label, and behind all that this process has sent or heard (causal atomic broadcast).
+        """
+        return await self._site.cast(self, e.Primitive.ABCAST, data, label, uniform=uniform, causal=causal)
 
     async def cbcast(self, data: bytes, *, label: str = "", number: int = 0) -> str:
         """Behind all that it could be caused by; a ``label`` with a ``number`` says itself what precedes it."""
@@ -237,14 +240,17 @@ class Site:
         number: int = 0,
         *,
         uniform: bool = False,
+        causal: bool = False,
     ) -> str:
         """Begin a broadcast of a member; its id."""
+        if causal and label:
+            raise LocalProtocolError(f"a causal broadcast has no label, {label!r} was given")
         await self.host.room()
         self._token += 1
         begun: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._begun[self._token] = begun
         wanted = e.BroadcastWanted(
-            self.now(), group.process, group.name, primitive, data, label, number, uniform, self._token
+            self.now(), group.process, group.name, primitive, data, label, number, uniform, self._token, causal=causal
         )
         self.host.tell(wanted)
         return await begun

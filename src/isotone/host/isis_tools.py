@@ -28,6 +28,7 @@ from isotone.isis.toolkit.actions import ActionWanted, general_kind
 from isotone.isis.toolkit.boards import Posted
 from isotone.isis.toolkit.callers import Answered
 from isotone.isis.toolkit.data import ItemChanged
+from isotone.isis.toolkit.evs_layer import EvsLayer
 from isotone.isis.toolkit.kernel_layer import KernelLayer
 from isotone.isis.toolkit.layer import Exited, Operational, Over, Secured, SecureWanted
 from isotone.isis.toolkit.locks import LockHeld
@@ -53,8 +54,10 @@ class _Waiting:
 class Tools:
     """The toolkit of this program; made by `tools`."""
 
-    def __init__(self, settings: IsisSettings, service: Service, directory: Path | None) -> None:
-        self._settings = settings
+    def __init__(
+        self, settings: IsisSettings, service: Service, directory: Path | None, *, view_synchronous: bool = False
+    ) -> None:
+        self._settings, self._view_synchronous = settings, view_synchronous
         self._kinds: dict[str, p.GroupKind] = {SYSTEM_GROUP: p.GroupKind(system_tools)}
         self._waiting = _Waiting()
         self._number = 0
@@ -88,7 +91,8 @@ class Tools:
         )
 
     def _build(self, around: Around) -> p.Toolkit:
-        return p.Toolkit(KernelLayer(around.daemon, self._settings), self._kinds.get)
+        kind = EvsLayer if self._view_synchronous else KernelLayer
+        return p.Toolkit(kind(around.daemon, self._settings), self._kinds.get)
 
     @property
     def toolkit(self) -> p.Toolkit:
@@ -97,12 +101,17 @@ class Tools:
         return self.host.automaton
 
     @property
+    def trouble(self) -> str:
+        """Why nothing new is agreed on now, such as too few sites; empty if nothing is known to be in the way."""
+        return self.toolkit.layer.trouble
+
+    @property
     def me(self) -> str:
         """This process as others see it; empty while the site is not operational."""
         return self.toolkit.me
 
     async def operational(self) -> None:
-        """Wait until the site is in a site view."""
+        """Wait until the site is in a site view, or in a primary view."""
         await self._operational.wait()
 
     # --- objects and groups ----------------------------------------------------------------------------------------
@@ -335,8 +344,13 @@ async def tools(
     state: Path | str | None = None,
     credential: bytes = b"",
     suspect_ms: int = SUSPECT_US // 1000,
+    view_synchronous: bool = False,
 ) -> AsyncIterator[Tools]:
-    """Run the toolkit at the site ``name`` of a system while the block lasts; arguments as of `isotone.isis.site`."""
+    """Run the toolkit at the site ``name`` of a system while the block lasts; arguments as of `isotone.isis.site`.
+
+    ``view_synchronous``: on a view-synchronous group instead of ISIS kernels, the same at all sites; the daemons then
+    find out who failed, and ``suspect_ms`` is not used.
+    """
     if (address is None) == (node is None):
         raise LocalProtocolError("a site needs either the address of a daemon, or a node in this program")
     settings = IsisSettings(site=name, sites=tuple(sites), system=system, suspect_us=suspect_ms * 1000)
@@ -346,7 +360,8 @@ async def tools(
     else:
         assert address is not None
         service = SessionService(address, credential=credential)
-    running = Tools(settings, service, Path(state) if state is not None else None)
+    directory = Path(state) if state is not None else None
+    running = Tools(settings, service, directory, view_synchronous=view_synchronous)
     await running.host.start()
     try:
         await running.operational()

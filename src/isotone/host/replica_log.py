@@ -279,7 +279,7 @@ class ReplicaLog(Levels):
             return  # as new as this one, or newer
         if reason := self.replica.flow.why_not_kept(snapshot.position):
             raise LocalProtocolError(f"the snapshot is not kept: {reason}")
-        self.host.tell(corel.SnapshotOffered(self.host.now(), snapshot.position, snapshot.state))
+        self.host.tell(corel.SnapshotOffered(self.host.now(), snapshot.position, snapshot.state, snapshot.digest))
         await self.host.write([])  # behind what the replica wrote
         self._forget()
 

@@ -24,6 +24,7 @@ from isotone.host.archiving import archive_writers
 from isotone.host.embedded import EmbeddedService
 from isotone.host.log_client import RemoteLog
 from isotone.host.log_port import LogPort
+from isotone.host.replica_history import recorded_history
 from isotone.host.replica_log import ReplicaLog
 from isotone.host.room import watch_room
 from isotone.replicated.database.change_log import ChangeLog
@@ -87,6 +88,7 @@ async def replica(
     key: Path | str | None = None,
     archive: str = "",
     archive_credential_file: str = "",
+    history: Path | str | None = None,
 ) -> AsyncIterator[LocalReplica]:
     """Be one server of the replicated log ``log``, and have its objects while the block lasts.
 
@@ -99,17 +101,14 @@ async def replica(
     so long without a sign of life, what the program holds is released. ``centres``: a file that names several data
     centres, their processes and keys; then it says all of ``peers``, ``address`` and the quorum, and ``key`` is the
     file of this process' private key (docs/guide/data-centres.md). ``archive``: a directory or URI where the servers
-    keep the log, and the changes of their databases, for analysts; the same at all servers.
+    keep the log, and the changes of their databases, for analysts; the same at all servers. ``history``: a directory
+    where what this program calls and hears is recorded, for `isotone check`.
     """
     if minority not in MINORITY:
         raise InputError(f"minority is one of {', '.join(MINORITY)}, not {minority!r}")
+    options: dict[str, Any] = {"databases": databases, "classes": classes, "lease_s": lease_s}
+    options["refuse_in_minority"] = minority == "refuse"
     opened: AbstractAsyncContextManager[LocalReplica]
-    options: dict[str, Any] = {
-        "databases": databases,
-        "classes": classes,
-        "lease_s": lease_s,
-        "refuse_in_minority": minority == "refuse",
-    }
     if centres is not None:
         if peers or address or clients or quorum or joins or archive:
             raise InputError(
@@ -131,7 +130,8 @@ async def replica(
             options=options,
         )
     async with opened as objects:
-        yield objects
+        with recorded_history(objects, name, history):
+            yield objects
 
 
 @asynccontextmanager
@@ -201,18 +201,21 @@ async def connect_replica(
     classes: Iterable[type[Any]] = (),
     databases: Iterable[Procedures] = (),
     lease_s: float = LEASE_S,
+    history: Path | str | None = None,
 ) -> AsyncIterator[ReplicatedState]:
     """The objects of the servers whose ``clients`` addresses these are, while the block lasts.
 
     A copy of the state is kept and followed; when a server is lost the next one serves. Commands that were under way
-    are sent again, and applied once.
+    are sent again, and applied once. ``history``: a directory where what this program calls and hears is recorded.
     """
     async with AsyncExitStack() as stack:
         remote = await stack.enter_async_context(RemoteLog(addresses, name=name, credential=credential))
         objects = ReplicatedState(
             remote, nonce=lambda: uuid4().hex, lease_s=lease_s, classes=classes, databases=Databases(databases)
         )
-        yield await stack.enter_async_context(objects)
+        await stack.enter_async_context(objects)
+        stack.enter_context(recorded_history(objects, name, history))
+        yield objects
 
 
 def _settings(log: str, name: str, peers: Mapping[str, str], quorum: Rule | None, *, joins: bool) -> ReplicaSettings:

@@ -1,6 +1,11 @@
 """ABCAST: one order of the messages of each label at overlapping destinations, by two phases.
 
-Implements: [ISIS 4.3.1] steps (1) to (4) and take-over; the extra phase of [ISIS 3.2] as an option.
+A causal one [ISIS 3.4] begins when all earlier causal ones of its site have their priority, behind all CBCASTs that its
+site has for the same destinations, and every priority proposed for it is above all that its sender could know of. So
+whatever precedes it stands before it, also where another site takes over.
+
+Implements: [ISIS 4.3.1] steps (1) to (4) and take-over; the extra phase of [ISIS 3.2] and causal atomic broadcast
+[ISIS 3.4] as options.
 Deviations: D-site; D-one (the oldest operational destination takes over, told by whoever has the message: two
 coordinators at once could compute two priorities).
 """
@@ -47,6 +52,7 @@ class Abcasts:
             return  # everybody has it
         stored = self.site.store.setdefault(start.id, Stored())
         if stored.abcast is None and not stored.delivered:
+            self.site.highest = max(self.site.highest, start.floor)
             stored.abcast, stored.priority = start, self.site.propose()
             self.site.queue[start.id] = stored
         stored.coordinator = source
@@ -95,6 +101,8 @@ class Abcasts:
             known = [priority for priority, final in coordination.answers.values() if final]
             proposed = [priority for priority, _ in coordination.answers.values()]
             coordination.chosen = max(known or proposed, default=(0, ""))
+            if coordination.start.floor:
+                self.site.highest = max(self.site.highest, coordination.chosen[0])
             if coordination.start.uniform:
                 for site in sites:
                     self.site.send(site, AbcastFixed(id, *coordination.chosen))
@@ -117,6 +125,8 @@ class Abcasts:
             start = stored.abcast
             assert start is not None
             stored.delivered, stored.abcast = True, None
+            if start.floor:  # CBCASTs that follow it carry its place on
+                self.site.clock = max(self.site.clock, stored.priority[0])
             deliver(self.site, start)
         return bool(ready)
 
@@ -151,6 +161,10 @@ class Abcasts:
             for id, stored in self.site.queue.items()
         )
         return not undone and not any(not self.site.is_up(origin_of(id)) for id in self.active)
+
+    def awaits_causal(self) -> bool:
+        """Whether a causal ABCAST of this site has no priority yet."""
+        return any(each.start.floor and each.chosen is None for each in self.active.values())
 
     def is_out(self, origin: str) -> bool:
         """Whether all that this process began is deliverable everywhere."""

@@ -54,6 +54,12 @@ class Cbcasts:
                 for site in self.site.alive(tuple(sorted(buffered.remaining))):
                     self._transmit(buffered, site)
 
+    def transmit_all(self, site: str) -> None:
+        """All that this site may not have; so it stands before what is sent there next."""
+        for buffered in list(self.buffer.values()):
+            if site in buffered.remaining:
+                self._transmit(buffered, site)
+
     def _transmit(self, buffered: Buffered, site: str) -> None:
         """Steps (1) and (2), with SENT_TO."""
         if site in buffered.sent_to or site == self.site.me:
@@ -142,17 +148,18 @@ class Cbcasts:
         wanted = set(sites)
         return [id for id, each in self.buffer.items() if each.remaining & wanted]
 
-    def listed(self) -> dict[str, Label]:
-        """The IDlist, and all in the buffer that precedes one of it."""
+    def listed(self, also: tuple[str, ...]) -> dict[str, Label]:
+        """The IDlist, these from the wait queue, and all in the buffer that precedes one of them."""
+        found = self.delivered | {id: self.buffer[id].message.label for id in also}
         highest: dict[str, int] = {}
-        for label in self.delivered.values():
+        for label in found.values():
             highest[label.chain] = max(highest.get(label.chain, 0), label.number)
         more = {
             id: each.message.label
             for id, each in self.buffer.items()
             if each.message.label.number < highest.get(each.message.label.chain, 0)
         }
-        return more | self.delivered
+        return more | found
 
     def is_flushed(self) -> bool:
         """Whether nothing that a failed site began is under way."""

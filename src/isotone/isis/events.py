@@ -47,6 +47,7 @@ class BroadcastWanted(Event, frozen=True, gc=False):
 
     ``label`` is the queue of an ABCAST, or the chain of a CBCAST: with ``number`` its place there; without, a logical
     clock orders it behind all that the process could know of. ``number`` < 0: no order at all (minimal broadcast).
+    ``causal``: an ABCAST of the empty label, behind all that the process could know of (causal atomic broadcast).
     ``token`` names the request in `BroadcastDone`, 0: nobody asks. ``call``: answers are wanted.
     """
 
@@ -59,6 +60,7 @@ class BroadcastWanted(Event, frozen=True, gc=False):
     uniform: bool = False
     token: int = 0
     call: bool = False
+    causal: bool = False
 
 
 class FlushWanted(Event, frozen=True, gc=False):

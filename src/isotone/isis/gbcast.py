@@ -11,7 +11,9 @@ another member may not have it when it comes to the commit, and two labels may c
 D-base (the answers of part 3 carry the view of the group, the commit the view that results: so the
 coordinator need not be a member, and one that misses a member tries again); D-newcomer (the site of a process that
 joins has the commit before any other site gets it. It is the only participant that may not know the view of the group:
-if all others delivered the view and failed, it could not find the outcome by restarting the protocol).
+if all others delivered the view and failed, it could not find the outcome by restarting the protocol); D-arrived (when
+a participant fails during part 3 the others answer step (3.3) again, and list their wait queues too:
+the failed one may have delivered it, and a process that leaves by this GBCAST would never get it).
 """
 
 from __future__ import annotations
@@ -60,6 +62,7 @@ class Gbcasts:
     unanswered: dict[str, None] = field(default_factory=dict)  # joins whose priority waits for our own ABCASTs
     at_head: str = ""  # which one has the wait queue
     told_ready: bool = False
+    arrived: tuple[str, ...] = ()  # CBCASTs that waited here when a participant of the one at the head failed
     finished: deque[tuple[GbcastStart, GbcastCommit]] = field(default_factory=deque)  # that this site coordinated
 
     # --- the coordinator -------------------------------------------------------------------------------------------
@@ -85,7 +88,8 @@ class Gbcasts:
 
     def on_ready(self, source: str, ready: GbcastReady) -> None:
         """Step (3.3)."""
-        if (coordination := self.active.get(ready.id)) is not None:
+        coordination = self.active.get(ready.id)
+        if coordination is not None and ready.number == self.site.view.number:
             coordination.ready[source] = ready
             self._advance(ready.id)
 
@@ -208,21 +212,22 @@ class Gbcasts:
             _, first = self.site.queue_heads()
             if not first or not self.site.queue[first].final:
                 return
-            self.at_head, self.told_ready, self.cbcasts.waiting = first, False, []
+            self.at_head, self.told_ready, self.cbcasts.waiting, self.arrived = first, False, [], ()
         stored = self.site.queue[self.at_head]
         start = stored.gbcast
         assert start is not None
         if self.told_ready or not stored.final:
             return
         others = tuple(site for site in start.participants if site != self.site.me)
-        listed = self.cbcasts.listed()
+        listed = self.cbcasts.listed(self.arrived)
         unsent = [id for id in self.cbcasts.unsent(others) if id in listed]
         if unsent:
             self.cbcasts.schedule(unsent)
             return
         self.told_ready = True
         view = self.site.groups.get(start.group)
-        self.site.send(stored.coordinator, GbcastReady(self.at_head, tuple(sorted(listed)), view))
+        ready = GbcastReady(self.at_head, tuple(sorted(listed)), view, self.site.view.number)
+        self.site.send(stored.coordinator, ready)
 
     def on_commit(self, source: str, commit: GbcastCommit) -> None:
         """Part 4; at a coordinator that took over: a participant knows the outcome already."""
@@ -278,8 +283,14 @@ class Gbcasts:
     # --- failures --------------------------------------------------------------------------------------------------
 
     def on_view(self) -> None:
-        """What the failed owe is not waited for; what they coordinated is begun again by the oldest participant."""
+        """What the failed owe is not waited for; what they coordinated is begun again by the oldest participant.
+
+        Part 3 of the one at the head is answered again, with what has arrived: D-arrived.
+        """
+        self.told_ready = False
+        self.arrived = tuple(each.id for each in self.cbcasts.waiting or () if each.id in self.cbcasts.buffer)
         for id in list(self.active):
+            self.active[id].ready.clear()
             self._advance(id)
         for id, stored in list(self.site.store.items()):
             start = stored.gbcast

@@ -31,10 +31,18 @@ from isotone.core.errors import LocalProtocolError, RemoteProtocolError
 from isotone.core.ids import ClientId, DaemonId
 from isotone.core.services import Service
 from isotone.isis import wire as w
-from isotone.isis.events import BroadcastDone, BroadcastWanted, FlushDone, FlushWanted, JoinWanted, SiteDied
+from isotone.isis.events import (
+    BroadcastDone,
+    BroadcastWanted,
+    FlushDone,
+    FlushWanted,
+    JoinWanted,
+    Primitive,
+    SiteDied,
+)
 from isotone.isis.life import Asked, Life
-from isotone.isis.names import check_site_name, name_of
-from isotone.isis.settings import RECONNECT_US, IsisSettings
+from isotone.isis.names import name_of
+from isotone.isis.settings import RECONNECT_US, IsisSettings, check_sites
 from isotone.isis.site_views import Saved, SiteViews
 from isotone.trace.isis import SiteKilled, SiteStarted
 
@@ -49,10 +57,7 @@ class Kernel:
     periodic_timers = (TICK, COLLECT)
 
     def __init__(self, daemon: DaemonId, settings: IsisSettings) -> None:
-        for name in settings.sites:
-            check_site_name(name)
-        if settings.site not in settings.sites or len(set(settings.sites)) != len(settings.sites):
-            raise LocalProtocolError(f"the sites {', '.join(settings.sites)} do not have {settings.site!r} once")
+        check_sites(settings)
         self.settings = settings
         self.views = SiteViews(settings)
         self.life: Life | None = None  # while this incarnation is in the site view
@@ -133,8 +138,11 @@ class Kernel:
 
     def _on_asked(self, event: Event, actions: list[Action]) -> None:
         assert isinstance(event, Asked), f"the kernel does not know {event!r}"
-        if isinstance(event, BroadcastWanted) and len(event.body) > w.BODY_BYTES_MAX:
-            raise LocalProtocolError(f"a message has at most {w.BODY_BYTES_MAX} bytes, this one {len(event.body)}")
+        if isinstance(event, BroadcastWanted):
+            if len(event.body) > w.BODY_BYTES_MAX:
+                raise LocalProtocolError(f"a message has at most {w.BODY_BYTES_MAX} bytes, this one {len(event.body)}")
+            if event.causal and (event.label or event.primitive is not Primitive.ABCAST):
+                raise LocalProtocolError("causal is an option of ABCASTs without a label")
         if self.life is not None:
             self.life.site.at = event.at
             self.life.ask(event)

@@ -77,7 +77,7 @@ class Sending:
         stuck: set[str] = set()
         for wanted in waiting:
             group = wanted.group
-            if group in stuck or group in self.site.locked:
+            if group in stuck or group in self.site.locked or (wanted.causal and self.abcasts.awaits_causal()):
                 stuck.add(group)
                 self.waiting.append(wanted)
             elif group in self.site.groups:
@@ -125,6 +125,7 @@ class Sending:
                 digest_of(wanted.body),
                 wanted.uniform,
                 outside,
+                wanted.causal,
             )
         )
         if wanted.call:
@@ -134,9 +135,14 @@ class Sending:
             self.site.out.append(BroadcastDone(wanted.token, id))
         call, sites = wanted.call, sites_of(view.members)
         origin, group, body = wanted.process, wanted.group, wanted.body
+        if wanted.primitive is not Primitive.CBCAST:
+            self.cbcasts.transmit_due()  # what this site sent before must not be lost where this one arrives [3.5]
         match wanted.primitive:
             case Primitive.ABCAST:
-                start = AbcastStart(id, origin, group, wanted.label, view.members, wanted.uniform, body, call, outside)
+                floor = self._floor(sites) if wanted.causal else 0
+                start = AbcastStart(
+                    id, origin, group, wanted.label, view.members, wanted.uniform, body, call, outside, floor
+                )
                 self.abcasts.begin(start)
             case Primitive.CBCAST:
                 self.cbcasts.begin(Causal(id, origin, group, label, view.members, sites, body, call, outside))
@@ -155,6 +161,12 @@ class Sending:
             return Label(wanted.label, wanted.number)
         self.site.clock += 1
         return Label(wanted.label, self.site.clock)
+
+    def _floor(self, sites: tuple[str, ...]) -> int:
+        """Of a causal ABCAST: above all that it could be caused by; CBCASTs among that go out to these sites first."""
+        for site in self.site.alive(sites):
+            self.cbcasts.transmit_all(site)
+        return max(self.site.clock, self.site.highest, 1)
 
     def forget(self, process: str) -> None:
         """It ended: what it had not begun is never begun."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from isotone.isis.names import GROUP_PREFIX
+from isotone.core.errors import LocalProtocolError
+from isotone.isis.names import GROUP_PREFIX, check_site_name
 
 TICK_US = 50_000
 SUSPECT_US = 300_000
@@ -43,3 +44,11 @@ class IsisSettings(msgspec.Struct, frozen=True):
     def majority(self) -> int:
         """So many sites at least are in a site view."""
         return len(self.sites) // 2 + 1
+
+
+def check_sites(settings: IsisSettings) -> None:
+    """Raise what is wrong with the names of the sites."""
+    for name in settings.sites:
+        check_site_name(name)
+    if settings.site not in settings.sites or len(set(settings.sites)) != len(settings.sites):
+        raise LocalProtocolError(f"the sites {', '.join(settings.sites)} do not have {settings.site!r} once")

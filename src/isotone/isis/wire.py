@@ -176,6 +176,7 @@ class AbcastStart(ControlMessage, frozen=True, tag=0xAA):
     body: bytes
     call: bool = False
     outside: bool = False
+    floor: Natural = 0  # of a causal ABCAST: no priority that its sender could know of is above it
 
 
 class AbcastPriority(ControlMessage, frozen=True, tag=0xAB):
@@ -241,11 +242,15 @@ class GbcastPriority(ControlMessage, frozen=True, tag=0xB1):
 
 
 class GbcastReady(ControlMessage, frozen=True, tag=0xB2):
-    """GBCAST step (3.3): the IDlist with all that precedes it; and the view of the group that it meets there."""
+    """GBCAST step (3.3): the IDlist with all that precedes it; and the view of the group that it meets there.
+
+    ``number``: the site view in which it is said; a site says it again in each that follows before the commit.
+    """
 
     id: str
     delivered: tuple[str, ...]
     view: GroupView | None
+    number: Natural
 
 
 class GbcastCommit(ControlMessage, frozen=True, tag=0xB3):

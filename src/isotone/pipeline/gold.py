@@ -20,25 +20,26 @@ Rows = list[dict[str, Any]]
 
 def metric_rows(spark: SparkSession, out: Path, runs: Sequence[str] | None = None) -> Rows:
     """The metrics of these runs, or of all, in order."""
-    return _rows(spark, out / METRICS, "run", "metric", "dimension", "place", "key", runs=runs)
+    return table_rows(spark, out / METRICS, "run", "metric", "dimension", "place", "key", runs=runs)
 
 
 def verdict_rows(spark: SparkSession, out: Path, runs: Sequence[str] | None = None) -> Rows:
     """The verdicts of these runs, or of all, in the order of the properties."""
-    return _rows(spark, out / VERDICTS, "run", "place", runs=runs)
+    return table_rows(spark, out / VERDICTS, "run", "place", runs=runs)
 
 
 def timeline_rows(
     spark: SparkSession, out: Path, runs: Sequence[str] | None = None, *, where: Column | None = None
 ) -> Rows:
     """What happened to nodes in these runs, in order of time."""
-    return _rows(spark, out / TIMELINE, "run", "at", "node", "incarnation", "index", runs=runs, where=where)
+    return table_rows(spark, out / TIMELINE, "run", "at", "node", "incarnation", "index", runs=runs, where=where)
 
 
 @failures_named()
-def _rows(
+def table_rows(
     spark: SparkSession, table: Path, *order: str, runs: Sequence[str] | None = None, where: Column | None = None
 ) -> Rows:
+    """The rows of these runs, or of all, in this order."""
     with reading(table.parent):
         known = manifests(table)
         wanted = [run for run in (known if runs is None else runs) if run in known]

@@ -27,6 +27,8 @@ from isotone.pipeline.failures import failures_named
 from isotone.pipeline.merged import Note
 from isotone.pipeline.metrics.form import METRICS as METRICS_FORM
 from isotone.pipeline.metrics.messages import traffic
+from isotone.pipeline.metrics.minutes import MINUTES as MINUTES_FORM
+from isotone.pipeline.metrics.minutes import minutes
 from isotone.pipeline.metrics.table import metrics_of
 from isotone.pipeline.retained import Retained, input_files, notes_of_runs, printed, retained, still
 from isotone.pipeline.silver import counted_silver
@@ -38,6 +40,8 @@ SILVER = "silver"
 VERDICTS = "verdicts"
 METRICS = "metrics"
 TIMELINE = "timeline"
+MINUTES = "minutes"
+"""Of ``isotone pipeline watch`` alone."""
 TABLES = (SILVER, VERDICTS, METRICS, TIMELINE)
 STEPS = 3
 """How often a refresh of everything says what it is at."""
@@ -219,6 +223,15 @@ def _measure_new(spark: SparkSession, out: Path) -> tuple[str, ...]:
         found = traffic(read_table(spark, out / SILVER, due))
         write_runs(out / TIMELINE, formed(timeline(found), TIMELINE_FORM), inputs=due)
         write_runs(out / METRICS, formed(metrics_of(found), METRICS_FORM), inputs=due)
+    return tuple(due)
+
+
+def refresh_minutes(spark: SparkSession, out: Path) -> tuple[str, ...]:
+    """Make the table of minutes of the runs that have changed, while the caller holds the lock of ``out``."""
+    due = _due(out, MINUTES, MEASURES)
+    if due:
+        found = minutes(traffic(read_table(spark, out / SILVER, due)))
+        write_runs(out / MINUTES, formed(found, MINUTES_FORM), inputs=due)
     return tuple(due)
 
 

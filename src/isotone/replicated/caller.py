@@ -6,6 +6,7 @@ but what is here.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -14,12 +15,14 @@ from isotone.core.errors import LocalProtocolError
 from isotone.replicated.class_state import ClassState
 from isotone.replicated.machine import Machine
 from isotone.replicated.provisional import apply_red, check_commutes, red_calls
+from isotone.replicated.recording import HistoryRecorder
 from isotone.replicated.small_states import CounterState
 
 NAME_BYTES_MAX = 255
 KEY_BYTES_MAX = 1_024
 VALUE_BYTES_MAX = 1024 * 1024
 Struct = TypeVar("Struct")
+Seen = TypeVar("Seen")
 Red = TypeVar("Red", CounterState, ClassState)
 
 
@@ -35,6 +38,7 @@ class Caller(Protocol):
     """One client of the replicated state."""
 
     machine: Machine
+    history: HistoryRecorder | None  # None where nobody wants a record
 
     async def call(
         self, kind: str, name: str, method: str, arguments: tuple[Any, ...], *, within_s: float | None = None
@@ -119,7 +123,31 @@ class ReplicatedObject:
         self._caller, self.name = caller, checked_name(name)
 
     async def _call(self, method: str, *arguments: Any, within_s: float | None = None) -> Reply:
-        return await self._caller.call(self.kind, self.name, method, arguments, within_s=within_s)
+        called = self._caller.call(self.kind, self.name, method, arguments, within_s=within_s)
+        history = self._caller.history
+        if history is None:
+            return await called
+        return await history.of_call(self.kind, self.name, method, arguments, called)
+
+    async def _read(
+        self,
+        method: str,
+        key: str,
+        see: Callable[[], Seen],
+        *,
+        stale_ok: bool = False,
+        at_least: int | None = None,
+        within_s: float | None = None,
+    ) -> Seen:
+        """What is seen when the copy may be read."""
+        history = self._caller.history
+        is_linearizable = not stale_ok and at_least is None
+        read = history.read_begins(self.kind, self.name, method, key) if history and is_linearizable else None
+        await self._caller.go_behind(stale_ok=stale_ok, at_least=at_least, within_s=within_s)
+        seen = see()
+        if history is not None and read is not None:
+            history.read_ends(read, seen)
+        return seen
 
     async def _provisional(self, of: type[Red]) -> tuple[Red, int]:
         """A copy of the state with what is red and commutes, and how many commands that are."""

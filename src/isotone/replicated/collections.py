@@ -6,6 +6,7 @@ from typing import Any
 
 from isotone.replicated.caller import Caller, Encoding, ReplicatedObject
 from isotone.replicated.provisional import Provisional
+from isotone.replicated.recording import text_of
 from isotone.replicated.small_states import CounterState, QueueState, SetState
 
 
@@ -24,8 +25,14 @@ class ReplicatedCounter(ReplicatedObject):
 
     async def get(self, *, stale_ok: bool = False, at_least: int | None = None, within_s: float | None = None) -> int:
         """The number; see `ReplicatedDict.get` for what a read may be."""
-        await self._caller.go_behind(stale_ok=stale_ok, at_least=at_least, within_s=within_s)
-        return self._state(CounterState).value
+        return await self._read(
+            "count",
+            "",
+            lambda: self._state(CounterState).value,
+            stale_ok=stale_ok,
+            at_least=at_least,
+            within_s=within_s,
+        )
 
     async def provisional(self) -> Provisional:
         """The number as it is known here, with additions that are in no order yet, as in a minority."""
@@ -53,13 +60,20 @@ class ReplicatedSet(ReplicatedObject):
     async def contains(self, member: Any, *, stale_ok: bool = False, within_s: float | None = None) -> bool:
         """Whether it is there."""
         encoded = self._encoding.encode(member)
-        await self._caller.go_behind(stale_ok=stale_ok, within_s=within_s)
-        return encoded in self._state(SetState).members
+        return await self._read(
+            "has",
+            text_of(encoded),
+            lambda: encoded in self._state(SetState).members,
+            stale_ok=stale_ok,
+            within_s=within_s,
+        )
 
     async def members(self, *, stale_ok: bool = False, within_s: float | None = None) -> list[Any]:
         """All of them, at one place in the order."""
-        await self._caller.go_behind(stale_ok=stale_ok, within_s=within_s)
-        return [self._encoding.decode(each) for each in self._state(SetState).members]
+        found = await self._read(
+            "members", "", lambda: list(self._state(SetState).members), stale_ok=stale_ok, within_s=within_s
+        )
+        return [self._encoding.decode(each) for each in found]
 
 
 class TakenItem:

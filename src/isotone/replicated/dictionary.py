@@ -88,19 +88,32 @@ class ReplicatedDict(ReplicatedObject):
         """The value. By default behind everything that was ordered before; ``stale_ok``: as it is known here;
         ``at_least``: as soon as this position is known here, such as the revision of one's own `set`.
         """
-        checked_key(key)
-        await self._caller.go_behind(stale_ok=stale_ok, at_least=at_least, within_s=within_s)
+        value = await self._read(
+            "get",
+            checked_key(key),
+            lambda: self._value(key),
+            stale_ok=stale_ok,
+            at_least=at_least,
+            within_s=within_s,
+        )
+        return default if value is None else self._encoding.decode(value)
+
+    def _value(self, key: str) -> bytes | None:
         entry = self._state(DictState).entries.get(key)
-        return default if entry is None else self._encoding.decode(entry.value)
+        return None if entry is None else entry.value
 
     async def items(
         self, prefix: str = "", *, stale_ok: bool = False, at_least: int | None = None, within_s: float | None = None
     ) -> dict[str, Any]:
         """All keys that begin so, with their values, sorted by key: at one place in the order."""
-        await self._caller.go_behind(stale_ok=stale_ok, at_least=at_least, within_s=within_s)
+        found = await self._read(
+            "items", prefix, lambda: self._values(prefix), stale_ok=stale_ok, at_least=at_least, within_s=within_s
+        )
+        return {key: self._encoding.decode(value) for key, value in found.items()}
+
+    def _values(self, prefix: str) -> dict[str, bytes]:
         entries = self._state(DictState).entries
-        found = sorted(key for key in entries if key.startswith(prefix))
-        return {key: self._encoding.decode(entries[key].value) for key in found}
+        return {key: entries[key].value for key in sorted(entries) if key.startswith(prefix)}
 
     async def revision(self, key: str, *, stale_ok: bool = False, within_s: float | None = None) -> int:
         """The revision of a key, 0 if it is not there."""

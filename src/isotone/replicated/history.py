@@ -1,25 +1,33 @@
-"""Histories of clients in the forms that other checkers read: Knossos and Elle (registers), as EDN.
+"""Histories of clients in the forms that other checkers read: Knossos (registers), Elle (registers and lists), as EDN.
 
-Each operation is two entries, ``:invoke`` and then ``:ok``, ``:fail`` or ``:info``, in the order of real time. They are
-made from a trace of replicated objects, simulated or recorded.
+Each operation is two entries, ``:invoke`` and then ``:ok``, ``:fail`` or ``:info``, in the order of real time; one that
+nobody knows the end of has the first alone. They are made from a trace of replicated objects, simulated or recorded
+(`isotone.replica(..., history=DIRECTORY)`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
+from isotone.core.errors import InputError
+from isotone.spec.check.replicated.histories import plain_json
 from isotone.trace.events import Row
 from isotone.trace.replicated import ObjectAnswered, ObjectCalled
 
 NOTHING = "-"
+REGISTER = ("set", "delete", "compare_and_set", "get")
 _TYPES = {"done": "ok", "not": "fail"}
 
 
 def knossos(rows: Iterable[Row], name: str, key: str) -> Iterator[str]:
-    """The operations on one key of a dict, as lines of EDN for a compare-and-set register."""
+    """The operations on one key of a dict, as lines of EDN for a compare-and-set register.
+
+    Transactions and reads of many keys are left out: `isotone check` judges them too.
+    """
     processes: dict[str, int] = {}
     for place, (entry, call) in enumerate(_in_time(rows)):
-        if call.kind_of != "dict" or (call.name, call.key) != (name, key):
+        if call.kind_of != "dict" or (call.name, call.key) != (name, key) or call.method not in REGISTER:
             continue
         if isinstance(entry, ObjectCalled):
             processes[entry.operation] = len(processes)  # a process has one operation at a time
@@ -32,22 +40,71 @@ def knossos(rows: Iterable[Row], name: str, key: str) -> Iterator[str]:
 
 
 def elle_register(rows: Iterable[Row], name: str) -> Iterator[str]:
-    """The sets and reads of a dict as transactions of one operation, as lines of EDN for Elle's rw-register.
+    """What is set and read in a dict as transactions, as lines of EDN for Elle's rw-register.
 
-    Only for a dict whose keys are set and read, with values that come once: deletes and conditions are left out.
+    Values must come once each. Left out are deletes, compare-and-set, reads of many keys, and transactions that compare
+    revisions, delete, or have something to do otherwise.
     """
+    yield from _elle(rows, "dict", name, _register_operations)
+
+
+def elle_list_append(rows: Iterable[Row], name: str) -> Iterator[str]:
+    """What is added to a set, and reads of all its members, as lines of EDN for Elle's list-append.
+
+    A set keeps its members in the order in which they came. `InputError` if something was discarded from it.
+    """
+    yield from _elle(rows, "set", name, _list_operations)
+
+
+_Operations = Callable[[ObjectCalled, str | None], list[str] | None]
+"""The operations of one transaction, with what was answered; None for what is left out."""
+
+
+def _elle(rows: Iterable[Row], kind: str, name: str, operations: _Operations) -> Iterator[str]:
     processes: dict[str, int] = {}
     for place, (entry, call) in enumerate(_in_time(rows)):
-        if call.kind_of != "dict" or call.name != name or call.method not in ("set", "get"):
+        if (call.kind_of, call.name) != (kind, name):
+            continue
+        told, result = "invoke", None
+        if isinstance(entry, ObjectAnswered):
+            told, result = _TYPES.get(entry.answer, "info"), entry.result
+            if told == "ok" and call.method in ("transact", "join") and result == "0":
+                told = "fail"
+        found = operations(call, result if told == "ok" else None)
+        if found is None:
             continue
         process = processes.setdefault(call.operation, len(processes))
-        kind, value = "invoke", "nil"
-        if isinstance(entry, ObjectAnswered):
-            kind, value = _TYPES.get(entry.answer, "info"), _value(entry.result)
-        operation = (
-            f":w {_text(call.key)} {_value(call.argument)}" if call.method == "set" else f":r {_text(call.key)} {value}"
-        )
-        yield f"{{:index {place}, :type :{kind}, :process {process}, :f :txn, :value [[{operation}]]}}"
+        yield f"{{:index {place}, :type :{told}, :process {process}, :f :txn, :value [{' '.join(found)}]}}"
+
+
+def _register_operations(call: ObjectCalled, result: str | None) -> list[str] | None:
+    match call.method:
+        case "set":
+            return [f"[:w {_text(call.key)} {_value(call.argument)}]"]
+        case "get":
+            return [f"[:r {_text(call.key)} {'nil' if result is None else _value(result)}]"]
+        case "transact":
+            return _transaction(plain_json(call.argument, dict), is_done=result is not None)
+    return None
+
+
+def _transaction(told: Mapping[str, Any], *, is_done: bool) -> list[str] | None:
+    if told["revisions"] or told["otherwise"] or any(value == NOTHING for _, value in told["then"]):
+        return None
+    reads = [f"[:r {_text(key)} {_value(value) if is_done else 'nil'}]" for key, value in told["when"]]
+    return reads + [f"[:w {_text(key)} {_value(value)}]" for key, value in told["then"]]
+
+
+def _list_operations(call: ObjectCalled, result: str | None) -> list[str] | None:
+    match call.method:
+        case "join":
+            return [f"[:append {_text(call.name)} {_value(call.key)}]"]
+        case "members":
+            members = "nil" if result is None else f"[{' '.join(map(_value, plain_json(result, list)))}]"
+            return [f"[:r {_text(call.name)} {members}]"]
+        case "part":
+            raise InputError(f"members were discarded from the set {call.name}: it is no list that only grows")
+    return None
 
 
 def _in_time(rows: Iterable[Row]) -> list[tuple[ObjectCalled | ObjectAnswered, ObjectCalled]]:
@@ -75,7 +132,7 @@ def _line(kind: str, call: ObjectCalled, process: int, place: int, result: str |
 def _value(text: str) -> str:
     if text == NOTHING:
         return "nil"
-    return text if text.lstrip("-").isdigit() else _text(text)
+    return text if text.removeprefix("-").isdigit() or text.startswith('"') else _text(text)
 
 
 def _text(text: str) -> str:

@@ -64,8 +64,11 @@ class ReadRounds:
         return self._next
 
     def _send(self) -> None:
-        if self._next is not None and self._under_way < ROUNDS_MAX and self._state.failure is None:
+        if self._next is not None and self._under_way < ROUNDS_MAX:
             gathered, self._next = self._next, None
+            if self._state.failure is not None:
+                gathered.set_exception(self._state.failure)
+                return
             self._under_way += 1
             self._state.spawn(self._round(gathered), "read")
 
@@ -77,7 +80,8 @@ class ReadRounds:
                 gathered.set_result(None)
         except IsotoneError as error:
             if not gathered.done():
-                gathered.set_exception(ReadNotSettled(f"{error} (stale_ok=True reads what is known here)"))
+                unsettled = ReadNotSettled(f"{error} (stale_ok=True reads what is known here)")
+                gathered.set_exception(self._state.failure or unsettled)
         finally:
             self._under_way -= 1
             if not gathered.done():

@@ -41,7 +41,7 @@ class SnapshotOffers:
         size = state.record_bytes
         if self._waiting is None:
             state.record_bytes, databases = 0, machine.databases.positions()
-            self._waiting = Snapshot(machine.state.position, machine.snapshot()), databases
+            self._waiting = Snapshot(machine.state.position, machine.snapshot(), machine.digest()), databases
         snapshot, databases = self._waiting
         if not self._may_cut(snapshot.position):
             return False

@@ -27,6 +27,7 @@ from isotone.replicated.machine import Machine
 from isotone.replicated.outcome import Answer
 from isotone.replicated.pulse import Pulse
 from isotone.replicated.reading import ReadRounds
+from isotone.replicated.recording import HistoryRecorder
 from isotone.replicated.records import Closed, encode
 from isotone.replicated.snapshots import SnapshotOffers, may_always_cut
 
@@ -67,6 +68,7 @@ class ReplicatedState(ObjectFactory):
         may_cut: Callable[[int], bool] = may_always_cut,
     ) -> None:
         self.log = log
+        self.history: HistoryRecorder | None = None
         self.server, self.servers, self.why_no_order = server, servers, why_no_order
         self.machine = Machine(Classes(), databases, is_server=bool(server))
         self.round_us, self.lease = round_us, max(2, round(lease_s * US / round_us) + 1)

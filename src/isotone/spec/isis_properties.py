@@ -32,7 +32,8 @@ ISIS_PROPERTIES: tuple[Property, ...] = (
         "ATOMIC",
         "Atomicity",
         "A message that a surviving process was handed, or that precedes what one was handed, reaches all its "
-        "surviving destinations.",
+        "surviving destinations, but for those that left their group before it: with it came at most to processes "
+        "that had failed by then.",
         "3, 3.5",
         Form.LIVENESS,
     ),
@@ -46,8 +47,9 @@ ISIS_PROPERTIES: tuple[Property, ...] = (
     _p(
         "CAUSAL",
         "Causal order",
-        "A CBCAST is handed over behind every CBCAST that precedes it, wherever both are.",
-        "3.3",
+        "A CBCAST is handed over behind every CBCAST that precedes it, and a causal ABCAST behind all CBCASTs and "
+        "causal ABCASTs that its sender had sent or been handed, wherever both are.",
+        "3.3, 3.4",
     ),
     _p(
         "GBCAST",

@@ -45,7 +45,12 @@ TOOLKIT_PROPERTIES: tuple[Property, ...] = (
         "Two owners never write an item from the same place, and none writes it while another reads it.",
         "5.3",
     ),
-    _p("BOARD", "One sequence", "A board with one order has the same post at the same place everywhere.", "5"),
+    _p(
+        "BOARD",
+        "One sequence",
+        "A board with one order has the same post at the same place at all members that survive.",
+        "5",
+    ),
     _p("COPIES", "Copies", "A process begins a copy that it does not run, and ends one that it runs.", "5"),
 )
 

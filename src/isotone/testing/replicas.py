@@ -13,6 +13,7 @@ from isotone.core.choice import Choice
 from isotone.core.contract import Event
 from isotone.core.ids import DaemonId
 from isotone.core.names import LOG_GROUP_PREFIX, check_log_name
+from isotone.core.ordered_log import Snapshot
 from isotone.corel import events as corel
 from isotone.corel.explain import why_no_primary
 from isotone.corel.identities import log_identity
@@ -48,8 +49,10 @@ class ServerNode(LogNode):
     def _send(self, request: int, record: bytes) -> None:
         self._hand_in(corel.AppendWanted(self._world.clock(self._name), request, record))
 
-    def _offer(self, position: int, state: bytes) -> None:
-        self._hand_in(corel.SnapshotOffered(self._world.clock(self._name), position, state))
+    def _offer(self, snapshot: Snapshot) -> None:
+        self._hand_in(
+            corel.SnapshotOffered(self._world.clock(self._name), snapshot.position, snapshot.state, snapshot.digest)
+        )
 
     def _hand_in(self, event: Event) -> None:
         self._world.tell(self._name, LABEL, event)

@@ -45,6 +45,7 @@ class BroadcastBegun(Entry, frozen=True, gc=False, tag="ibcast"):
     digest: int
     uniform: bool = False
     outside: bool = False  # the sender knows the group by a cache
+    causal: bool = False  # an ABCAST behind all that its sender could know of
 
 
 class BroadcastDelivered(Entry, frozen=True, gc=False, tag="ideliver"):

@@ -159,49 +159,10 @@ def _run_stream(rows: DataFrame, out: Path) -> None:
     query.awaitTermination()
 
 
-def test_a_stream_goes_on_exactly_where_it_stopped(
-    source: SparkSession, archive: Path, servers: Servers, tmp_path: Path
-) -> None:
-    def rows() -> DataFrame:
-        reader = source.readStream.format("isotone").option("archive", str(archive)).option("replica", servers.replica)
-        return reader.option("maxRecordsPerBatch", "64").load()
-
-    _run_stream(rows(), tmp_path)
-    before = positions(source.read.parquet(str(tmp_path / "rows")))
-    assert before == list(range(1, len(before) + 1)) and len(before) >= ARCHIVED + 10
-    last = servers.append(b"one more", b"and another")
-    _run_stream(rows(), tmp_path)
-    assert positions(source.read.parquet(str(tmp_path / "rows"))) == list(range(1, last + 1))
-
-
 def test_a_stream_begins_where_it_is_told_to(source: SparkSession, archive: Path, tmp_path: Path) -> None:
     reader = source.readStream.format("isotone").option("archive", str(archive))
     _run_stream(reader.option("startingPosition", "91").load(), tmp_path)
     assert positions(source.read.parquet(str(tmp_path / "rows"))) == list(range(91, ARCHIVED + 1))
-
-
-def _write_stream(rows: DataFrame, servers: Servers, checkpoint: Path, query: str) -> None:
-    writer = rows.writeStream.format("isotone").option("replica", servers.replica).option("query", query)
-    writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start().awaitTermination()
-
-
-def test_the_sink_appends_each_row_once_also_when_a_batch_comes_again(
-    source: SparkSession, archive: Path, servers: Servers, tmp_path: Path
-) -> None:
-    def rows() -> DataFrame:
-        reader = source.readStream.format("isotone").option("archive", str(archive))
-        return reader.option("maxRecordsPerBatch", "40").load().select("record")
-
-    def written() -> list[bytes]:
-        found = committed_rows(load(source, replica=servers.replica), "copy").orderBy("batch", "place").collect()
-        return [bytes(row["row"]) for row in found]
-
-    wanted = [bytes(row["record"]) for row in load(source, archive=archive).orderBy("position").collect()]
-    _write_stream(rows(), servers, tmp_path / "first", "copy")
-    assert sorted(written()) == sorted(wanted)
-    before = written()
-    _write_stream(rows(), servers, tmp_path / "second", "copy")  # its own commits are lost: all batches come again
-    assert written() == before
 
 
 def test_rows_count_that_the_first_commit_of_a_batch_names(source: SparkSession, servers: Servers) -> None:

@@ -407,13 +407,13 @@ def accepted_by_all(history: History) -> Cases:
 
 
 def _votes(log: Log) -> Cases:
-    """A vote is on a later proposal than all before; a start finds what was accepted last, a later one or none."""
+    """What is accepted is later than all before; a start finds what was accepted last, a later one or none."""
     known: list[tuple[int, bool]] = []
     for moment in log.moments:
         match moment.entry:
             case trace.Voted(proposal=number, accepts=accepts):
                 if known:
-                    yield all(number > earlier for earlier, _ in known)
+                    yield all(number > earlier or (number < earlier and not accepts) for earlier, _ in known)
                 known.append((number, accepts))
             case trace.ReplicaStarted(accepted=number) if number:
                 if known:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from isotone.core.contract import Action
 from isotone.isis.delivery import digest_of
 from isotone.isis.toolkit.layer import CastWanted, Order, SecureWanted
-from isotone.isis.toolkit.member import Outbox
+from isotone.isis.toolkit.outbox import Outbox
 from isotone.isis.toolkit.wire import Reply, Request, encode
 from isotone.trace.toolkit import ActionAnswered, ActionAsked
 

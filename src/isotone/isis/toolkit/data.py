@@ -35,6 +35,7 @@ class Data(Tool):
     def __init__(self, member: Member) -> None:
         super().__init__(member)
         self.items: dict[str, bytes] = {}
+        self._own: dict[str, list[bytes]] = {}  # by item: updates of this member that it has not heard yet
 
     def state(self) -> Any:
         """All items."""
@@ -42,16 +43,25 @@ class Data(Tool):
 
     def load(self, state: Any) -> None:
         """Of a snapshot."""
-        self.items = dict(state)
+        self.items, self._own = dict(state), {}
+
+    def get(self, item: str) -> bytes | None:
+        """Its value here: with what this member has put, wherever that is on its way."""
+        own = self._own.get(item)
+        return own[-1] if own else self.items.get(item)
 
     def put(self, item: str, value: bytes) -> None:
         """Update an item, here at once and at all others later."""
         if len(value) > PART_BYTES_MAX:
             raise LocalProtocolError(f"an item has at most {PART_BYTES_MAX} bytes, {item!r} would have {len(value)}")
+        self._own.setdefault(item, []).append(value)
         self.member.cast(Order.CAUSAL, ItemPut(item, value))
 
     def hear(self, sender: str, message: Body) -> None:
         """An update."""
         if isinstance(message, ItemPut):
             self.items[message.item] = message.value
+            own = self._own.get(message.item)
+            if own and sender == self.member.me and own[0] == message.value:
+                own.pop(0)
             self.member.out.say(ItemChanged(self.member.group, message.item, message.value))

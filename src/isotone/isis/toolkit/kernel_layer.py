@@ -48,6 +48,7 @@ class KernelLayer:
     """One kernel with one process."""
 
     periodic_timers: tuple[str, ...] = (TICK, COLLECT)
+    has_labels = True
 
     def __init__(self, daemon: DaemonId, settings: IsisSettings) -> None:
         self.kernel = Kernel(daemon, settings)
@@ -58,6 +59,11 @@ class KernelLayer:
         self._unbegun: dict[int, str] = {}  # the groups of broadcasts that wait in the kernel, by token
         self._leaving: set[str] = set()  # groups that are left when all that was sent there has begun
         self._token = 0
+
+    @property
+    def trouble(self) -> str:
+        """Whether the site is in a site view; in a minority it stays in its last one, and waits."""
+        return "" if self.kernel.life is not None else "it is in no site view"
 
     def handle(self, event: Event) -> list[Action]:
         """Take one event."""

@@ -19,7 +19,7 @@ class Order(Enum):
 
     UNORDERED = "unordered"
     CAUSAL = "causal"  # behind all that its sender had heard or sent, private messages too
-    TOTAL = "total"  # one order for all of the same label
+    TOTAL = "total"  # one order for all of the same label; for all, where the layer has no labels
     EVENT = "event"  # one instant in the life of the group; by members only
 
 
@@ -39,7 +39,10 @@ class ExitWanted(Event, frozen=True, gc=False):
 
 
 class CastWanted(Event, frozen=True, gc=False):
-    """Broadcast to all members of a group; who is not a member may use `Order.CAUSAL` only."""
+    """Broadcast to all members of a group; who is not a member may use `Order.CAUSAL` only.
+
+    A label is refused with `LocalProtocolError` by a layer that has none.
+    """
 
     group: str
     order: Order
@@ -121,6 +124,12 @@ class Layer(Protocol):
     """An implementation."""
 
     periodic_timers: tuple[str, ...]
+    has_labels: bool
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing new is agreed on now, such as too few sites; empty if nothing is in the way."""
+        ...
 
     def handle(self, event: Event) -> list[Action]:
         """Take one event."""

@@ -12,15 +12,15 @@ the state fail before those who join have it: the paper leaves it open).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
 import msgspec
 
-from isotone.core.contract import Action, Record
+from isotone.core.contract import Action
 from isotone.isis.delivery import digest_of
-from isotone.isis.toolkit.layer import CastWanted, Heard, LayerAsked, Order, TellWanted, Viewed
+from isotone.isis.toolkit.layer import CastWanted, Heard, Order, TellWanted, Viewed
+from isotone.isis.toolkit.outbox import Outbox
 from isotone.isis.toolkit.transfer import Receiver, Sender
 from isotone.isis.toolkit.wire import (
     Body,
@@ -36,7 +36,6 @@ from isotone.isis.toolkit.wire import (
     decode_body,
     encode,
 )
-from isotone.trace.events import Entry
 from isotone.trace.toolkit import MemberReady, StateCounted
 
 KEPT, CHECKPOINT, NOTHING = 2, 1, 0
@@ -103,24 +102,6 @@ class ViewChanged(Action, frozen=True, gc=False):
     members: tuple[str, ...]
 
 
-@dataclass
-class Outbox:
-    """What one process wants done."""
-
-    me: str = ""
-    at: int = 0
-    actions: list[Action] = field(default_factory=list)
-    asked: list[LayerAsked] = field(default_factory=list)
-
-    def say(self, action: Action) -> None:
-        """To the application."""
-        self.actions.append(action)
-
-    def record(self, entry: Entry) -> None:
-        """In the trace."""
-        self.actions.append(Record(entry))
-
-
 class Tool:
     """A part of a group's state with its messages; see the module about when it may change."""
 
@@ -178,6 +159,8 @@ class Member:
         self._quorum, self._checkpoint = quorum, checkpoint
         self._buffer: list[Heard | Viewed] = []
         self._has_state = False  # while forming: this member has it all the same
+        self._missed: list[Heard | Viewed] = []  # while forming: what came behind that state, up to the present view
+        self._forming = self.view
         self._letters: list[tuple[str, Body]] = []  # private messages that came before the state
         self._instant = 0  # the view whose state is loaded
         self._brought: dict[str, Weight] = {}
@@ -197,7 +180,8 @@ class Member:
         return self.phase is Phase.READY
 
     def cast(self, order: Order, body: Body, label: str = "") -> None:
-        """To all members."""
+        """To all members; without the label where all have one order anyway."""
+        label = label if self.out.has_labels else ""
         self.out.asked.append(CastWanted(self.out.at, self.group, order, encode(body), label))
 
     def tell(self, process: str, body: Body) -> None:
@@ -343,13 +327,25 @@ class Member:
         self._receiver = Receiver(view, self.tell)
 
     def _on_offer(self, sender: str, offer: Offer) -> None:
-        receiver = self._receiver
-        if receiver is None or offer.view > receiver.view or self.phase is Phase.FORMING:
-            self._offered = (sender, offer)
-        elif self.phase is Phase.LOADING:
-            receiver.on_offer(sender, offer)
-        elif offer.view == receiver.view:
+        """One of a later view comes from a member that joined behind this one, when all before it are gone."""
+        views = [event.number for event in self._buffer if isinstance(event, Viewed)]
+        if self.phase is Phase.READY and offer.view <= self.applied.number:
             self.tell(sender, Want(offer.view, offer.digest, offer.parts))
+        elif self.phase is Phase.LOADING and offer.view in (self._instant, *views):
+            if offer.view != self._instant:
+                self._skip(offer.view)
+            assert self._receiver is not None
+            self._receiver.on_offer(sender, offer)
+        else:
+            self._offered = (sender, offer)
+
+    def _skip(self, view: int) -> None:
+        """Load the state as of a later view: what was heard before it is in there."""
+        place = next(
+            place for place, each in enumerate(self._buffer) if isinstance(each, Viewed) and each.number == view
+        )
+        self._buffer = self._buffer[place + 1 :]
+        self._load(view)
 
     def _take_early_offer(self) -> None:
         offered, self._offered = self._offered, None
@@ -365,36 +361,45 @@ class Member:
     def _become_ready(self, how: str) -> None:
         """With the state as of the instant; then what was heard since."""
         self.phase = Phase.READY
+        lacking = [each for each in self.applied.members if each not in self.full and each != self.me]
+        self._sender.keep(self._instant, self._encoded(), lacking)
         self.out.record(MemberReady(self.me, self.group, self._instant, self.era, how))
         self._count("")
         self.out.say(ViewChanged(self.group, self.applied.number, self.applied.members))
         for tool in self.tools:
             tool.resume()
         buffer, self._buffer = self._buffer, []
-        for event in buffer:
+        for place, event in enumerate(buffer):
             if isinstance(event, Heard):
                 self._take(event.sender, decode_body(event.body))
-            else:
-                self.full.intersection_update(event.members)
-                self._apply(event)
+                continue
+            self.full.intersection_update(event.members)
+            if not self.full:
+                self._form(buffer[place:])
+                return
+            self._apply(event)
         letters, self._letters = self._letters, []
         for sender, body in letters:
             self._take_letter(sender, body)
         self.out.say(MemberIsReady(self.group, how))
-        if not self.full:
-            self._form(())
 
     # --- forming ---------------------------------------------------------------------------------------------------
 
-    def _form(self, heard: Sequence[Heard]) -> None:
-        """Bring what there is; anew with every view. What was heard before that view is lost."""
-        kept = self.phase is Phase.READY or (self.phase is Phase.FORMING and self._has_state)
-        self._has_state = kept
-        self.phase, self._instant = Phase.FORMING, self.view.number
-        self._buffer, self._brought = list(heard), {}
+    def _form(self, heard: Sequence[Heard | Viewed]) -> None:
+        """Bring what there is; anew with every view. What was heard since the state that is kept follows it."""
+        if self.phase is Phase.FORMING and self._has_state:
+            heard = [*self._missed, self._forming, *self._buffer, self.view, *heard]
+        elif self.phase is not Phase.READY:
+            self._has_state = False
+        else:
+            self._has_state = True
+        last = max((place for place, each in enumerate(heard) if isinstance(each, Viewed)), default=-1)
+        self._missed = list(heard[: max(last, 0)])
+        self.phase, self._instant, self._forming = Phase.FORMING, self.view.number, self.view
+        self._buffer, self._brought = list(heard[last + 1 :]), {}
         self._sender.snapshots.clear()
         weight: Weight = (NOTHING, 0, 0)
-        if kept:
+        if self._has_state:
             weight = (KEPT, 0, 0)
         elif self._checkpoint is not None:
             weight = (CHECKPOINT, self._checkpoint.view, self._checkpoint.mark)
@@ -429,8 +434,15 @@ class Member:
             self._restore(self._checkpoint.data)
         if kind != KEPT:
             self.era = str(self._instant)
+        for event in self._missed if kind == KEPT else ():
+            if isinstance(event, Heard):
+                self._take(event.sender, decode_body(event.body))
+            else:
+                self.applied = event
+                for tool in self.tools:
+                    tool.on_view(event)
+        self.full = {self.me}
         self.applied = self.view
         for tool in self.tools:
             tool.on_view(self.view)
-        self._sender.keep(self._instant, self._encoded(), [each for each in self.view.members if each != self.me])
         self._become_ready(how)

@@ -36,8 +36,9 @@ from isotone.isis.toolkit.layer import (
     Told,
     Viewed,
 )
-from isotone.isis.toolkit.member import CheckpointTaken, Member, MemberIsReady, Outbox, Saved, Tool
+from isotone.isis.toolkit.member import CheckpointTaken, Member, MemberIsReady, Saved, Tool
 from isotone.isis.toolkit.objects import Component, NestedWanted, SettleWanted
+from isotone.isis.toolkit.outbox import Outbox
 from isotone.isis.toolkit.programs import SYSTEM_GROUP, Programs, StartCopy, StopCopy, Switchboard
 from isotone.isis.toolkit.wire import Reply, decode_letter, encode
 from isotone.trace.toolkit import MemberLeft, ProcessBegan
@@ -98,7 +99,7 @@ class Toolkit:
 
     def __init__(self, layer: Layer, kinds: Callable[[str], GroupKind | None]) -> None:
         self.layer = layer
-        self.out = Outbox()
+        self.out = Outbox(layer.has_labels)
         self.members: dict[str, Member] = {}
         self.callers = Callers(self.out)
         self.opened: dict[str, None] = {}  # groups that the application or the programs of this site want
@@ -138,7 +139,8 @@ class Toolkit:
                         self._checkpoints[cell.removeprefix(CELL_PREFIX)] = _SAVED.decode(data)
                 heard = [SetTimer(REPEAT, TICK_US), *self.layer.handle(event)]
             case TimerFired(key=key) if key == REPEAT:
-                self.callers.repeat()
+                if not self.layer.trouble:
+                    self.callers.repeat()
                 heard = [SetTimer(REPEAT, TICK_US)]
             case OpenWanted(group=group):
                 self._open(group)
@@ -156,7 +158,7 @@ class Toolkit:
 
     def _call(self, token: int, group: str, body: bytes) -> None:
         if not self.me:
-            raise LocalProtocolError("the site is not operational")
+            raise LocalProtocolError(f"the site is not operational: {self.layer.trouble}")
         self.callers.call(group, body, token)
 
     def _use(self, used: ToolUsed) -> None:
@@ -286,11 +288,20 @@ class Toolkit:
                 self._open(program)
             case StopCopy(program=program) if program in self._placed:
                 self._close(program)
-            case MemberIsReady(group=group) if group in self._placed:
-                programs = self.tool(SYSTEM_GROUP, Programs.name)
-                assert isinstance(programs, Programs)
-                programs.tell_ready(group)
+            case MemberIsReady(group=group) if group in self._placed or group == SYSTEM_GROUP:
+                self._tell_ready()
         return [action]
+
+    def _tell_ready(self) -> None:
+        """Which copies here have what they need; later if the system's group is just being formed anew."""
+        system = self.members.get(SYSTEM_GROUP)
+        if system is None or not system.is_ready:
+            return
+        programs = self.tool(SYSTEM_GROUP, Programs.name)
+        assert isinstance(programs, Programs)
+        for group in sorted(self._placed):
+            if group in self.members and self.members[group].is_ready:
+                programs.tell_ready(group)
 
     # --- nested operations -----------------------------------------------------------------------------------------
 

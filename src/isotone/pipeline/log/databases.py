@@ -55,7 +55,25 @@ def rows_as_of(changes: DataFrame, position: int | None = None) -> DataFrame:
     a key.
     """
     until = changes if position is None else changes.where(F.col("position") <= position)
-    until = until.withColumn("at", F.struct("position", "place"))
+    return _living(until).select("database", "table", "form", "key", "cells")
+
+
+def compacted(changes: DataFrame) -> DataFrame:
+    """As few changes as make the same tables, now and with any changes that come behind: of each table its last
+    definition, and each row that is there.
+    """
+    living = _living(changes)
+    define, insert = F.lit("define").alias("kind"), F.lit("insert").alias("kind")
+    tables = living.select("database", "table", define, F.col("since").alias("at"), "form").distinct()
+    rows = living.where(F.col("key").isNotNull()).select("database", "table", insert, "at", "key", "cells")
+    both = tables.unionByName(rows, allowMissingColumns=True).select("*", "at.position", "at.place")
+    nothing = [F.lit(None).cast("string").alias(name) for name in CHANGES.names if name not in both.columns]
+    return both.select("*", *nothing).select(*CHANGES.names)
+
+
+def _living(changes: DataFrame) -> DataFrame:
+    """Of each table its form and since when it has that; each row that is there, and since when."""
+    until = changes.withColumn("at", F.struct("position", "place"))
     is_definition = F.col("kind").isin("define", "drop")
     tables = (
         until.where(is_definition)
@@ -74,7 +92,7 @@ def rows_as_of(changes: DataFrame, position: int | None = None) -> DataFrame:
     # Every definition stands for its whole table: rows from before it do not count.
     behind = (F.col("t.database") == F.col("r.database")) & (F.col("t.table") == F.col("r.table"))
     joined = tables.alias("t").join(newest.alias("r"), behind & (F.col("r.at") > F.col("t.since")), how="left")
-    return joined.select("t.database", "t.table", "t.form", "r.key", "r.cells")
+    return joined.select("t.database", "t.table", "t.form", "t.since", "r.key", "r.cells", "r.at")
 
 
 def tables_in(rows: DataFrame) -> list[tuple[str, TableForm]]:

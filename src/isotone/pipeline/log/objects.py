@@ -28,21 +28,30 @@ COLUMNS = (
 BATCH_ROWS = 8_192
 
 
-def objects_as_of(log: DataFrame, position: int | None = None) -> DataFrame:
+MACHINE = "machine"
+"""The kind of the one row, of no object, whose value is a snapshot of the state machine."""
+
+
+def objects_as_of(
+    log: DataFrame, position: int | None = None, *, since: bytes = b"", with_machine: bool = False
+) -> DataFrame:
     """A row for each entry of each dict, each member of each set, and each counter, as of this position or the last.
 
-    ``log`` is the whole log from its first position on, as ``format("isotone")`` reads it.
+    ``log`` is the whole log from its first position on, as ``format("isotone")`` reads it; from the first one behind
+    ``since``, where that is the machine's snapshot from an earlier call ``with_machine``.
     """
     wanted = log.select("position", "record")
     if position is not None:
         wanted = wanted.where(F.col("position") <= position)
     ordered = wanted.repartition(1).sortWithinPartitions("position")
-    return ordered.mapInArrow(_applying(position), COLUMNS)
+    return ordered.mapInArrow(_applying(position, since, with_machine=with_machine), COLUMNS)
 
 
-def _applying(position: int | None) -> Any:
+def _applying(position: int | None, since: bytes, *, with_machine: bool) -> Any:
     def apply(batches: Iterator[Any]) -> Iterator[Any]:
         machine = Machine(is_server=False)
+        if since:
+            machine.restore(since)
         for batch in batches:
             for at, record in zip(batch.column("position").to_pylist(), batch.column("record").to_pylist()):
                 if at != machine.state.position + 1:
@@ -52,18 +61,20 @@ def _applying(position: int | None) -> Any:
                 machine.apply(at, record)
         if position is not None and machine.state.position < position:
             raise InputError(f"the log ends at {machine.state.position}, before {position}")
-        yield from _rows(machine)
+        yield from _rows(machine, with_machine=with_machine)
 
     return apply
 
 
-def _rows(machine: Machine) -> Iterator[Any]:
+def _rows(machine: Machine, *, with_machine: bool) -> Iterator[Any]:
     """What the machine holds, in batches."""
     arrow = require_pyarrow()
     text, number, blob = arrow.string(), arrow.int64(), arrow.binary()
     names = ("object", "kind", "key", "value", "json", "number", "revision", "as_of")
     form = arrow.schema(list(zip(names, (text, text, text, blob, text, number, number, number), strict=True)))
     rows: list[tuple[Any, ...]] = []
+    if with_machine:
+        rows.append((None, MACHINE, None, machine.snapshot(), None, None, None, machine.state.position))
     for row in _entries(machine):
         rows.append((*row, machine.state.position))
         if len(rows) == BATCH_ROWS:

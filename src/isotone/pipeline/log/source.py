@@ -26,7 +26,7 @@ from pyspark.sql.datasource import (
     LessThan,
     LessThanOrEqual,
 )
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from isotone.core.errors import InputError
@@ -160,13 +160,18 @@ class LogReader(DataSourceReader):
         return _rows(self._options, partition)
 
 
-class LogStreamReader(DataSourceStreamReader):
+class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The log as it grows; an offset is the last position that was read."""
 
     def __init__(self, options: LogOptions) -> None:
         self._options = options
         self._there: Extent | None = None
         self._looked_at = 0.0
+        self._end: int | None = None  # where ``availableNow`` ends
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """What there is now, in as many batches as the limit makes of it."""
+        self._end = self._look(now=True).last
 
     def initialOffset(self) -> dict[str, int]:
         """Before the first position that is wanted."""
@@ -185,7 +190,7 @@ class LogStreamReader(DataSourceStreamReader):
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
         """The last position, or as far as the limit goes."""
-        last = self._look().last
+        last = self._look().last if self._end is None else self._end
         if isinstance(limit, ReadMaxRows):
             last = min(last, start["position"] + limit.max_rows)
         return {"position": max(last, start["position"])}

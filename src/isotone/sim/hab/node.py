@@ -28,6 +28,7 @@ from isotone.hab.events import (
 )
 from isotone.hab.process import Hab
 from isotone.hab.stack import HabOnConsensus, HabOnCorel
+from isotone.hab.witness import Witness
 from isotone.sim.evs_clients import StepDue
 from isotone.sim.plan import Step
 from isotone.trace.hab import HaCrossed
@@ -124,10 +125,27 @@ class HabNode:
 
     def _crossed(self, to: str, data: bytes) -> list[Action]:
         settings = self.hab.settings
-        if not self.crossing or settings.centre_of(to) == self.hab.centre.name:
+        if not self.crossing or to == settings.witness or settings.centre_of(to) == self.hab.centre.name:
             return []
         kind = type(m.WIDE.decode(data)).__name__
         return [Record(HaCrossed(self.hab.process, to, kind))]
+
+
+@dataclass
+class WitnessNode:
+    """One incarnation of the witness."""
+
+    witness: Witness
+
+    def handle(self, event: Event) -> list[Action]:
+        """Datagrams in and out."""
+        if not isinstance(event, DatagramsReceived):
+            return self.witness.handle(event)
+        told = PacketReceived(event.at, str(event.source).partition(".")[0], bytes(event.data))
+        return [
+            SendDatagrams(Address(f"{action.to}.1"), [[action.data]]) if isinstance(action, SendPacket) else action
+            for action in self.witness.handle(told)
+        ]
 
 
 OPERATOR_EVENTS = (DeclareWanted, HandoverWanted, RejoinWanted)

@@ -14,11 +14,12 @@ from isotone.corel.identities import log_identity
 from isotone.hab.centre import Role
 from isotone.hab.process import Hab
 from isotone.hab.stack import HabOnConsensus, HabOnCorel
+from isotone.hab.witness import Witness
 from isotone.sim.evs_clients import StepDue
 from isotone.sim.evs_nodes import EvsNodes
 from isotone.sim.evs_system import ToldOracle
 from isotone.sim.faults import MILLISECOND
-from isotone.sim.hab.node import BroadcastStep, HabNode
+from isotone.sim.hab.node import BroadcastStep, HabNode, WitnessNode
 from isotone.sim.hab.operator import (
     LABEL,
     CoordinatorStep,
@@ -53,6 +54,8 @@ class HabRun(EvsNodes):
             world.observers.append(ToldOracle(world))
         for node in plan.topology.nodes:
             world.add_process(node.name, self._program, site=node.site)
+        if witness := self._terms.settings.witness:
+            world.add_process(witness, self._witness, site=witness)
         self._lengthen_links()
         self.operator = Operator(world, self._terms, plan.stack, plan.seed, self.node)
         self._raiders = Raiders(
@@ -66,6 +69,10 @@ class HabRun(EvsNodes):
                 if self._terms.settings.centre_of(one) != self._terms.settings.centre_of(other):
                     network.link(one, other).change(self._terms.wide)
 
+    def _witness(self, boot: Boot) -> Mapping[str, Automaton]:
+        del boot
+        return {LABEL: WitnessNode(Witness(self._terms.settings))}
+
     def _program(self, boot: Boot) -> Mapping[str, Automaton]:
         name = boot.daemon.name
         boot.players[name] = LABEL
@@ -76,7 +83,8 @@ class HabRun(EvsNodes):
             stack = HabOnCorel(settings, name, boot.daemon, identity)
         else:
             stack = HabOnConsensus(settings, name, boot.daemon.incarnation, founder=boot.daemon.incarnation == 1)
-        addresses = {each: Address(f"{each}.1") for each in self._names}
+        witness = (settings.witness,) if settings.witness else ()
+        addresses = {each: Address(f"{each}.1") for each in (*self._names, *witness)}
         node = HabNode(
             stack,
             addresses,

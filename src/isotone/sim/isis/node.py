@@ -35,7 +35,10 @@ APPLICATION = (
 
 
 class CastStep(Step, frozen=True, tag="cast"):
-    """A process sends to a group; ``place`` < 0: a minimal broadcast, 0: by logical clock."""
+    """A process sends to a group; ``place`` of a CBCAST < 0: a minimal broadcast, 0: by logical clock.
+
+    An ABCAST without a label that has a place is a causal one.
+    """
 
     process: str
     group: str
@@ -112,11 +115,11 @@ class IsisNode:
                 mark = f"{self.kernel.me}.{self.cast}.".encode()
                 body = (mark * (step.length // len(mark) + 1))[: max(step.length, len(mark))]
                 primitive, name = e.Primitive(step.primitive), self.names[step.process]
-                return self._tell(
-                    e.BroadcastWanted(
-                        at, name, step.group, primitive, body, step.label, self._place(step), step.uniform
-                    )
+                wanted = e.BroadcastWanted(
+                    at, name, step.group, primitive, body, step.label, self._place(step), step.uniform
                 )
+                causal = primitive is e.Primitive.ABCAST and step.label == "" and step.place != 0
+                return self._tell(msgspec.structs.replace(wanted, causal=causal))
             case MoveStep(process=process, group=group, joins=joins):
                 if joins == (group in self.wanted[process]):
                     return []

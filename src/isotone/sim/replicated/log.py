@@ -39,7 +39,7 @@ class NodeLog:
         choice: Choice | None = None,
         maybe_after_s: float = MAYBE_AFTER_S,
         send: Callable[[int, bytes], None],
-        offer: Callable[[int, bytes], None],
+        offer: Callable[[Snapshot], None],
     ) -> None:
         self._loop, self._send, self._offer, self._choice = loop, send, offer, choice
         self._maybe_after_s = maybe_after_s
@@ -189,4 +189,4 @@ class NodeLog:
     async def offer_snapshot(self, snapshot: Snapshot) -> None:
         """Hand it to the replica."""
         self._snapshot = snapshot
-        self._offer(snapshot.position, snapshot.state)
+        self._offer(snapshot)

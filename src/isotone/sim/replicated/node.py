@@ -11,7 +11,7 @@ from typing import Any
 from isotone.core.choice import Choice
 from isotone.core.contract import Action, Event, Record, SetTimer, Started, TimerFired
 from isotone.core.errors import MachineError
-from isotone.core.ordered_log import LogEntry
+from isotone.core.ordered_log import LogEntry, Snapshot
 from isotone.corel import events as corel
 from isotone.corel.replica import Replica
 from isotone.replicated.database.files import MemoryFiles
@@ -110,8 +110,8 @@ class ObjectNode(LogNode):
     def _send(self, request: int, record: bytes) -> None:
         self._tell(corel.AppendWanted(self._at, request, record))
 
-    def _offer(self, position: int, state: bytes) -> None:
-        self._tell(corel.SnapshotOffered(self._at, position, state))
+    def _offer(self, snapshot: Snapshot) -> None:
+        self._tell(corel.SnapshotOffered(self._at, snapshot.position, snapshot.state, snapshot.digest))
 
     def _record(self, entry: Entry) -> None:
         self._out.append(Record(entry))

@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from isotone.core import boundary as b4
 from isotone.core.contract import Action, Event, SetTimer, Started, TimerFired
 from isotone.core.errors import LocalProtocolError
 from isotone.isis.toolkit.boards import Boards, Posted
 from isotone.isis.toolkit.callers import Answered
 from isotone.isis.toolkit.data import Data, ItemChanged
+from isotone.isis.toolkit.evs_layer import EvsLayer
 from isotone.isis.toolkit.layer import Exited, Operational, Order, Over
 from isotone.isis.toolkit.locks import LockHeld
 from isotone.isis.toolkit.member import CheckpointTaken, Member, MemberIsReady, PropertyChanged, Tool, ViewChanged
@@ -22,7 +24,7 @@ from isotone.isis.toolkit.objects import OperationCall, component_tools, nested,
 from isotone.isis.toolkit.process import CallWanted, GroupKind, OpenWanted, Toolkit, ToolUsed
 from isotone.isis.toolkit.programs import SYSTEM_GROUP, Programs, StartCopy, StopCopy, system_tools
 from isotone.isis.toolkit.wire import encode
-from isotone.sim.evs_clients import StepDue
+from isotone.sim.evs_clients import ClientKilled, StepDue
 from isotone.sim.plan import Step
 
 WORK, ROAMING = "work", "roaming"
@@ -149,11 +151,13 @@ class ToolNode:
     toolkit: Toolkit
     works: bool  # whether it is a member of the group that works
     heard: Callable[[str, Action], None]
+    asked: Callable[[str], None]  # mark
     confirmed: Callable[[str, str, str, str], None]  # process, group, method, mark
     name: str
     calls: int = 0
     marks: dict[int, tuple[str, str, str]] = field(default_factory=dict)  # by token: group, method, mark
     holdings: dict[str, Holding] = field(default_factory=dict)  # by owner
+    held: list[LockHeld] = field(default_factory=list)  # to be used when the group is ready
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -169,6 +173,8 @@ class ToolNode:
                     return self._play(event.at, step)
                 except LocalProtocolError:
                     return []  # what the step needs is not there now
+            case ClientKilled():
+                return self._break_off(event.at)
             case TimerFired(key=("hold", str(owner))):
                 return self._free(event.at, owner)
         actions = self._tell(event)
@@ -177,6 +183,15 @@ class ToolNode:
             if self.works:
                 actions += self._tell(OpenWanted(event.at, WORK))
         return actions
+
+    def _break_off(self, at: int) -> list[Action]:
+        """The session is gone, in the middle of anything."""
+        layer = self.toolkit.layer
+        assert isinstance(layer, EvsLayer)
+        if layer.client is None or not layer.has_session:
+            return []
+        ends = b4.Indicated(at, (layer.client,), b4.Disconnected("killed"))
+        return [b4.Ask(layer.client, b4.Disconnect()), *self._tell(ends)]
 
     def _play(self, at: int, step: Step) -> list[Action]:
         match step:
@@ -212,6 +227,7 @@ class ToolNode:
         mark = f"{self.toolkit.me}.{self.calls}"
         arguments = [mark] if method.startswith("add") else []
         self.marks[self.calls] = (group, method, mark)
+        self.asked(mark)
         return self._tell(CallWanted(at, self.calls, group, encode(OperationCall(method, arguments, {}))))
 
     def _post(self, at: int, step: PostStep) -> list[Action]:
@@ -242,7 +258,7 @@ class ToolNode:
             data = self.toolkit.tool(WORK, "data")
             assert isinstance(data, Data)
             for item in holding.step.items:
-                value = str(int(data.items.get(item, b"0")) + 1).encode()
+                value = str(int(data.get(item) or b"0") + 1).encode()
                 actions += self._tell(ToolUsed(at, WORK, "data", "put", (item, value)))
         return [*actions, SetTimer(("hold", held.owner), holding.step.hold_us)]
 
@@ -257,7 +273,6 @@ class ToolNode:
 
     def _tell(self, event: Event) -> list[Action]:
         out: list[Action] = []
-        held: list[LockHeld] = []
         for action in self.toolkit.handle(event):
             if not isinstance(action, APPLICATION):
                 out.append(action)
@@ -267,11 +282,13 @@ class ToolNode:
                 case Answered():
                     self._on_answer(action)
                 case LockHeld():
-                    held.append(action)
+                    self.held.append(action)
                 case Over():
                     self.holdings.clear()
-        for each in held:
-            out += self._on_held(event.at, each)
+                    self.held.clear()
+        member = self.toolkit.members.get(WORK)
+        while self.held and member is not None and member.is_ready:
+            out += self._on_held(event.at, self.held.pop(0))
         return out
 
     def _on_answer(self, answer: Answered) -> None:

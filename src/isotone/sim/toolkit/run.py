@@ -1,4 +1,4 @@
-"""Processes with the toolkit on ISIS kernels above the oracle.
+"""Processes with the toolkit on ISIS kernels, or in a view-synchronous group, above the oracle.
 
 Implements: [DESIGN 4], the system side of a simulated run.
 """
@@ -13,6 +13,7 @@ from isotone.core.choice import Choice
 from isotone.core.contract import Action, Automaton
 from isotone.isis.settings import TICK_US, IsisSettings
 from isotone.isis.toolkit.boards import Posted
+from isotone.isis.toolkit.evs_layer import EvsLayer
 from isotone.isis.toolkit.kernel_layer import KernelLayer
 from isotone.isis.toolkit.layer import Layer
 from isotone.isis.toolkit.locks import LockHeld, Locks
@@ -20,7 +21,7 @@ from isotone.isis.toolkit.member import MemberIsReady, ViewChanged
 from isotone.isis.toolkit.objects import Component
 from isotone.isis.toolkit.process import Toolkit
 from isotone.isis.toolkit.programs import SYSTEM_GROUP, Programs
-from isotone.sim.evs_clients import StepDue
+from isotone.sim.evs_clients import ClientKilled, StepDue
 from isotone.sim.evs_nodes import EvsNodes
 from isotone.sim.evs_system import ToldOracle
 from isotone.sim.faults import MILLISECOND
@@ -31,6 +32,7 @@ from isotone.sim.world import World
 from isotone.spec.oracle import Oracle, OracleSettings, Stabilised
 
 LABEL = "toolkit"
+EVS = "evs"
 
 
 class ToolkitRun(EvsNodes):
@@ -42,7 +44,8 @@ class ToolkitRun(EvsNodes):
         self._plan, self._ambush = plan, choice.derive("ambush")
         self._ambushes = choice.pick((0, 3, 6))
         self._founded: dict[str, list[int]] = {}  # by group: when it began without a state
-        self._confirmed: list[tuple[int, str, str, str, str]] = []  # time, process, group, method, mark
+        self._asked: dict[str, int] = {}  # when, by mark
+        self._confirmed: list[tuple[str, str, str, str]] = []  # process, group, method, mark
         self._settings = IsisSettings(
             site="",
             sites=plan.topology.names,
@@ -64,10 +67,11 @@ class ToolkitRun(EvsNodes):
         boot.players[name] = LABEL
         kinds = kinds_for(self._settings.sites, self._quorum)
         toolkit = Toolkit(self._layer(boot), kinds)
-        return {LABEL: ToolNode(toolkit, name in self._working, self._heard, self._confirm, name)}
+        return {LABEL: ToolNode(toolkit, name in self._working, self._heard, self._ask, self._confirm, name)}
 
     def _layer(self, boot: Boot) -> Layer:
-        return KernelLayer(boot.daemon, msgspec.structs.replace(self._settings, site=boot.daemon.name))
+        settings = msgspec.structs.replace(self._settings, site=boot.daemon.name)
+        return EvsLayer(boot.daemon, settings) if self._plan.stack == EVS else KernelLayer(boot.daemon, settings)
 
     def _heard(self, name: str, action: Action) -> None:
         """Now and then a process crashes right where something has happened."""
@@ -84,11 +88,17 @@ class ToolkitRun(EvsNodes):
         self._world.after(after, lambda: self.crash(victim))
         self._world.after(back, lambda: self.restart(victim))
 
+    def _ask(self, mark: str) -> None:
+        self._asked[mark] = self._world.now
+
     def _confirm(self, process: str, group: str, method: str, mark: str) -> None:
-        self._confirmed.append((self._world.now, process, group, method, mark))
+        self._confirmed.append((process, group, method, mark))
 
     def kill_client(self, node: str, client: str) -> None:
-        """Sessions of kernels are broken off in the system ``isis``."""
+        """Break the session of a process off; those of kernels are broken off in the system ``isis``."""
+        del client
+        if self._plan.stack == EVS and self._world.is_up(node):
+            self._world.tell(node, LABEL, ClientKilled(self._world.clock(node), node))
 
     def play(self, step: Step) -> None:
         """Let a process do it; a node that is down has none."""
@@ -176,9 +186,9 @@ class ToolkitRun(EvsNodes):
             missing.append(f"{group} counts {component.attributes['count']} of {len(entries)} entries")
         living = {self.node(name).toolkit.me for name in self._names}
         founded = self._founded[group]
-        for at, process, asked, method, mark in self._confirmed:
+        for process, asked, method, mark in self._confirmed:
             owes = asked == group or (method == "add_there" and group == ROAMING)
-            kept = len(founded) == 1 or (process in living and at > founded[-1])
+            kept = len(founded) == 1 or (process in living and self._asked[mark] > founded[-1])
             if owes and kept and mark not in entries:
                 missing.append(f"{mark} was answered at {process}, and is not entered in {group}")
         return missing

@@ -24,7 +24,7 @@ from isotone.sim.toolkit.node import (
     PostStep,
     ToolStep,
 )
-from isotone.sim.toolkit.run import ToolkitRun
+from isotone.sim.toolkit.run import EVS, ToolkitRun
 from isotone.sim.world import World
 from isotone.spec.bounds import ORACLE_SETTLES
 from isotone.spec.isis_bounds import ISIS_SETTLES, IsisTimes
@@ -40,7 +40,7 @@ class ToolkitSystem:
     """The system ``toolkit``."""
 
     name = "toolkit"
-    stacks: tuple[str, ...] = (ISIS,)
+    stacks: tuple[str, ...] = (ISIS, EVS)
     step_type: Any = ToolStep
 
     def topology(self, choice: Choice, scale: Scale, nodes: int | None, stack: str) -> Topology:
@@ -72,7 +72,8 @@ class ToolkitSystem:
 
     def faults(self, stack: str) -> tuple[str, ...]:
         """What changes components and processes, and disks."""
-        return ("partition", "cut", "crash", "pause", "disk", "cascade")
+        families = ("partition", "cut", "crash", "pause", "disk", "cascade")
+        return (*families, "kill") if stack == EVS else families
 
     def properties(self, stack: str) -> tuple[str, ...]:
         """Those of the toolkit, and of the run itself."""

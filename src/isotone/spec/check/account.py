@@ -51,6 +51,7 @@ class CollectedRows:
 
     def __init__(self) -> None:
         self._rows: list[Row] = []
+        self._is_torn = False
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -58,3 +59,11 @@ class CollectedRows:
     def feed(self, row: Row) -> None:
         """Take one row of the layer's entries."""
         self._rows.append(row)
+
+    def lose(self, row: Row) -> None:
+        """Rows of this node are missing here: the run is not whole, and nothing of the layer is judged."""
+        self._is_torn = True
+
+    def missing(self) -> set[str]:
+        """Nodes that others name, and of which there is no row; layers over daemons leave that to these."""
+        return set()

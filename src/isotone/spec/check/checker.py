@@ -40,6 +40,7 @@ class Checker:
         self._handlers = self._table()
         self._incarnations: dict[str, int] = {}  # the latest of each node
         self._homes: set[tuple[str, int]] = set()  # all that have rows
+        self._crashed: set[tuple[str, int]] = set()  # those that say so themselves
         self._components: tuple[tuple[str, ...], ...] | None = None
         self._quiet: bool | None = None
         self._lossy = False
@@ -80,6 +81,7 @@ class Checker:
         named = set[tuple[str, int]]().union(*(engine.named_homes() for engine in self._engines))
         if self._network is not None:
             named |= {parse_daemon(daemon)[0] for daemon in self._network.named()}
+        named |= self._returned()
         return frozenset(home for home in named - self._homes if home[0] and home[1] >= 0)
 
     def _missing_nodes(self) -> set[str]:
@@ -88,7 +90,18 @@ class Checker:
         for _, checker in self._layers:
             if isinstance(checker, TellsRecords):
                 named |= checker.missing()
-        return named - self._incarnations.keys() - {""}
+        there = {f"{node}#{incarnation}" for node, incarnation in self._homes}
+        return named - self._incarnations.keys() - there - {""}
+
+    def _returned(self) -> set[tuple[str, int]]:
+        """Who crashed by all that is told, and is there at the end: of these the last record is not here.
+
+        Clients and daemons owe nothing behind a crash; layers above them owe what their server found on disk.
+        """
+        if not any(len(checker) for _, checker in self._layers):
+            return set()
+        last = {(node, self._incarnations.get(node, -1)) for component in self._components or () for node in component}
+        return {(node, incarnation + 1) for node, incarnation in last & self._crashed}
 
     def _told_missing(self, homes: frozenset[tuple[str, int]]) -> tuple[str, ...]:
         """By name where nothing of a node is there, else by incarnation."""
@@ -331,6 +344,7 @@ class Checker:
     # --- about the run ---------------------------------------------------------------------------------------------
 
     def _on_crash(self, row: Row, entry: trace.Crashed) -> None:
+        self._crashed.add((row.node, row.incarnation))
         self._end_node(row.node, row.incarnation, row.index)
 
     def _end_node(self, node: str, incarnation: int, index: int) -> None:

@@ -62,7 +62,7 @@ class LayerChecker(Protocol):
 
 @runtime_checkable
 class TellsRecords(Protocol):
-    """A layer's checker that proves what it can where rows are missing; others call all *not judged* then."""
+    """A layer's checker that is told where rows are missing, and tells of records that are not there."""
 
     def lose(self, row: Row) -> None:
         """Rows of this node are missing here."""

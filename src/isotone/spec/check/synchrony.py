@@ -57,7 +57,7 @@ class SynchronyChecker(CollectedRows):
             _judge_same(stays, account)
             _judge_self(stays, account)
             _judge_order(stays, account)
-        return account.verdicts(lossy=lossy, liveness=liveness)
+        return account.verdicts(lossy=lossy or self._is_torn, liveness=liveness)
 
 
 Stays = dict[tuple[str, str], list[Stay]]

@@ -56,7 +56,7 @@ class ToolkitChecker(CollectedRows):
         account = Account(TOOLKIT_PROPERTIES)
         if not lossy:
             _Judge(self._rows, account).judge(live=liveness is None and len(components) <= 1)
-        return account.verdicts(lossy=lossy, liveness=liveness)
+        return account.verdicts(lossy=lossy or self._is_torn, liveness=liveness)
 
 
 def _event(row: Row) -> EventId:
@@ -211,7 +211,7 @@ class _Judge:
             entry = row.entry
             if isinstance(entry, MemberReady):
                 eras[entry.process, entry.pgroup] = entry.era
-            elif isinstance(entry, PostSeen) and entry.place:
+            elif isinstance(entry, PostSeen) and entry.place and entry.process in self._surviving:
                 era = eras.get((entry.process, entry.pgroup), "")
                 known_row, known = first.setdefault((entry.pgroup, era, entry.board, entry.place), (row, entry))
                 if known.process != entry.process:

@@ -47,9 +47,10 @@ def judge_proposals(side: Side, account: Account) -> None:
 
 
 def judge_votes(trails: list[Trail], account: Account) -> None:
-    """A server votes on a proposal once, then on later ones only; a start finds the last that it accepted, or none.
+    """A server votes on a proposal once, and accepts later ones only; a start finds the last that it accepted, or none.
 
-    None is found where a later proposal was known and not voted on yet.
+    An earlier one may come from a server that knows less, and is rejected. None is found where a later proposal was
+    known and not voted on yet.
     """
     for trail in trails:
         last: tuple[int, bool, EventId] | None = None  # the number, whether it accepted, and where
@@ -57,7 +58,7 @@ def judge_votes(trails: list[Trail], account: Account) -> None:
             event, text = event_of(row), ""
             match row.entry:
                 case trace.Voted(proposal=number, accepts=accepts):
-                    if last is not None and number <= last[0]:
+                    if last is not None and (number == last[0] or (accepts and number < last[0])):
                         text = f"votes on proposal {number} behind {last[0]}"
                 case trace.ReplicaStarted(accepted=number) if number:
                     accepts = True

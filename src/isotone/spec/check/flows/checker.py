@@ -28,6 +28,14 @@ ENTRIES = (
 class FlowChecker(CollectedRows):
     """Takes rows of `ENTRIES`, and judges them at the end."""
 
+    def missing(self) -> set[str]:
+        """Nodes, or their lives, that stand in a view of a ring and tell nothing."""
+        told = {_life(getattr(row.entry, "member", "")) for row in self._rows}
+        entered = [row.entry for row in self._rows if isinstance(row.entry, trace.RingEntered)]
+        named = {_life(name) for entry in entered for name in entry.servers}
+        nodes = {_node(life) for life in told}
+        return {life if _node(life) in nodes else _node(life) for life in named - told}
+
     def finish(
         self, *, lossy: bool, liveness: State | None, components: tuple[tuple[str, ...], ...]
     ) -> dict[str, Verdict]:
@@ -39,4 +47,13 @@ class FlowChecker(CollectedRows):
         if history.rules:
             RingJudge(history, account).judge()
             DecisionJudge(history, account).judge(owes=together and liveness is None)
-        return account.verdicts(lossy=lossy, liveness=liveness)
+        return account.verdicts(lossy=lossy or self._is_torn, liveness=liveness)
+
+
+def _life(member: str) -> str:
+    """Of a member of any ring: ``node#incarnation``, without its place in the hierarchy."""
+    return member.partition("/")[0]
+
+
+def _node(life: str) -> str:
+    return life.rpartition("#")[0]

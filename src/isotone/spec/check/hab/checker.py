@@ -30,6 +30,18 @@ ENTRIES = (
 class HabChecker(CollectedRows):
     """Takes rows of `ENTRIES`, and judges them at the end."""
 
+    def missing(self) -> set[str]:
+        """Processes of which others deliver messages and that have no row, or none in that incarnation."""
+        there = {getattr(row.entry, "process", "") for row in self._rows}
+        told = {_origin(row.entry.message) for row in self._rows if isinstance(row.entry, trace.HaBroadcast)}
+        named = {
+            _origin(message)
+            for row in self._rows
+            if isinstance(row.entry, trace.HaDelivered)
+            for message in row.entry.messages
+        }
+        return {origin if (process := origin.rpartition(".")[0]) in there else process for origin in named - told}
+
     def finish(
         self, *, lossy: bool, liveness: State | None, components: tuple[tuple[str, ...], ...]
     ) -> dict[str, Verdict]:
@@ -45,7 +57,11 @@ class HabChecker(CollectedRows):
         if liveness is None and alive:
             _judge_liveness(lives, self._rows, alive, order, account)
         judge_assumptions(self._rows, lives, alive, account, owes=liveness is None and bool(alive))
-        return account.verdicts(lossy=lossy, liveness=liveness)
+        return account.verdicts(lossy=lossy or self._is_torn, liveness=liveness)
+
+
+def _origin(message: str) -> str:
+    return message.rpartition(":")[0]
 
 
 def _judge_epochs(lives: list[Life], account: Account) -> None:

@@ -77,7 +77,7 @@ def _take(life: Life, row: Row) -> None:
         case trace.HaDelivered():
             life.number = entry.number
             life.confirmed = max(life.confirmed, entry.confirmed)
-            for offset, (message, digest) in enumerate(zip(entry.messages, entry.digests, strict=True)):
+            for offset, (message, digest) in enumerate(zip(entry.messages, entry.digests, strict=False)):
                 place = (entry.position + offset, message, digest, event_of(row), entry.role, entry.epoch)
                 life.delivered.append(place)
         case trace.HaDeclared(effective=True, override=True) if entry.lost != life.centre:

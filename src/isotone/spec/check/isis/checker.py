@@ -21,6 +21,7 @@ class IsisChecker:
 
     def __init__(self) -> None:
         self._rows = 0
+        self._is_torn = False
         self._history = History()
         self._account = Account(ISIS_PROPERTIES)
 
@@ -32,11 +33,20 @@ class IsisChecker:
         self._rows += 1
         self._history.take(row)
 
+    def lose(self, row: Row) -> None:
+        """Rows of this node are missing here: the run is not whole, and nothing of it is judged."""
+        self._is_torn = True
+
+    def missing(self) -> set[str]:
+        """None: sites are daemons, which name each other."""
+        return set()
+
     def finish(
         self, *, lossy: bool, liveness: State | None, components: tuple[tuple[str, ...], ...]
     ) -> dict[str, Verdict]:
         """A verdict for each property."""
         history, account = self._history, self._account
+        lossy = lossy or self._is_torn
         if not lossy:
             _judge_sites(history, account)
             _judge_once(history, account)
@@ -182,10 +192,21 @@ def _judge_atomic(history: History, account: Account) -> None:
             continue
         account.exercised.add("ATOMIC")
         for process in begun.destinations:
-            if process in seen_by.get(message, set()) and history.survives(process) and message not in handed[process]:
+            if not history.survives(process) or message in handed[process]:
+                continue
+            if _is_behind(history, process, begun.pgroup, seen_by.get(message, {}).get(process, set())):
                 account.accuse("ATOMIC", (event_of(row),), f"{message} never came to {process}.")
         if message not in seen_by and _is_owed_unseen(history, begun):
             account.accuse("ATOMIC", (event_of(row),), f"{message} came to nobody, but its sender was heard later.")
+
+
+def _is_behind(history: History, process: str, group: str, witnesses: set[str]) -> bool:
+    """Whether it was a member where the message has its place: these were handed it in a view with that process.
+
+    One that failed says nothing of a process that left when it knew that: see ISIS-GBCAST.
+    """
+    left = history.left.get((process, group), -1)
+    return any(history.survives(each) or left < history.failed_at(each.partition("/")[0]) for each in witnesses)
 
 
 def _is_owed_unseen(history: History, begun: BroadcastBegun) -> bool:
@@ -195,10 +216,10 @@ def _is_owed_unseen(history: History, begun: BroadcastBegun) -> bool:
     return not begun.outside and begun.origin in begun.destinations and bool(stays)
 
 
-def _handed(history: History) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-    """What each process was handed; and who was a member wherever a message was handed over."""
+def _handed(history: History) -> tuple[dict[str, set[str]], dict[str, dict[str, set[str]]]]:
+    """What each process was handed; and of each message by member, who was handed it in a view with that member."""
     handed: dict[str, set[str]] = {}
-    seen_by: dict[str, set[str]] = {}
+    seen_by: dict[str, dict[str, set[str]]] = {}
     for process, rows in history.told.items():
         mine = handed.setdefault(process, set())
         views: dict[str, tuple[str, ...]] = {}
@@ -207,7 +228,8 @@ def _handed(history: History) -> tuple[dict[str, set[str]], dict[str, set[str]]]
                 views[entry.pgroup] = entry.servers
             elif isinstance(entry, BroadcastDelivered):
                 mine.add(entry.message)
-                seen_by.setdefault(entry.message, set()).update(views.get(entry.pgroup, ()))
+                for member in views.get(entry.pgroup, ()):
+                    seen_by.setdefault(entry.message, {}).setdefault(member, set()).add(process)
     return handed, seen_by
 
 

@@ -51,6 +51,7 @@ class History:
     told: dict[str, list[tuple[Row, BroadcastDelivered | GroupViewInstalled | GroupLeft]]] = field(default_factory=dict)
     rejected: dict[str, list[tuple[Row, BroadcastRejected]]] = field(default_factory=dict)  # by message
     kept: dict[str, tuple[Row, StoreCounted]] = field(default_factory=dict)  # by site: the last count
+    left: dict[tuple[str, str], int] = field(default_factory=dict)  # (process, group): in which site view it last left
 
     _failed_at: dict[str, int] = field(default_factory=dict)
 
@@ -76,6 +77,9 @@ class History:
                 self.told.setdefault(entry.process, []).append((row, entry))
             case GroupViewInstalled() | GroupLeft() as entry:
                 self.told.setdefault(entry.process, []).append((row, entry))
+                if isinstance(entry, GroupLeft):
+                    site = entry.process.partition("/")[0]
+                    self.left[entry.process, entry.pgroup] = self.views[site][-1][1].number if site in self.views else 0
             case BroadcastRejected() as entry:
                 self.rejected.setdefault(entry.message, []).append((row, entry))
             case StoreCounted() as entry:

@@ -75,21 +75,28 @@ class AbcastJudge:
 
 
 def judge_causal(history: History, account: Account) -> None:
-    """Direct precedence: the sender sent or was handed a message with a smaller label before it sent this one."""
+    """Direct precedence: the sender sent or was handed a message with a smaller label before it sent this one.
+
+    A causal ABCAST has all before it that its sender sent or was handed.
+    """
     precedes: dict[str, list[str]] = {}
     for process in sorted(history.said):
         past: dict[str, list[tuple[int, str]]] = {}
         for _, entry in history.said[process]:
             found = history.begun.get(entry.message)
-            if found is None or found[1].primitive != "cbcast":
+            if found is None or not (found[1].primitive == "cbcast" or found[1].causal):
                 continue
             begun = found[1]
-            if isinstance(entry, BroadcastBegun):
-                older = past.get(begun.chain, [])
+            if isinstance(entry, BroadcastBegun) and begun.causal:
+                precedes[entry.message] = [message for older in past.values() for _, message in older]
+            elif isinstance(entry, BroadcastBegun):
+                older = past.get(f"chain {begun.chain}", [])
                 precedes[entry.message] = [message for place, message in older if place < begun.place]
-            past.setdefault(begun.chain, []).append((begun.place, entry.message))
+            chain = "causal" if begun.causal else f"chain {begun.chain}"
+            past.setdefault(chain, []).append((begun.place, entry.message))
     for process in sorted(history.told):
-        handed = _deliveries(history, process, "cbcast")
+        handed = [each for kind in ("cbcast", "abcast") for each in _deliveries(history, process, kind)]
+        handed.sort(key=lambda each: each[0].index)
         places = {entry.message: place for place, (_, entry) in enumerate(handed)}
         for place, (row, entry) in enumerate(handed):
             for message in _all_before(precedes, entry.message, places):

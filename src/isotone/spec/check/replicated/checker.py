@@ -6,17 +6,9 @@ Implements: [DESIGN 4], [COReL 8]. Deviations: none.
 from __future__ import annotations
 
 from isotone.spec.check.account import Account, CollectedRows
+from isotone.spec.check.replicated.histories import event_of, histories_of
 from isotone.spec.check.replicated.holding import Holding, judge_holdings
-from isotone.spec.check.replicated.linear import (
-    MODELS,
-    NEVER,
-    NOTHING,
-    READS,
-    Operation,
-    TooLarge,
-    is_linearizable,
-    witness_of,
-)
+from isotone.spec.check.replicated.linear import MODELS, NEVER, NOTHING, TooLarge, is_linearizable, witness_of
 from isotone.spec.replicated_properties import REPLICATED_PROPERTIES
 from isotone.spec.verdicts import EventId, State, Verdict
 from isotone.trace import replicated as trace
@@ -37,6 +29,12 @@ ENTRIES = (
 class ReplicatedChecker(CollectedRows):
     """Takes rows of `ENTRIES`, and judges them at the end."""
 
+    def missing(self) -> set[str]:
+        """Objects begin with nothing: of a node that tells of them, all earlier incarnations are asked for."""
+        homes = {(row.node, row.incarnation) for row in self._rows}
+        asked = {(node, each) for node, incarnation in homes for each in range(1, incarnation)}
+        return {f"{node}#{incarnation}" for node, incarnation in asked - homes}
+
     def finish(
         self, *, lossy: bool, liveness: State | None, components: tuple[tuple[str, ...], ...]
     ) -> dict[str, Verdict]:
@@ -51,41 +49,10 @@ class ReplicatedChecker(CollectedRows):
         _judge_commitments(calls, answers, account)
         _judge_states(rows, account)
         _judge_provisional(calls, answers, account)
-        verdicts = account.verdicts(lossy=lossy, liveness=liveness)
+        verdicts = account.verdicts(lossy=lossy or self._is_torn, liveness=liveness)
         if unjudged and verdicts["REP-LINEAR"].state is not State.VIOLATED:
             verdicts["REP-LINEAR"] = Verdict(State.NOT_JUDGED)
         return verdicts
-
-
-def event_of(row: Row) -> EventId:
-    """By which a row is named."""
-    return (row.node, row.incarnation, row.index)
-
-
-def histories_of(calls: dict[str, Row], answers: dict[str, Row]) -> dict[tuple[str, str, str], list[Operation]]:
-    """By kind, object and key: the operations that were done, or may have been."""
-    histories: dict[tuple[str, str, str], list[Operation]] = {}
-    for name, row in calls.items():
-        called = row.entry
-        assert isinstance(called, trace.ObjectCalled)
-        if called.kind_of not in MODELS:
-            continue
-        answered = answers.get(name)
-        answer: str | None = None
-        at = NEVER
-        events: tuple[EventId, ...] = (event_of(row),)
-        if answered is not None:
-            entry = answered.entry
-            assert isinstance(entry, trace.ObjectAnswered)
-            if entry.answer != "done":
-                continue
-            answer, at, events = entry.result, entry.wall, (event_of(row), event_of(answered))
-        elif called.method in READS:
-            continue  # nobody knows what it saw, and it changes nothing
-        operation = Operation(called.method, called.argument, answer, called.wall, at, events)
-        key = "" if called.kind_of == "bank" else called.key
-        histories.setdefault((called.kind_of, called.name, key), []).append(operation)
-    return histories
 
 
 def _judge_linear(calls: dict[str, Row], answers: dict[str, Row], account: Account) -> bool:

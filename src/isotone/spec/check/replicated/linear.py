@@ -8,6 +8,7 @@ Implements: [COReL 2.4], one-copy equivalence. Deviations: none.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -62,7 +63,13 @@ def register(state: str, operation: Operation) -> str | None:
 def counter(state: str, operation: Operation) -> str | None:
     """A number."""
     known = 0 if state == NOTHING else int(state)
-    after = str(known + int(operation.argument)) if operation.method == "add" else str(known)
+    match operation.method:
+        case "add":
+            after = str(known + int(operation.argument))
+        case "set":
+            after = operation.argument
+        case _:
+            after = str(known)
     return after if operation.answer in (None, after) else None
 
 
@@ -113,7 +120,9 @@ def is_linearizable(history: Sequence[Operation], model: Model) -> bool:
             continue
         seen.add((taken, state))
         first_answer = NEVER
-        for place, each in enumerate(operations):
+        begin = (~taken & taken + 1).bit_length() - 1  # all before it are taken
+        for place in range(begin, len(operations)):
+            each = operations[place]
             if each.called > first_answer:
                 break
             if taken >> place & 1:
@@ -144,15 +153,15 @@ def witness_of(history: Sequence[Operation], model: Model) -> list[Operation]:
 
 def _shortest_prefix(answered: list[Operation], model: Model) -> list[Operation]:
     """Up to the first answer with which nothing explains it; what is answered later is open until then."""
-    for last in answered:
-        if last.answer is None:
-            continue
-        until = last.answered
-        prefix = [
-            each if each.answered <= until else msgspec.structs.replace(each, answer=None, answered=NEVER)
-            for each in answered
-            if each.called <= until
-        ]
-        if not is_linearizable(prefix, model):
-            return [each for each in prefix if each.answer is not None or each.method not in READS]
-    return answered
+    moments = [each.answered for each in answered if each.answer is not None]
+    first = bisect_left(moments, True, key=lambda until: not is_linearizable(_until(answered, until), model))
+    prefix = _until(answered, moments[first]) if first < len(moments) else answered
+    return [each for each in prefix if each.answer is not None or each.method not in READS]
+
+
+def _until(answered: list[Operation], until: int) -> list[Operation]:
+    return [
+        each if each.answered <= until else msgspec.structs.replace(each, answer=None, answered=NEVER)
+        for each in answered
+        if each.called <= until
+    ]
