@@ -132,6 +132,9 @@ def report(campaign: Campaign, hours_wanted: float) -> str:
     for name, failures in sorted(by_property.items()):
         lines += ["", f"violated: {name}, {len(failures)} times"]
         lines += [f"  {failure.replay}" for failure in failures[:5]]
+    never = [name for name, counts in campaign.verdicts.items() if not {"holds", "violated"} & counts.keys()]
+    if never:
+        lines += ["", "never exercised, or never reached", *(f"  {name}" for name in sorted(never))]
     if campaign.verdicts:
         lines += ["", "runs by property and verdict"]
         width = max(map(len, campaign.verdicts))

@@ -111,6 +111,12 @@ def planted(name: str, where: str) -> Task:
     return Task(name, command, by_exit_code(name.upper(), command))
 
 
+def small_bounds_command(chunk: Chunk) -> list[str]:
+    """The seeds on which bounds are small: which of them were never reached."""
+    seeds = f"{chunk.first}..{chunk.first + chunk.count - 1}"
+    return [sys.executable, "-m", "tests.sim.bounds_reached", "--seeds", seeds]
+
+
 def membership_command(chunk: Chunk) -> list[str]:
     """Cold starts, lost sites, splits and many groups of 32 daemons, against what they must show."""
     seeds = ["--first", str(chunk.first), "--count", str(chunk.count)]
@@ -144,6 +150,7 @@ TASKS = {
         Task("mutation", mutation_command, by_exit_code("MUTATION", mutation_command)),
         Task("figures-4", figures_command, by_exit_code("FIGURES-4", figures_command)),
         Task("figures-5", bounds_command, by_exit_code("FIGURES-5", bounds_command)),
+        Task("bounds", small_bounds_command, read_sweep),
         Task("membership", membership_command, by_exit_code("MEMBERSHIP", membership_command)),
     )
 }

@@ -114,12 +114,14 @@ class Whole:
                 yield (name, daemon.incarnation), daemon.history
 
     def is_together(self) -> bool:
-        """Whether everybody who is up and not cut off is in one daemon view that works."""
+        """Whether everybody who is up and not cut off is in one daemon view that works. Sides may overlap."""
         for name in self.up:
             membership = self.daemons[name].membership
             assert membership is not None
-            reached = sorted(other for other in self.up if self.passes(name, other))
-            if membership.state is not State.OP or sorted(each.name for each in membership.members) != reached:
+            reached = [name]
+            for one in reached:
+                reached += [other for other in self.up if other not in reached and self.passes(one, other)]
+            if membership.state is not State.OP or sorted(each.name for each in membership.members) != sorted(reached):
                 return False
         return True
 

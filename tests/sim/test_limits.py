@@ -9,8 +9,9 @@ from isotone.evs.stack import StackSettings
 from isotone.evs.transport import transport
 from isotone.sim.limits import DRAWN, SETTINGS, UNDRAWN, Drawn, Limits, bounds
 from isotone.sim.registry import system_named
-from isotone.sim.run import run_plan
+from isotone.sim.run import RunResult, run_plan
 from isotone.sim.system import Setting, draw_plan
+from tests.sim.bounds_reached import summed
 
 SETTING = Setting(stack="full")
 LIMITED = [seed for seed in range(1, 200) if Limits(seed).values]
@@ -71,3 +72,14 @@ def test_rules_for_full_run_and_break_nothing() -> None:
     drawn = {name for seed in LIMITED[:8] for name in Limits(seed).values}
     print("never reached:", sorted(drawn - reached.keys()))
     assert len(reached) >= len(DRAWN) + len(SETTINGS) - len(NEVER_IN_A_FEW) - 6
+
+
+def test_a_soak_is_told_which_bounds_were_never_reached() -> None:
+    seed = LIMITED[0]
+    reached, other = list(Limits(seed).values)[:2]
+    counts = dict.fromkeys(("sends", "messages", "faults", "view_changes", "events", "rows"), 0)
+    choices = {f"full {reached}": 3}
+    result = RunResult(seed=seed, verdicts={}, violations=(), **counts, cpu_seconds=0.0, bounds={}, choices=choices)
+    found = summed([result])["properties"]
+    assert isinstance(found, dict)
+    assert found[f"BOUND {reached}"] == {"holds": 1} and found[f"BOUND {other}"] == {"not_exercised": 1}

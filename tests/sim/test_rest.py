@@ -6,7 +6,7 @@ from isotone.core.choice import Choice
 from isotone.core.ids import DaemonId, DaemonViewId
 from isotone.sim.evs_clients import Clients
 from isotone.sim.evs_nodes import CLIENTS
-from isotone.sim.rest import REST_US, Rest, draw_lasting_cuts
+from isotone.sim.rest import REST_US, Rest, draw_lasting_cuts, draw_walls
 from isotone.sim.world import World
 
 NAMES = ("a", "b", "c")
@@ -16,8 +16,8 @@ SECOND = 1_000_000
 class ToldRest(Rest):
     """Daemon views as a script says them: at a time, who is in which."""
 
-    def __init__(self, world: World, script: dict[int, str]) -> None:
-        super().__init__(world, NAMES)
+    def __init__(self, world: World, script: dict[int, str], sites: dict[str, str] | None = None) -> None:
+        super().__init__(world, sites or dict.fromkeys(NAMES, "s"))
         self._script = script
 
     def _views(self) -> dict[str, DaemonViewId]:
@@ -76,3 +76,21 @@ def test_some_seeds_have_cuts_that_last() -> None:
     assert 15 <= sum(map(bool, drawn)) <= 45
     assert {one_way for cuts in drawn for _, _, one_way in cuts} == {True, False}
     assert draw_lasting_cuts(Choice(1), ("a",)) == ()
+
+
+def test_sites_that_a_gateway_connects_must_not_stay_apart() -> None:
+    sites = {"a": "s", "b": "s", "c": "t"}
+    assert ToldRest(world_with(("a", "c", False)), {0: "ab c"}, sites).unrest_within(SECOND)
+    both = world_with(("a", "c", False), ("b", "c", True))
+    assert ToldRest(both, {0: "ab c"}, sites).unrest_within(SECOND) == []
+
+
+def test_walls_leave_one_pair_or_two_between_sites() -> None:
+    sites = {"a": "s", "b": "s", "c": "t", "d": "t", "e": "t"}
+    drawn = [draw_walls(Choice(f"walls/{seed}"), sites) for seed in range(100)]
+    raised = [walls for walls in drawn if walls]
+    assert 10 <= len(raised) <= 40
+    across = 6
+    assert {across - len(walls) for walls in raised} == {1, 2}
+    assert all(sites[one] != sites[other] for walls in raised for one, other in walls)
+    assert draw_walls(Choice("walls"), {"a": "s", "b": "t"}) == ()

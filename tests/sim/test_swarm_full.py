@@ -36,8 +36,10 @@ def test_the_stack_keeps_every_promise(first: int) -> None:
 
 
 # 1563, 1647: interest of a daemon view that was over pruned in the next. 3222: a delivery that a slow disk held back
-# was recorded for a client that had gone meanwhile. 4503: one lost probe was taken for deafness.
-@pytest.mark.parametrize("seed", [1563, 1647, 3222, 4503])
+# was recorded for a client that had gone meanwhile. 4503: one lost probe was taken for deafness. 1647 again: a daemon
+# that a member is reached through was no way to it before it was suspected itself, so the member was taken for lost.
+# 41045: a daemon that had just started suspected a member of whom no card had been passed on to it yet.
+@pytest.mark.parametrize("seed", [1563, 1647, 3222, 4503, 41045])
 def test_seeds_that_found_something(seed: int) -> None:
     assert run_seed(SETTING, seed).violations == ()
 

@@ -18,7 +18,7 @@ from tests.testing.virtual import pause
 WAN = LinkSettings(latency_us=30_000, jitter_us=0, bandwidth_bytes_per_second=187_500)
 NETWORK = NetworkSettings(lan=LinkSettings(latency_us=200, jitter_us=0), wan=WAN)
 PROBES = 7
-PRUNING = StackSettings(pruning=True)  # without it all content crosses every link
+DEFAULTS = StackSettings()
 
 
 async def latencies(within: Cluster, sender: isotone.Session, group: isotone.Group, service: isotone.Service) -> float:
@@ -50,7 +50,7 @@ def test_local_traffic_does_not_wait_for_a_slow_site(home: str, size: int, count
     async def program() -> None:
         daemons = {"a1": "A", "a2": "A", "d": "D"}
         async with (
-            cluster(daemons=daemons, seed=1, network=NETWORK, check=False, settings=PRUNING) as within,
+            cluster(daemons=daemons, seed=1, network=NETWORK, check=False, settings=DEFAULTS) as within,
             AsyncExitStack() as stack,
         ):
 

@@ -178,6 +178,12 @@ def test_planted_faults_are_looked_for() -> None:
         ]
 
 
+def test_a_report_says_what_was_never_exercised() -> None:
+    campaign = Campaign("one", verdicts={"BOUND a": {"not_exercised": 4}, "BOUND b": {"holds": 1, "not_exercised": 3}})
+    report = soak_state.report(campaign, 1.0)
+    assert "never exercised, or never reached\n  BOUND a\n\n" in report
+
+
 def test_every_task_has_a_command_for_a_chunk() -> None:
     for name, task in TASKS.items():
         assert task.command(Chunk(name, 5, 3))[0] == sys.executable

@@ -58,7 +58,7 @@ class StackSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     membership: MembershipSettings = MembershipSettings()
     groups: GroupsSettings = GroupsSettings()
-    pruning: bool = False
+    pruning: bool = True
     """Content goes only to sites with members of its groups; units are then not recorded at B3."""
 
 

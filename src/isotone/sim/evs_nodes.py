@@ -77,7 +77,7 @@ class EvsNodes:
         for name in self._names:
             self.restart(name)
             self.resume(name)
-        self._world.heal()
+        self.heal()
         return self._world.network.components(self._names)
 
     # --- liveness --------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from isotone.sim.full_system import FULL, FULL_FAMILIES, FullRun, full_live_with
 from isotone.sim.full_workload import MORE
 from isotone.sim.limits import Limits
 from isotone.sim.observer import Observer
-from isotone.sim.plan import Plan, Scale, Step, Topology, draw_topology
+from isotone.sim.plan import Plan, Scale, Step, Topology, draw_topology, scattered
 from isotone.sim.process import Boot
 from isotone.sim.system import RUN_ASSERT, RUN_LIVE, BuiltSystem
 from isotone.sim.transport_system import (
@@ -52,6 +52,8 @@ from isotone.spec.oracle import (
 from isotone.spec.properties import PROPERTIES, Boundary, Form
 
 ORACLE = "oracle"
+SCATTERED_SHARE = 0.25
+"""Of the seeds of the full stack: there each daemon is a site of its own."""
 
 
 class EvsSystem:
@@ -68,7 +70,9 @@ class EvsSystem:
         """Draw who is there."""
         if stack == TRANSPORT:
             return draw_sites(choice, nodes)
-        return draw_topology(choice, scale, nodes)
+        topology = draw_topology(choice, scale, nodes)
+        is_scattered = stack == FULL and choice.derive("scattered").chance(SCATTERED_SHARE)
+        return scattered(topology) if is_scattered else topology
 
     def workload(
         self, choice: Choice, topology: Topology, faults: Sequence[Fault], scale: Scale, stack: str

@@ -19,7 +19,7 @@ import msgspec
 from isotone.core.choice import Choice
 
 MILLISECOND = 1_000
-SETTLED_US = 1_000 * MILLISECOND
+SETTLED_US = 1_200 * MILLISECOND
 
 
 class Fault(msgspec.Struct, frozen=True, tag_field="kind"):
@@ -269,8 +269,8 @@ def _draw_blink(schedule: Schedule, at: int) -> bool:
     source, target = schedule.choice.sample(up, 2)
     if schedule.choice.chance(0.5):
         source, target = target, source
-    gone = schedule.later(at, 60, 400)
-    back = schedule.later(gone, 300, 1_200)
+    gone = schedule.later(at, 100, 400)
+    back = schedule.later(gone, 200, 600)
     schedule.down_until[source] = back
     schedule.faults += [Cut(at=at, source=source, target=target, one_way=True), Crash(at=gone, node=source)]
     schedule.faults += [Heal(at=schedule.later(gone, 0, 300)), Restart(at=back, node=source)]
@@ -301,9 +301,11 @@ WEIGHTS: Mapping[str, float] = {
     "cascade": 1.0,
     "blink": 1.0,
 }
-BESIDE = ("blink",)
-BESIDE_SHARE = 0.3
-"""Families that are drawn beside the others, from a stream of their own, on this share of the seeds."""
+BEHIND = ("blink",)
+BEHIND_SHARE = 0.4
+BUSY_SHARE = 0.3
+"""Families that are drawn behind the others, from a stream of their own, on this share of the seeds: the others then
+have this share of the time, and all is healed before these begin."""
 
 
 CHANGING = ("partition", "cut", "crash", "move", "cascade")
@@ -321,13 +323,14 @@ def draw_faults(
     end: int,
 ) -> tuple[Fault, ...]:
     """At least ``count`` faults before ``end``, with their repairs, in the order of time."""
-    schedule = Schedule(choice, tuple(clients), clients, end)
-    beside = tuple(name for name in families if name in BESIDE and set(families) - set(BESIDE))
-    families = tuple(name for name in families if name not in beside)
+    behind = tuple(name for name in families if name in BEHIND and set(families) - set(BEHIND))
+    families = tuple(name for name in families if name not in behind)
+    behind = tuple(name for name in behind if choice.derive(f"{name}/share").chance(BEHIND_SHARE))
+    schedule = Schedule(choice, tuple(clients), clients, int(end * BUSY_SHARE) if behind else end)
     weighted = [(name, WEIGHTS[name]) for name in families]
     changing = tuple(name for name in families if name in CHANGING)
     changes_owed = changes_wanted = CHANGES_MIN if changing and count >= 2 * CHANGES_MIN else 0
-    for place, at in enumerate(_moments(choice, count, end) if weighted else ()):
+    for place, at in enumerate(_moments(choice, count, schedule.end) if weighted else ()):
         first = choice.weighted(weighted)
         if count - place <= changes_owed and first not in changing:
             first = changing[0]
@@ -335,19 +338,22 @@ def draw_faults(
             if FAMILIES[name](schedule, at):
                 changes_owed -= name in changing
                 break
-    _draw_beside(schedule, beside)
+    for name in behind:
+        _draw_behind(schedule, name, end)
     faults = sorted(schedule.faults, key=lambda fault: fault.at)
     if changes_wanted and _felt(faults, len(clients)) < CHANGES_MIN:
         faults = _with_early_restarts(faults)
     return tuple(faults)
 
 
-def _draw_beside(schedule: Schedule, families: Sequence[str]) -> None:
-    for name in families:
-        choice = schedule.choice = schedule.choice.derive(name)
-        if choice.chance(BESIDE_SHARE):
-            for at in _moments(choice, choice.between(2, 5), schedule.end):
-                FAMILIES[name](schedule, at)
+def _draw_behind(schedule: Schedule, name: str, end: int) -> None:
+    """From now on only this family, each fault when views had time to settle after the one before."""
+    schedule.choice = schedule.choice.derive(name)
+    schedule.faults.append(Heal(at=schedule.end))
+    at, schedule.end = max([schedule.end, *schedule.down_until.values()]), end
+    while (at := at + SETTLED_US + schedule.choice.between(1, 100 * MILLISECOND)) < end:
+        FAMILIES[name](schedule, at)
+        at = max([at, *schedule.down_until.values()])
 
 
 def _felt(faults: Sequence[Fault], nodes: int) -> int:

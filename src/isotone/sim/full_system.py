@@ -37,7 +37,7 @@ from isotone.sim.links import LinkSettings
 from isotone.sim.plan import Plan, Step
 from isotone.sim.process import SERVICE_LABEL, Boot
 from isotone.sim.remote_clients import RemoteClients
-from isotone.sim.rest import Rest, draw_lasting_cuts
+from isotone.sim.rest import Rest, draw_lasting_cuts, draw_walls
 from isotone.sim.world import World
 from isotone.spec.bounds import BoundReport
 from isotone.spec.membership_bounds import MERGE
@@ -57,7 +57,7 @@ def full_live_within_us(plan: Plan, *, one_way: bool = False) -> int:
         lost_ppm=300_000,
         lateness_us=1_000,
     )
-    return MERGE.function(times_of(MembershipSettings(), worst, one_way=one_way))
+    return MERGE.function(times_of(MembershipSettings(), worst, one_way=one_way, gateways=True))
 
 
 class FullRun(EvsNodes):
@@ -75,7 +75,9 @@ class FullRun(EvsNodes):
             world.add_process(node.name, self._program, site=node.site)
         self._remote.settle_in(plan)
         self._draw_weather(choice.derive("weather"))
-        self._rest = Rest(world, self._names)
+        self._rest = Rest(world, self._site_of)
+        self._walls = draw_walls(choice.derive("walls"), self._site_of)
+        self._raise_walls()
         cut = any(isinstance(fault, Cut) for fault in plan.faults)
         self._lasting_cuts = draw_lasting_cuts(choice.derive("cuts"), self._names) if cut else ()
         self._rest_within_us = full_live_within_us(plan, one_way=True)
@@ -113,6 +115,15 @@ class FullRun(EvsNodes):
         """Cut the network into these sides."""
         super().partition([self._remote.beside(side) for side in sides])
 
+    def heal(self) -> None:
+        """End partitions and cuts; what the network never lets through it does not let through now."""
+        super().heal()
+        self._raise_walls()
+
+    def _raise_walls(self) -> None:
+        for one, other in self._walls:
+            self._world.cut(one, other, one_way=False)
+
     def restart(self, node: str, *, elsewhere: bool = False) -> None:
         """Start it again."""
         super().restart(node, elsewhere=elsewhere)
@@ -138,7 +149,7 @@ class FullRun(EvsNodes):
         )
         links = self._draw_links(choice)
         membership = MembershipSettings(links=links, transport=transport, waiting_bytes_max=waiting)
-        pruning = choice.chance(0.5)
+        pruning = choice.chance(0.7)
         settings: StackSettings = self._limits.changed(StackSettings(membership=membership, pruning=pruning))
         return settings
 
@@ -244,6 +255,7 @@ class FullRun(EvsNodes):
                 stack = self._stack(name)
                 counted.update({reason.name: count for reason, count in stack.membership.node.entries.items()})
         counted.update({f"full {name}": count for name, count in self._limits.reached.items()})
+        counted["sites connected by gateways only"] = bool(self._walls)
         return counted
 
     def _stack(self, name: str) -> Stack:

@@ -18,14 +18,19 @@ from isotone.core.choice import Choice
 from isotone.core.services import Service
 from isotone.sim.faults import MILLISECOND, Crash, Cut, Fault, Partition, Pause
 from isotone.sim.plan import Step
-from isotone.sim.workload import Drawing, JoinStep, LeaveStep, More, Session, draw_send
+from isotone.sim.workload import Drawing, JoinStep, LeaveStep, More, SendStep, Session, draw_send
 
 LARGE_SHARE = 0.4
 """Of the seeds; a large message costs about as much as fifty usual bundles."""
 LARGE_MAX = 6
 LARGE_LENGTHS = (((70_000, 130_000), 3.0), ((130_000, 300_000), 1.0))
 RESTLESS_SHARE = 0.5
-OUTSIDERS_SHARE = 0.4
+OUTSIDERS_SHARE = 0.7
+BEFORE_CUT_US = 400 * MILLISECOND
+"""So long before a way is lost its ends have members of the group in which they talk then."""
+HASTY_SHARE = 0.7
+HASTY_US = 150 * MILLISECOND
+"""Of those who are not heard while they crash; from so long before on nothing is SAFE, which would hold up the rest."""
 SILENCING = (Partition, Cut, Crash, Pause)
 UNNOTICED_US = 400 * MILLISECOND
 NOTICED_US = 900 * MILLISECOND
@@ -67,12 +72,38 @@ def draw_outsiders(drawing: Drawing) -> None:
     """Sites without members of a group, and senders there that are no members; others send while they are not heard."""
     drawing = replace(drawing, choice=drawing.choice.derive("outsiders"))
     choice, nodes = drawing.choice, drawing.topology.nodes
-    sites = sorted({node.site for node in nodes})
-    if len(sites) < 2 or not choice.chance(OUTSIDERS_SHARE):
+    sites = {node.name: node.site for node in nodes}
+    if len(set(sites.values())) < 2 or not choice.chance(OUTSIDERS_SHARE):
         return
-    known = drawing.topology.groups
-    site, groups = choice.pick(sites), choice.sample(known, choice.between((len(known) + 1) // 2, len(known)))
-    outside = {node.name for node in nodes if node.site == site}
+    cuts = [fault for fault in drawing.faults if isinstance(fault, Cut) and fault.one_way]
+    silenced = [cut for cut in cuts if _crashes_after(drawing, cut)]
+    groups = list(drawing.topology.groups)
+    choice.shuffle(groups)
+    for cut, group in zip(silenced, groups):
+        ends = {sites[cut.source], sites[cut.target]}
+        outside = {name for name, site in sites.items() if site not in ends}
+        _keep_out(drawing, outside, [group])
+        _bring_in(drawing, cut, group)
+        _send_across(drawing, cut, outside, [group])
+        if choice.chance(HASTY_SHARE):
+            _without_safe(drawing, cut)
+    if not silenced:
+        groups = groups[: choice.between((len(groups) + 1) // 2, len(groups))]
+        away = choice.pick(sorted(set(sites.values())))
+        outside = {name for name, site in sites.items() if site == away}
+        _keep_out(drawing, outside, groups)
+        for cut in cuts:
+            _send_across(drawing, cut, outside, groups)
+
+
+def _crashes_after(drawing: Drawing, cut: Cut) -> bool:
+    """Whether who is not heard crashes before that is noticed."""
+    crashes = [fault.at for fault in drawing.faults if isinstance(fault, Crash) and fault.node == cut.source]
+    return any(0 <= at - cut.at <= UNNOTICED_US for at in crashes)
+
+
+def _keep_out(drawing: Drawing, outside: Set[str], groups: Sequence[str]) -> None:
+    """Nobody there joins these groups."""
     drawing.steps[:] = [
         step
         for step in drawing.steps
@@ -81,9 +112,25 @@ def draw_outsiders(drawing: Drawing) -> None:
     for session in drawing.sessions:
         if session.node in outside:
             session.groups = tuple(group for group in session.groups if group not in groups)
-    for fault in drawing.faults:
-        if isinstance(fault, Cut) and fault.one_way:
-            _send_across(drawing, fault, outside, groups)
+
+
+def _bring_in(drawing: Drawing, cut: Cut, group: str) -> None:
+    """Both ends have a member of the group."""
+    at = cut.at - BEFORE_CUT_US
+    for node in (cut.source, cut.target):
+        here = [each for each in drawing.sessions if each.node == node and each.ready <= at and cut.at < each.end]
+        for session in here[:1]:
+            drawing.steps.append(JoinStep(at=at, node=node, client=session.client, group=group))
+
+
+def _without_safe(drawing: Drawing, cut: Cut) -> None:
+    """What is SAFE waits for who is not heard, and all behind it; here everything can overtake him."""
+    drawing.steps[:] = [
+        msgspec.structs.replace(step, service=Service.AGREED)
+        if isinstance(step, SendStep) and step.service is Service.SAFE and -HASTY_US <= step.at - cut.at <= UNNOTICED_US
+        else step
+        for step in drawing.steps
+    ]
 
 
 def _send_across(drawing: Drawing, cut: Cut, outside: Set[str], groups: Sequence[str]) -> None:
@@ -92,7 +139,7 @@ def _send_across(drawing: Drawing, cut: Cut, outside: Set[str], groups: Sequence
     for _ in range(choice.between(3, 8)):
         group = choice.pick(groups)
         at = cut.at + choice.between(0, 60 * MILLISECOND)
-        for nodes, later in (({cut.source}, 0), (outside, choice.between(10, 150) * MILLISECOND)):
+        for nodes, later in (({cut.source}, 0), (outside, choice.between(10, 100) * MILLISECOND)):
             here = [each for each in drawing.sessions if each.node in nodes and each.ready <= at + later < each.end]
             if here:
                 send = draw_send(drawing, choice.pick(here), at + later)

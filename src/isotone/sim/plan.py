@@ -140,6 +140,12 @@ def draw_topology(choice: Choice, scale: Scale, nodes: int | None = None) -> Top
     return Topology(planned, tuple(f"g{number + 1}" for number in range(choice.between(*scale.groups))))
 
 
+def scattered(topology: Topology) -> Topology:
+    """The same nodes, each in a site of its own."""
+    nodes = [msgspec.structs.replace(node, site=f"s{number + 1}") for number, node in enumerate(topology.nodes)]
+    return msgspec.structs.replace(topology, nodes=tuple(nodes))
+
+
 def encode_plan(plan: Plan) -> bytes:
     """The plan as JSON, one line per step and fault, so that a shrunk one can be read and compared by eye."""
     head = {name: msgspec.to_builtins(getattr(plan, name)) for name in plan.__struct_fields__}

@@ -1,19 +1,20 @@
 """Daemon views that must come to rest, and stay: the demand on a run that no trace can make.
 
 *At rest*: every daemon has an installed daemon view, none of them has changed for a while, and no two daemons are in
-different ones that reach each other and all of each other's daemon view, both ways. Views that keep changing are never
-at rest, however good each of them is.
+different ones of which each could be together with all of the other's daemon view: both ways, inside of a site
+directly, from site to site by gateways. Views that keep changing are never at rest, however good each of them is.
 
 Implements: [DESIGN 4], the second phase of a run; docs/protocols/membership.md, "Who is together".
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from isotone.core.choice import Choice
 from isotone.core.ids import DaemonViewId
+from isotone.evs.membership.reach import may_be_together
 from isotone.evs.stack import Stack
 from isotone.sim.process import SERVICE_LABEL
 from isotone.sim.world import World
@@ -26,9 +27,10 @@ REST_US = 8_000_000
 class Rest:
     """The daemon views of these nodes, which are all up."""
 
-    def __init__(self, world: World, names: tuple[str, ...]) -> None:
+    def __init__(self, world: World, sites: Mapping[str, str]) -> None:
         self._world = world
-        self._names = names
+        self._sites = sites  # by the names of the nodes
+        self._names = tuple(sites)
         self.rested_after_us = 0  # of the last `unrest_within`: when views changed for the last time
 
     def unrest_within(self, bound_us: int) -> list[str]:
@@ -69,13 +71,18 @@ class Rest:
             f"{one} and {other} stay apart"
             for one, other in combinations(self._names, 2)
             if views.get(one) != views.get(other)
-            and all(self._reach(one, each) for each in members[other])
-            and all(self._reach(other, each) for each in members[one])
+            and self._could_join(one, members[other])
+            and self._could_join(other, members[one])
         ]
 
-    def _reach(self, one: str, other: str) -> bool:
+    def _could_join(self, name: str, members: Sequence[str]) -> bool:
+        near = [each for each in members if self._sites[each] == self._sites[name]]
+        together = {each: self._sites[each] for each in (name, *members)}
+        return not any(self._is_cut(name, each) for each in near) and may_be_together(together, self._is_cut)
+
+    def _is_cut(self, one: str, other: str) -> bool:
         network = self._world.network
-        return not network.is_cut(one, other) and not network.is_cut(other, one)
+        return network.is_cut(one, other) or network.is_cut(other, one)
 
     def _stack(self, name: str) -> Stack:
         stack = self._world.automaton(name, SERVICE_LABEL)
@@ -94,6 +101,32 @@ def draw_lasting_cuts(choice: Choice, names: tuple[str, ...]) -> tuple[tuple[str
             one, other = other, one
         cuts.append((one, other, choice.chance(0.5)))
     return tuple(cuts)
+
+
+WALLED_SHARE = 0.25
+"""Of the seeds of the full stack with several daemons in a site."""
+
+
+def draw_walls(choice: Choice, site_of: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Pairs of daemons of different sites that never reach each other: sites are connected by gateways only.
+
+    The first daemons of all sites reach each other, and on some seeds their second ones.
+    """
+    by_site: dict[str, list[str]] = {}
+    for name, site in site_of.items():
+        by_site.setdefault(site, []).append(name)
+    if len(by_site) < 2 or len(by_site) == len(site_of) or not choice.chance(WALLED_SHARE):
+        return ()
+    ranks: dict[str, int] = {}
+    for names in by_site.values():
+        choice.shuffle(names)
+        ranks |= {name: rank for rank, name in enumerate(names)}
+    gateways = choice.pick((1, 1, 2))
+    return tuple(
+        (one, other)
+        for one, other in combinations(site_of, 2)
+        if site_of[one] != site_of[other] and not ranks[one] == ranks[other] < gateways
+    )
 
 
 def _told(views: Mapping[str, DaemonViewId]) -> str:

@@ -29,6 +29,12 @@ class MembershipTimes(msgspec.Struct, frozen=True, kw_only=True):
     exchange_us: int
     retry_max_us: int
     penalty_max_us: int
+    lookup_us: int = 0  # if there are daemons who are reached through gateways: how often cards are passed on again
+
+    @property
+    def spread_us(self) -> int:
+        """Until a card came to who is reached through others: to the gateway across, and into its site."""
+        return 2 * self.lookup_us * (1 + self.lost_probes)
 
     @property
     def window_us(self) -> int:
@@ -49,20 +55,21 @@ class MembershipTimes(msgspec.Struct, frozen=True, kw_only=True):
 
 def view_change_within_us(times: MembershipTimes) -> int:
     """From the last fault to daemon views that stay, in every set of daemons that reach each other."""
-    return times.detected_us + 2 * times.round_us
+    return times.detected_us + times.spread_us + 2 * times.round_us
 
 
 def merge_within_us(times: MembershipTimes) -> int:
     """From a heal of everything, also in the midst of changes, to one daemon view."""
     trusted = times.trusted_us * (1 + times.lost_probes)
-    return max(times.detected_us, trusted + times.penalty_max_us) + 2 * times.round_us
+    return max(times.detected_us, trusted + times.penalty_max_us) + times.spread_us + 2 * times.round_us
 
 
 VIEW_CHANGE: Bound[MembershipTimes] = Bound(
     name="daemon views settle",
     derivation=(
-        "Until the fault is detected by all, attempts may fail for it. The round that runs then may still have been "
-        "begun with the old picture; the next one begins with the right one and ends in a daemon view."
+        "Until the fault is detected by all, and cards have told of it, attempts may fail for it. The round that runs "
+        "then may still have been begun with the old picture; the next one begins with the right one and ends in a "
+        "daemon view."
     ),
     function=view_change_within_us,
 )
@@ -70,8 +77,9 @@ VIEW_CHANGE: Bound[MembershipTimes] = Bound(
 MERGE: Bound[MembershipTimes] = Bound(
     name="daemon views merge",
     derivation=(
-        "Everybody is trusted after a probe, and every penalty has ended, when the longest of them has. The round that "
-        "runs then may have been begun before that; in the next one the smallest representative takes everybody."
+        "Everybody is trusted after a probe, and every penalty has ended, when the longest of them has; then cards "
+        "come to whoever is reached through gateways. The round that runs then may have been begun before that; in the "
+        "next one the smallest representative takes everybody."
     ),
     function=merge_within_us,
 )

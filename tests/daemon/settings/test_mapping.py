@@ -94,7 +94,7 @@ def test_the_defaults_are_those_of_the_layers() -> None:
     own = MembershipSettings()
     ring = msgspec.structs.replace(own.transport.ring, multicast=False)
     plain = msgspec.structs.replace(own, multicast=False, transport=msgspec.structs.replace(own.transport, ring=ring))
-    assert stack.membership == plain and not stack.pruning
+    assert stack.membership == plain and stack.pruning
     assert stack.groups == GroupsSettings(groups_max=100_000, groups_per_session_max=10_000)
 
 

@@ -25,7 +25,7 @@ def test_a_representative_may_leave_us_out_a_few_times() -> None:
         settings=MembershipSettings(),
         watch=SimpleNamespace(reaches=lambda name: True, reached=["a"]),
         card=lambda: None,
-        send=lambda address, message: None,
+        send_all=lambda names, message: None,
     )
     segment = Segment(cast(Node, node))
     segment.representative = "a"

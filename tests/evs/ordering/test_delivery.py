@@ -6,6 +6,8 @@ dependencies from a `Delivery` of its own. Then every site's outcome is compared
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
@@ -192,3 +194,28 @@ def test_units_survive_the_wire() -> None:
         for unit in site.outcome:
             header, body = encode_unit(unit)
             assert decode_unit(memoryview(header + bytes(body)), sites=3, daemons=3) == unit
+
+
+class Watched(deque[Unit]):
+    """A queue that counts the units that somebody looks at."""
+
+    looks = 0
+
+    def __getitem__(self, place: int) -> Unit:  # type: ignore[override]
+        self.looks += 1
+        return super().__getitem__(place)
+
+    def __iter__(self) -> Iterator[Unit]:
+        for unit in super().__iter__():
+            self.looks += 1
+            yield unit
+
+
+def test_causal_units_behind_a_line_that_stands_cost_the_same_each() -> None:
+    """On a wide-area link many wait to be walked: none of them is looked at again for each that arrives."""
+    delivery, count = Delivery(Lines.of(2)), 500
+    queue = delivery.streams[0].queue = Watched()
+    for each in range(1, count + 1):
+        (out,) = delivery.take([Unit(UnitKind.BUNDLE, Service.CAUSAL, 0, 0, each, each, each - 1, b"", (each - 1, 0))])
+        assert out.sequence == each
+    assert len(queue) == count and queue.looks <= 10 * count

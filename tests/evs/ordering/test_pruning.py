@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from heapq import nsmallest
+
 import pytest
 
 from isotone.core.errors import RemoteProtocolError
 from isotone.core.services import Service
+from isotone.evs.ordering import pruning
 from isotone.evs.ordering.delivery import Delivery
 from isotone.evs.ordering.lines import Lines, SiteLine
-from isotone.evs.ordering.pruning import Cleared, Pruner, decode_cleared, encode_cleared, mask_of
+from isotone.evs.ordering.pruning import OWED_MAX, Cleared, Pruner, decode_cleared, encode_cleared, mask_of
 from isotone.evs.ordering.units import Unit, UnitKind, decode_unit, encode_unit
 
 
@@ -112,3 +116,25 @@ def test_units_that_come_to_the_gateway_out_of_order_are_all_cleared() -> None:
     assert pruner.is_due(20)
     pruner.stable_through(10)
     assert [each.sequence for each in pruner.joined(1, "g")] == [2]
+
+
+def test_what_is_owed_is_looked_up_once_however_often_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While more is owed than a clearance names, every event asks whether more can be cleared."""
+    looked: list[int] = []
+
+    def counted(count: int, owed: Iterable[int]) -> list[int]:
+        looked.append(count)
+        return nsmallest(count, owed)
+
+    monkeypatch.setattr(pruning, "nsmallest", counted)
+    pruner = Pruner(0)
+    for sequence in range(1, OWED_MAX + 3):
+        pruner.pruned(unit(sequence), ("g",), 1)
+    pruner.joined(1, "g")
+    cleared = pruner.clear(10_000_000)
+    assert [sequence for sequence, _ in cleared.owed] == list(range(1, OWED_MAX + 1))
+    assert not any(pruner.is_due(10_000_000) for _ in range(100))
+    assert len(looked) == 1
+    pruner.stable_through(unit(5).lamport)
+    assert pruner.is_due(10_000_000)
+    assert len(pruner.clear(10_000_000).owed) == OWED_MAX - 3 and len(looked) == 2

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from isotone.core.errors import LocalProtocolError, RemoteProtocolError
 from isotone.core.services import Service
-from isotone.evs.membership.messages import HOLDING_PIECE_BYTES, HOLDING_PIECES_MAX
+from isotone.evs.membership.messages import HOLDING_PIECE_BYTES_MAX, HOLDING_PIECES_MAX
 from isotone.evs.ordering.delivery import Delivery
 from isotone.evs.ordering.holding import (
     RUNS_MAX,
@@ -78,7 +78,7 @@ def test_too_many_runs_are_told_in_part() -> None:
     odd = [unit(0, each, each, Service.RELIABLE) for each in range(3, 400, 2)]
     told = recovery(0, *odd, runs_max=100).holding()
     assert len(told.sites[0].content) == 2 * 100
-    assert HOLDING_PIECE_BYTES * HOLDING_PIECES_MAX > 2 * RUNS_MAX * 18, "a run takes two numbers"
+    assert HOLDING_PIECE_BYTES_MAX * HOLDING_PIECES_MAX > 2 * RUNS_MAX * 18, "a run takes two numbers"
 
 
 def test_what_is_not_claimed_is_as_if_it_had_never_come() -> None:

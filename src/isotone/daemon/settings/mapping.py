@@ -17,7 +17,7 @@ from isotone.evs.groups import GroupsSettings
 from isotone.evs.links.hop.settings import HopSettings
 from isotone.evs.links.ring import RingSettings
 from isotone.evs.links.tcp import TcpSettings
-from isotone.evs.membership import InterimViews, KnownDaemon, LinkPlan, MembershipSettings
+from isotone.evs.membership import InterimViews, KnownDaemon, LinkPlan, MembershipSettings, SiteGateways
 from isotone.evs.membership.settings import PATIENT_RING
 from isotone.evs.overlay.topology import LinkLimits, LinkProtocol
 from isotone.evs.sessions.settings import ServerSettings, SlowPolicy
@@ -134,6 +134,7 @@ def membership_settings(settings: DaemonSettings, name: str) -> MembershipSettin
         known=known_daemons(settings, name),
         seeds=fixed_seeds(settings),
         links=link_plans(settings),
+        gateways=tuple(SiteGateways(each.name, each.gateways) for each in settings.site if each.gateways),
         detector=detector_settings(settings),
         transport=transport_settings(settings, site),
         multicast=settings.cluster.announce and bool(site.multicast),

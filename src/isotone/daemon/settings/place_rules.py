@@ -13,7 +13,7 @@ from isotone.core.names import check_daemon_name
 from isotone.daemon.settings.mapping import ONLY_SITE, site_name, site_of
 from isotone.daemon.settings.places import Path
 from isotone.daemon.settings.problems import Finding, did_you_mean
-from isotone.daemon.settings.tables import Daemon, DaemonSettings
+from isotone.daemon.settings.tables import Daemon, DaemonSettings, Site
 from isotone.daemon.settings.whereabouts import listeners_of, spread_socket
 from isotone.daemon.spread.constants import DAEMON_NAME_MAX as SPREAD_NAME_MAX
 
@@ -57,9 +57,22 @@ def _sites(settings: DaemonSettings) -> Iterator[Finding]:
         yield from _name(site.name, ("site", place, "name"))
         if site.multicast:
             yield from _multicast(site.multicast, ("site", place, "multicast"))
+        for number, gateway in enumerate(site.gateways):
+            yield from _gateway(settings, site, gateway, ("site", place, "gateways", number))
     yield from _twice([(each.name, ("site", place, "name")) for place, each in enumerate(settings.site)], "name")
     groups = [(each.multicast, ("site", place, "multicast")) for place, each in enumerate(settings.site)]
     yield from _twice([each for each in groups if each[0]], "multicast address")
+
+
+def _gateway(settings: DaemonSettings, site: Site, gateway: str, path: Path) -> Iterator[Finding]:
+    """It may be a daemon that the file does not list."""
+    yield from _name(gateway, path)
+    for daemon in settings.daemon:
+        if daemon.name == gateway and daemon.site != site.name:
+            what = f"{gateway} is in {daemon.site or 'no site'}, not in {site.name}"
+            yield Finding(
+                path, what, f"name daemons of {site.name}, or leave gateways out: then all of them may be one"
+            )
 
 
 def _multicast(text: str, path: Path) -> Iterator[Finding]:

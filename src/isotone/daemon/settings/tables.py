@@ -37,7 +37,7 @@ class Cluster(Table, frozen=True, kw_only=True):
     announce: bool = True
     interim_views: Literal["skip", "deliver"] = "skip"
     first_wait_ms: int = 0
-    pruning: bool = False
+    pruning: bool = True
     state_directory: str = "/var/lib/isotone"
 
 
@@ -46,6 +46,7 @@ class Site(Table, frozen=True, kw_only=True):
 
     name: str
     multicast: str = ""
+    gateways: tuple[str, ...] = ()
 
 
 class Daemon(Table, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from isotone.evs.explain.answers import ExclusionAnswer, Ruling
 from isotone.evs.explain.words import listed, silence_of, span
 from isotone.evs.membership.node import Node
 from isotone.evs.membership.peers import Peer
+from isotone.evs.membership.reach import may_be_together
 from isotone.evs.stack import Stack
 
 
@@ -117,7 +118,7 @@ def _gone(node: Node, peer: Peer, at: int) -> ExclusionAnswer | None:
 
 
 def _suspected(node: Node, peer: Peer, at: int) -> ExclusionAnswer | None:
-    if not peer.suspected:
+    if not peer.suspected or node.reaches(peer.name):
         return None
     text = f"is suspected: {peer.suspected.removeprefix(f'{peer.name}: ')}{_one_way(node, peer)}"
     return _answer(node, peer, at, Ruling.SUSPECTED, text, since=peer.suspected_at)
@@ -130,7 +131,7 @@ def _one_way(node: Node, peer: Peer) -> str:
 
 
 def _unproven(node: Node, peer: Peer, at: int) -> ExclusionAnswer | None:
-    if peer.two_way:
+    if peer.two_way or node.reaches(peer.name):
         return None
     silence, until = silence_of(node, peer.name, at)
     met = "was never met" if peer.incarnation is None else "has not answered a probe since it was last suspected"
@@ -147,10 +148,16 @@ def _penalised(node: Node, peer: Peer, at: int) -> ExclusionAnswer | None:
 
 def _unreached(node: Node, peer: Peer, at: int) -> ExclusionAnswer | None:
     pairs = unreached_pairs(node, peer)
-    if not pairs:
-        return None
     said = "; ".join(f"{who} does not reach {whom}" for who, whom in pairs)
-    return _answer(node, peer, at, Ruling.UNREACHED, f"is reached from here, but not by all of the daemon view: {said}")
+    if any(node.site_of(who) == node.site_of(whom) for who, whom in pairs):
+        text = f"is reached from here, but not by all of the daemon view: {said}"
+        return _answer(node, peer, at, Ruling.UNREACHED, text)
+    together = {name: node.site_of(name) for name in (peer.name, *(each.name for each in node.past.members))}
+    cuts = {name: node.cut_of(name) for name in together}
+    if may_be_together(together, lambda one, other: other in cuts[one] or one in cuts[other], node.settings.gateways):
+        return None
+    text = f"is in a site, {peer.site}, without a gateway that reaches those of all other sites: {said}"
+    return _answer(node, peer, at, Ruling.UNREACHED, text)
 
 
 def _version(node: Node, peer: Peer, at: int) -> ExclusionAnswer | None:

@@ -2,7 +2,7 @@
 
 from isotone.evs.membership.events import PeersChanged
 from isotone.evs.membership.membership import Membership
-from isotone.evs.membership.settings import InterimViews, KnownDaemon, LinkPlan, MembershipSettings
+from isotone.evs.membership.settings import InterimViews, KnownDaemon, LinkPlan, MembershipSettings, SiteGateways
 from isotone.evs.membership.states import Exclusion, Reason, Standing, State
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "MembershipSettings",
     "PeersChanged",
     "Reason",
+    "SiteGateways",
     "Standing",
     "State",
 ]

@@ -22,10 +22,12 @@ def times_of(
     one_way: bool = False,
     lost_probes: int = 0,
     recovery_us: int = 0,
+    gateways: bool = False,
 ) -> MembershipTimes:
     """``one_way``: links may pass one way only; ``lost_probes``: so many in a row get lost after a heal.
 
-    ``recovery_us``: to send again what is missing takes so long.
+    ``recovery_us``: to send again what is missing takes so long. ``gateways``: some daemons
+    reach those of other sites through gateways only.
     """
     detector = settings.detector
     detected = silence_suspected_within_us(detector, conditions)
@@ -44,4 +46,5 @@ def times_of(
         exchange_us=settings.exchange_us,
         retry_max_us=settings.retry_max_us,
         penalty_max_us=settings.penalty_max_us,
+        lookup_us=settings.lookup_us if gateways else 0,
     )

@@ -21,12 +21,14 @@ from isotone.evs.membership.messages import (
     DAEMONS_MAX,
     Alive,
     Answer,
+    Datagram,
     Join,
     Leave,
     NewMemb,
     Probe,
     Refer,
     Refuse,
+    Relay,
 )
 from isotone.evs.membership.network import Network
 from isotone.evs.membership.node import Node
@@ -69,20 +71,24 @@ class Dispatch:
             case _:
                 node.watch.heard(peer, node.at)
                 try:
-                    self._on_message(peer, message, source)
+                    self._on_message(peer, message)
                 except RemoteProtocolError:
                     node.peers.malformed += 1  # its card was taken already: too late to refuse the datagram
 
-    def _on_message(
-        self, peer: Peer, message: Alive | Join | Refer | NewMemb | Refuse | Leave, source: Address
-    ) -> None:
+    def _on_relayed(self, message: Datagram) -> None:
+        """A word of a daemon that others handed on; it is no sign that the daemon is reached."""
+        peer = self.node.learn(message.card, None)
+        if peer is not None and not isinstance(message, Probe | Answer | Relay):
+            self._on_message(peer, message)
+
+    def _on_message(self, peer: Peer, message: Alive | Join | Refer | NewMemb | Refuse | Leave | Relay) -> None:
         node = self.node
         match message:
             case Join():
                 node.mention(message.members)
                 self._on_join(peer, message)
             case NewMemb():
-                self.transfer.on_newmemb(message, source)
+                self.transfer.on_newmemb(message)
             case Refer():
                 node.mention([message.representative])  # the next JOIN goes there, once it is reached
             case Refuse():
@@ -91,6 +97,9 @@ class Dispatch:
                 peer.gone = True
                 node.watch.judge(peer, node.at)
                 node.news = True
+            case Relay():
+                if (word := node.relays.take(message)) is not None:
+                    self._on_relayed(word)
             case Alive():
                 pass  # its card says it all
 

@@ -12,7 +12,6 @@ nobody is waited for when all of the daemon view that ended are here, or are kno
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from isotone.core.ids import DaemonId, DaemonViewId
@@ -76,23 +75,20 @@ class Gather:
             *(each for each in eligible if each in came),
             *(each for each in eligible if each not in came),
         ]
-        cuts = {name: frozenset(self._cut_of(name)) for name in (each.name for each in eligible)}
-        cuts[node.me.name] = frozenset(node.watch.cut)
+        cuts = {each.name: node.cut_of(each.name) for each in order}
         return maximal_set(
             order,
             is_cut=lambda one, other: other in cuts[one] or one in cuts[other],
             versions=node.peers.range_of,
+            site_of=node.site_of,
+            gateways=node.settings.gateways,
         )
-
-    def _cut_of(self, name: str) -> Iterable[str]:
-        card = self.node.peers.by_name[name].card
-        return () if card is None else card.cut
 
     def _eligible(self) -> list[DaemonId]:
         """Everybody who is reached, larger, and would follow, by id; smaller ones form their own."""
         node = self.node
         found = []
-        for name in node.watch.reached:
+        for name in node.reached:
             peer = node.peers.by_name[name]
             if peer.daemon is not None and peer.daemon > node.me and self._would_follow(peer):
                 found.append(peer.daemon)
@@ -135,7 +131,7 @@ class Gather:
         inside = {member.name for member in node.members}
         targets: dict[str, None] = {}
         alone: dict[str, str] = {}  # site to its smallest daemon without a daemon view
-        for name in node.watch.reached:
+        for name in node.reached:
             peer = node.peers.by_name[name]
             if name in inside:
                 continue
@@ -147,7 +143,7 @@ class Gather:
             else:
                 head = peer.attached.coordinator.name
                 if head != node.me.name:
-                    targets[head if node.watch.reaches(head) else name] = None
+                    targets[head if node.reaches(head) else name] = None
         return [*targets, *(name for name in alone.values() if name not in targets)]
 
     # --- events ----------------------------------------------------------------------------------------------------
@@ -174,7 +170,7 @@ class Gather:
         node = self.node
         if self.is_active or node.at < node.not_before or not node.accounts_for(node.past.members):
             return False
-        return {node.me.name, *node.watch.reached} == {each.name for each in self.proposal()}
+        return {node.me.name, *node.reached} == {each.name for each in self.proposal()}
 
     def on_end(self) -> None:
         """Wait on, form, or give up."""
@@ -237,9 +233,15 @@ class Gather:
         node.forget_broken()
         id = DaemonViewId(max(node.epoch, node.accepted.epoch) + 1, node.me)
         names = [each.name for each in taken]
-        sites = {name: node.site if name == node.me.name else node.peers.by_name[name].site for name in names}
-        distance, avoided = node.neighbours.distance, node.broken_links(names)
-        topology = plan_topology(sites, node.settings.links, distance=distance, avoided=avoided)
+        sites, cuts = {name: node.site_of(name) for name in names}, {name: node.cut_of(name) for name in names}
+        topology = plan_topology(
+            sites,
+            node.settings.links,
+            distance=node.neighbours.distance,
+            is_cut=lambda one, other: other in cuts[one] or one in cuts[other],
+            gateways=node.settings.gateways,
+            avoided=node.broken_links(names),
+        )
         version = highest_common(node.peers.range_of(name) for name in names)
         assert version is not None
         message = NewMemb(

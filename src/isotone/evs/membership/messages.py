@@ -5,8 +5,9 @@ to other clusters is not looked at. Every message carries the *card* of its send
 does not reach. All that comes from others is bounded and checked here.
 
 Implements: [Spread 6.1.2]. Deviations: D-card cards instead of bare sender ids, because daemons judge each other by
-where they stand and not by the kind of message; D-refuse a daemon that does not follow a NEWMEMB says why; D-broken
-links that failed are on the card, so that whoever plans the next daemon view takes other gateways.
+where they stand and not by the kind of message; D-refuse a daemon that does not follow a NEWMEMB says why; D-relay
+words are handed on to daemons of other sites who are not reached; D-broken links that failed are on the card, so that
+whoever plans the next daemon view takes other gateways.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ ENVELOPE = struct.Struct(">BB8s")  # mark, version, digest of the cluster's name
 DATAGRAM_BYTES_MAX = 60_000
 DAEMONS_MAX = 1_024
 IDENTITY_BYTES = 16
-HOLDING_PIECE_BYTES = 48 * 1024
+HOLDING_PIECE_BYTES_MAX = 48 * 1024
 HOLDING_PIECES_MAX = 512  # of one member: more than `isotone.evs.ordering.holding.RUNS_MAX` runs take
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
@@ -190,7 +191,15 @@ class Leave(Said, frozen=True, tag=0x47):
     """I stop."""
 
 
-Datagram = Probe | Answer | Alive | Join | Refer | NewMemb | Refuse | Leave
+class Relay(Said, frozen=True, tag=0x4A):
+    """A word of the daemon whose card is in it, handed on to who is not reached by that one."""
+
+    receiver: Name
+    steps: Annotated[int, msgspec.Meta(ge=0, le=2)]  # how often it may be handed on again
+    inner: Annotated[bytes, msgspec.Meta(max_length=DATAGRAM_BYTES_MAX)]
+
+
+Datagram = Probe | Answer | Alive | Join | Refer | NewMemb | Refuse | Leave | Relay
 
 
 class StateTrans(ControlMessage, frozen=True, tag=0x48):
@@ -217,7 +226,7 @@ class Recovered(ControlMessage, frozen=True, tag=0x49):
 
 
 _DATAGRAMS: ControlCodec[Datagram] = ControlCodec(
-    Probe, Answer, Alive, Join, Refer, NewMemb, Refuse, Leave, bytes_max=DATAGRAM_BYTES_MAX
+    Probe, Answer, Alive, Join, Refer, NewMemb, Refuse, Leave, Relay, bytes_max=DATAGRAM_BYTES_MAX
 )
 _UNITS: ControlCodec[StateTrans | Recovered] = ControlCodec(StateTrans, Recovered)
 
@@ -242,10 +251,22 @@ class Envelope:
         return None
 
 
+def encode_inner(message: Datagram) -> bytes:
+    """A message as it stands in a `Relay`."""
+    return _DATAGRAMS.encode(message)
+
+
+def decode_inner(inner: bytes) -> Datagram:
+    """The inverse of `encode_inner`."""
+    return _DATAGRAMS.decode(memoryview(inner))
+
+
 def in_pieces(state: StateTrans) -> list[StateTrans]:
     """The state as it is sent."""
     whole = state.holding
-    parts = [whole[start : start + HOLDING_PIECE_BYTES] for start in range(0, len(whole), HOLDING_PIECE_BYTES)] or [b""]
+    parts = [
+        whole[start : start + HOLDING_PIECE_BYTES_MAX] for start in range(0, len(whole), HOLDING_PIECE_BYTES_MAX)
+    ] or [b""]
     replace = msgspec.structs.replace
     return [replace(state, holding=part, piece=place, pieces=len(parts)) for place, part in enumerate(parts)]
 

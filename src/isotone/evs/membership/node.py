@@ -37,6 +37,7 @@ from isotone.evs.membership.peers import Learned, Peer, Peers
 from isotone.evs.membership.penalties import Penalties
 from isotone.evs.membership.reach import Pair, pair
 from isotone.evs.membership.record import DaemonRecord
+from isotone.evs.membership.relays import Relays
 from isotone.evs.membership.settings import MembershipSettings
 from isotone.evs.membership.states import Entered, Reason, State
 from isotone.evs.membership.watch import DETECTOR_TIMER, Watch
@@ -72,6 +73,7 @@ class Node:
         detector = Detector(settings.detector, DETECTOR_TIMER)
         self.watch = Watch(self.peers, detector, Penalties(settings), self, self.out)
         self.neighbours = Neighbours(self)
+        self.relays = Relays(self)
         self.state, self.reason, self.since = State.SEG, Reason.STARTED, 0
         self.ends_at: int | None = None  # when the state ends, or looks whether it does; for `explain`
         self.ended_at: int | None = None  # when the last daemon view that was installed ended; for `explain`
@@ -170,12 +172,13 @@ class Node:
             self.out.append(SendDatagrams(address, [self.envelope.seal(message)]))
 
     def send_all(self, names: Iterable[str], message: Datagram) -> None:
-        """To daemons by name."""
-        sealed = self.envelope.seal(message)
+        """To daemons by name, and through others to those who are not reached."""
+        names, sealed = list(names), self.envelope.seal(message)
         for name in names:
             peer = self.peers.by_name.get(name)
             if peer is not None and peer.address and peer.address != self.address:
                 self.out.append(SendDatagrams(peer.address, [sealed]))
+        self.relays.send(names, message)
 
     def announce(self) -> None:
         """To the whole site, also to daemons that nobody named."""
@@ -209,11 +212,18 @@ class Node:
 
     # --- learning --------------------------------------------------------------------------------------------------
 
-    def learn(self, card: Card, source: Address) -> Peer | None:
-        """A card came; the peer it is of, or nothing if it is to be ignored."""
-        learned, problem = self.peers.learn(card, source, self.at)
+    def learn(self, card: Card, source: Address | None) -> Peer | None:
+        """A card came, from this address or through others; the peer it is of, or nothing if it is to be ignored."""
+        known = self.peers.by_name.get(card.name)
+        before = None if known is None else known.card
+        where = source
+        if where is None:  # where it is, it says itself; where it was seen counts more
+            is_met = known is not None and known.incarnation == card.incarnation
+            where = known.address if known is not None and is_met else Address(card.address)
+        learned, problem = self.peers.learn(card, where, self.at)
         if learned is Learned.REFUSED:
-            self.refuse(source, problem)
+            if source is not None:
+                self.refuse(source, problem)
             if (peer := self.peers.by_name.get(card.name)) is not None:
                 self.watch.judge(peer, self.at)
             return None
@@ -229,6 +239,8 @@ class Node:
         if learned is Learned.NEWS:
             self.news = True
         self.watch.judge(peer, self.at)
+        if peer.card is not before and peer.card is not None and learned is not Learned.SAME:
+            self.relays.pass_on(peer.card)
         return peer
 
     def mention(self, contacts: Iterable[Contact]) -> None:
@@ -263,10 +275,31 @@ class Node:
             names.add(self.network.id.coordinator.name)
         self.send_all(sorted(names), Alive(self.card()))
 
+    def site_of(self, name: str) -> str:
+        """Where a daemon is that is known."""
+        return self.site if name == self.me.name else self.peers.by_name[name].site
+
+    def cut_of(self, name: str) -> frozenset[str]:
+        """Whom it does not reach directly, by its card."""
+        if name == self.me.name:
+            return frozenset(self.watch.cut)
+        card = self.peers.by_name[name].card
+        return frozenset(() if card is None else card.cut)
+
+    def reaches(self, name: str) -> bool:
+        """Whether words pass both ways, directly or, from site to site, through others."""
+        return self.watch.reaches(name) or name in self.relays.linked()
+
+    @property
+    def reached(self) -> list[str]:
+        """Everybody who is reached, directly or through others, sorted."""
+        linked = self.relays.linked()
+        return sorted({*self.watch.reached, *linked}) if linked else self.watch.reached
+
     def smaller_representatives(self) -> list[Peer]:
         """Daemons below this one that are reached and form daemon views for themselves, smallest first."""
         found = []
-        for name in self.watch.reached:
+        for name in self.reached:
             peer = self.peers.by_name[name]
             daemon = peer.daemon
             if (
@@ -302,7 +335,7 @@ class Node:
             return Reason.MEMBER_REFUSED
         if peer.incarnation is not None and peer.incarnation > member.incarnation:
             return Reason.MEMBER_RESTARTED
-        if peer.suspected:
+        if peer.suspected and self._is_lost(member, peer):
             return Reason.MEMBER_SUSPECTED
         card = peer.card
         if card is None or card.incarnation != member.incarnation:
@@ -311,6 +344,24 @@ class Node:
             return Reason.MEMBER_STOPPED
         is_elsewhere = card.attached is None or card.attached.id != view
         return Reason.MEMBER_LEFT if is_elsewhere and card.accepted.id >= view else None
+
+    def _is_lost(self, member: DaemonId, peer: Peer) -> bool:
+        """Whether a suspected member is not reached through others either; while no card came of it, others know it."""
+        if peer.site == self.site or self._is_across(member):
+            return True
+        is_met = peer.card is not None and peer.card.incarnation == member.incarnation
+        return is_met and not self.reaches(member.name)
+
+    def _is_across(self, member: DaemonId) -> bool:
+        """Whether our link of the network ends at this daemon: nobody else can be heard for it."""
+        assert self.network is not None
+        topology, peer = self.network.view.topology, self.peers.by_name[member.name]
+        if topology.site(self.site).gateway != self.me.name:
+            return False
+        return any(
+            self.site in (link.a, link.b) and topology.site(link.other(self.site)).gateway == peer.name
+            for link in topology.links
+        )
 
     def accounts_for(self, members: Iterable[DaemonId]) -> bool:
         """Whether nothing more is to be learnt about these: each waits for a daemon view as we do, or is not there.
@@ -321,7 +372,7 @@ class Node:
             if member == self.me:
                 continue
             peer = self.peers.by_name.get(member.name)
-            is_here = peer is not None and peer.daemon == member and self.watch.reaches(member.name)
+            is_here = peer is not None and peer.daemon == member and self.reaches(member.name)
             if not (is_here and peer is not None and peer.attached is None) and not self.watch.is_absent(member.name):
                 return False
         return True

@@ -134,6 +134,7 @@ class Operating:
             node.call_seeds()
         node.news = True
         node.neighbours.introduce_all()
+        node.relays.tell_all()
         node.neighbours.forget_old()
         self.look_within(node.settings.lookup_us)
 
@@ -151,9 +152,9 @@ class Operating:
             head = node.members[0]
             known = node.peers.by_name.get(head.name)
             if known is not None and known.daemon == head:
-                node.send(peer.address, Refer(node.card(), node.contact_of(head.name)))
+                node.send_all([peer.name], Refer(node.card(), node.contact_of(head.name)))
             return
         asks_us = join.card.daemon < node.me and node.me.name in join.proposed
-        if node.watch.reaches(peer.name) and (asks_us or self._has_prospect()):
+        if node.reaches(peer.name) and (asks_us or self._has_prospect()):
             self.gather.enter(Reason.JOIN_RECEIVED)
             self.gather.on_join(peer, join)

@@ -1,26 +1,30 @@
-"""Who may be together: a maximal set without cut pairs; which daemons hold the links between sites; at which weights.
+"""Who may be together: a maximal set of daemons; which of them hold the links between sites; at which weights.
 
-The coordinator takes itself, then those of its present daemon view, then the others by id, each if it reaches
-everybody taken before and shares a version with all of them. So nobody is left out who reaches all that were taken, the
-daemon view of the smallest coordinator only grows, and the choice is the same however often it is made.
+The coordinator takes itself, then those of its present daemon view, then the others by id. Each is taken if it reaches
+everybody of its own site that was taken before, if every two sites of those taken are still linked by gateways that
+reach each other, and if it shares a version with all. Whoever was left out is looked at again as long as somebody is
+taken, because a site may be linked by one who comes later. So nobody is left out who could be added, the daemon view of
+the smallest coordinator only grows, and the choice is the same however often it is made.
 
-Implements: [Spread 6.1.8], CREATE_SEND_NEWMEMB, and [Spread 3.3], the overlay. Deviations: D-clique members reach each
-other pairwise, because a daemon view over one-way or non-transitive links would fail again at once.
+Implements: [Spread 6.1.8], CREATE_SEND_NEWMEMB, and [Spread 3.2, 3.3], sites that are connected by gateways.
+Deviations: D-clique members of a site, and gateways, reach each other pairwise, because a daemon view over one-way or
+non-transitive links would fail again at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from isotone.core.ids import DaemonId
 from isotone.core.versions import VersionRange, highest_common
-from isotone.evs.membership.settings import LinkPlan
-from isotone.evs.overlay.gateways import choose_gateways
-from isotone.evs.overlay.topology import WEIGHT_MAX, Link, Topology, make_link, make_site, make_topology
+from isotone.evs.membership.settings import LinkPlan, SiteGateways
+from isotone.evs.overlay.gateways import Reachability, are_linked, choose_gateways
+from isotone.evs.overlay.topology import WEIGHT_MAX, Link, Site, Topology, make_link, make_site, make_topology
 
 WEIGHT_UNIT_US = 100  # a measured weight counts such parts of a round trip
 
 Pair = tuple[str, str]
+Gateways = Sequence[SiteGateways]
 
 
 def pair(one: str, other: str) -> Pair:
@@ -33,19 +37,82 @@ def maximal_set(
     *,
     is_cut: Callable[[str, str], bool],
     versions: Callable[[str], VersionRange],
+    site_of: Callable[[str], str],
+    gateways: Gateways = (),
 ) -> tuple[DaemonId, ...]:
-    """Greedily in the order given; sorted."""
-    taken: list[DaemonId] = []
+    """Greedily in the order given, and again while it grows; sorted."""
+    taken: dict[str, DaemonId] = {}
     ranges: list[VersionRange] = []
-    for each in candidates:
-        if any(is_cut(each.name, other.name) for other in taken):
-            continue
-        own = versions(each.name)
-        if highest_common([*ranges, own]) is None:
-            continue
-        taken.append(each)
-        ranges.append(own)
-    return tuple(sorted(taken))
+    left, grown = list(candidates), True
+    while grown:
+        grown, waiting, left = False, left, []
+        for each in waiting:
+            own = versions(each.name)
+            if highest_common([*ranges, own]) is None or not _fits(each.name, taken, is_cut, site_of, gateways):
+                left.append(each)
+                continue
+            taken[each.name] = each
+            ranges.append(own)
+            grown = True
+    return tuple(sorted(taken.values()))
+
+
+def _fits(
+    name: str,
+    taken: Collection[str],
+    is_cut: Callable[[str, str], bool],
+    site_of: Callable[[str], str],
+    gateways: Gateways,
+) -> bool:
+    cut = [other for other in taken if is_cut(name, other)]
+    if not cut and not gateways:
+        return True
+    site = site_of(name)
+    if any(site_of(other) == site for other in cut):
+        return False
+    return may_be_together({each: site_of(each) for each in (*taken, name)}, is_cut, gateways)
+
+
+def may_be_together(sites: Mapping[str, str], is_cut: Callable[[str, str], bool], gateways: Gateways = ()) -> bool:
+    """Whether these daemons (name to site), who reach each other inside of their sites, can have one gateway each."""
+    return are_linked(_with_gateways(sites, is_cut, gateways), _reachability(sites, is_cut, gateways))
+
+
+def _with_gateways(
+    sites: Mapping[str, str],
+    is_cut: Callable[[str, str], bool],
+    gateways: Gateways,
+    avoided: Collection[Pair] = (),
+) -> tuple[Site, ...]:
+    by_site: dict[str, list[str]] = {}
+    for name in sorted(sites):
+        by_site.setdefault(sites[name], []).append(name)
+    reachability = _reachability(sites, is_cut, gateways, avoided)
+    return choose_gateways([make_site(site, names) for site, names in by_site.items()], reachability)
+
+
+def _reachability(
+    sites: Mapping[str, str],
+    is_cut: Callable[[str, str], bool],
+    gateways: Gateways,
+    avoided: Collection[Pair] = (),
+) -> Reachability:
+    """Who reaches whom in other sites, of those that may be gateways."""
+    named = {each.site: each.daemons for each in gateways}
+    may = [name for name, site in sites.items() if name in named.get(site, (name,))]
+    return {
+        one: {
+            other
+            for other in may
+            if sites[other] != sites[one] and not is_cut(one, other) and pair(one, other) not in avoided
+        }
+        for one in may
+    }
+
+
+def _uncut(one: str, other: str) -> bool:
+    del one, other
+    return False
 
 
 def plan_topology(
@@ -53,6 +120,8 @@ def plan_topology(
     plans: Sequence[LinkPlan],
     *,
     distance: Callable[[str, str], int | None],
+    is_cut: Callable[[str, str], bool] = _uncut,
+    gateways: Gateways = (),
     avoided: Iterable[Pair] = (),
 ) -> Topology:
     """The overlay of daemons (name to site): links as planned among the sites that are there, and what is needed more.
@@ -60,14 +129,12 @@ def plan_topology(
     ``distance`` is the measured round trip between two sites; pairs of daemons that are ``avoided`` had a link that
     failed a moment ago, so that other gateways are tried first.
     """
-    by_site: dict[str, list[str]] = {}
-    for name in sorted(sites):
-        by_site.setdefault(sites[name], []).append(name)
     shunned = set(avoided)
-    reachability = {one: {other for other in sites if pair(one, other) not in shunned} for one in sites}
-    chosen = choose_gateways([make_site(site, names) for site, names in by_site.items()], reachability)
-    names = sorted(by_site)
-    links = [_planned(plan, distance) for plan in plans if plan.a in by_site and plan.b in by_site]
+    chosen = _with_gateways(sites, is_cut, gateways, shunned)
+    if shunned and not are_linked(chosen, _reachability(sites, is_cut, gateways, shunned)):
+        chosen = _with_gateways(sites, is_cut, gateways)
+    names = sorted(site.name for site in chosen)
+    links = [_planned(plan, distance) for plan in plans if plan.a in names and plan.b in names]
     if not plans:
         links = [_default(one, other, distance) for place, one in enumerate(names) for other in names[place + 1 :]]
     return make_topology(chosen, [*links, *_bridges(names, links, distance)])

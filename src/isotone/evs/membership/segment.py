@@ -100,11 +100,11 @@ class Segment:
         if not in_site or not node.watch.reaches(peer.name):
             smallest = self.members()[0]
             if smallest != join.card.daemon:
-                node.send(peer.address, Refer(node.card(), node.contact_of(smallest.name)))
+                node.send_all([peer.name], Refer(node.card(), node.contact_of(smallest.name)))
             return
         if node.me.name not in join.proposed:
             self._declined[peer.name] = (self._declined.get(peer.name, (0, 0))[0] + 1, node.at)
-            node.send(peer.address, Alive(node.card()))
+            node.send_all([peer.name], Alive(node.card()))
             if node.state is State.REP and peer.name == self.representative and self._has_declined(peer.name):
                 self.enter_seg(Reason.REPRESENTATIVE_DECLINES, peer.name)
             return

@@ -43,6 +43,13 @@ class LinkPlan(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     limits: LinkLimits = LinkLimits()
 
 
+class SiteGateways(msgspec.Struct, frozen=True, gc=False):
+    """The daemons of a site that may be its gateway; without any of them the site is connected to no other one."""
+
+    site: str
+    daemons: tuple[str, ...]
+
+
 PATIENT_RING = RingSettings(token_retries_max=60)
 """The detector says who is gone; a ring waits until the others have begun it too."""
 
@@ -57,6 +64,8 @@ class MembershipSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Where daemons may be whose names nobody told; they are called until somebody there is reached."""
     links: tuple[LinkPlan, ...] = ()
     """Between which sites there are links; without any, every two sites are linked by hop."""
+    gateways: tuple[SiteGateways, ...] = ()
+    """Who may hold the links of a site to others; of a site that is not named, all its daemons."""
     versions: VersionRange = PROTOCOL_VERSIONS
     detector: DetectorSettings = DetectorSettings()
     transport: TransportSettings = TransportSettings(ring=PATIENT_RING)

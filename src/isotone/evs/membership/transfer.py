@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from isotone.core.contract import Address, Event
+from isotone.core.contract import Event
 from isotone.core.errors import RemoteProtocolError
 from isotone.core.services import Service
 from isotone.evs.membership.messages import (
@@ -22,6 +22,7 @@ from isotone.evs.membership.messages import (
     NewMemb,
     Recovered,
     Refer,
+    Refuse,
     StateTrans,
     decode_exchange,
     encode_exchange,
@@ -64,7 +65,7 @@ class Transfer:
 
     # --- NEWMEMB ---------------------------------------------------------------------------------------------------
 
-    def on_newmemb(self, message: NewMemb, source: Address) -> None:
+    def on_newmemb(self, message: NewMemb) -> None:
         """Follow it, or say why not."""
         node = self.node
         check_newmemb(message)
@@ -73,7 +74,7 @@ class Transfer:
             return  # it was repeated
         reason = self._objection(message)
         if reason:
-            node.refuse(source, reason, about=id)
+            node.send_all([message.card.name], Refuse(node.card(), message.id, reason[:500]))
             return
         node.mention(message.members)
         self.begin(message, Reason.NEWMEMB_RECEIVED)
@@ -119,6 +120,7 @@ class Transfer:
         if reason is Reason.FORMED:
             self._send_newmemb()
             node.repeat_within(node.settings.newmemb_us)
+        node.relays.tell_members(view.members)
         node.end_within(node.settings.exchange_us)
         self.take(network.start(node.at))
         if node.network is network:
@@ -244,9 +246,9 @@ class Transfer:
         node = self.node
         if join.card.daemon in node.members:
             if self._is_coordinator:
-                node.send(peer.address, self._current())
+                node.send_all([peer.name], self._current())
         elif (head := node.members[0]) != node.me and node.peers.by_name[head.name].daemon == head:
-            node.send(peer.address, Refer(node.card(), node.contact_of(head.name)))
+            node.send_all([peer.name], Refer(node.card(), node.contact_of(head.name)))
 
     def on_refused(self, peer: Peer, reason: str) -> None:
         """A member does not follow: this attempt cannot succeed."""

@@ -244,13 +244,14 @@ class Delivery:
         return stream.weak_delivered >= sequence
 
     def _advance_weak(self, stream: SiteStream) -> None:
-        stream.weak_delivered = max(stream.weak_delivered, stream.walked)
-        for unit in stream.queue:
-            if unit.sequence <= stream.weak_delivered:
-                continue
+        """From where it stands: the queue is dense, and as long as a wide-area round trip."""
+        queue, reached = stream.queue, max(stream.weak_delivered, stream.walked)
+        while queue and reached < queue[-1].sequence:
+            unit = queue[reached + 1 - queue[0].sequence]
             if unit.service in WEAK and unit.sequence not in stream.early:
-                return
-            stream.weak_delivered = unit.sequence
+                break
+            reached = unit.sequence
+        stream.weak_delivered = reached
 
     def _retry_causal(self, out: list[Unit]) -> None:
         progress = True

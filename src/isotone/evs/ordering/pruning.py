@@ -102,6 +102,7 @@ class Pruner:
     _groups: dict[str, dict[int, _Pruned]] = field(default_factory=dict)  # the same by group
     _times: list[tuple[int, int]] = field(default_factory=list)  # a heap: time and sequence of all of them
     _owed: dict[int, int] = field(default_factory=dict)  # sequence to the sites that were sent content late
+    _first_owed: list[int] | None = None  # the first of these, one more than a clearance names; None: to be looked up
     _top: int = 0  # the highest time of a unit that was pruned
     _cleared: int = 0
 
@@ -120,13 +121,15 @@ class Pruner:
         for each in found:
             each.sent_to |= 1 << site
             self._owed[each.unit.sequence] = self._owed.get(each.unit.sequence, 0) | 1 << site
+            self._first_owed = None
         return [each.unit for each in found]
 
     def stable_through(self, line: int) -> None:
         """Everybody has everything up to here: nothing of it is owed any more."""
         while self._times and self._times[0][0] <= line:
             _, sequence = heappop(self._times)
-            self._owed.pop(sequence, None)
+            if self._owed.pop(sequence, None) is not None:
+                self._first_owed = None
             for group in dict.fromkeys(self._pruned.pop(sequence).groups):
                 entries = self._groups[group]
                 del entries[sequence]
@@ -147,9 +150,11 @@ class Pruner:
 
     def _named(self, heard: int) -> tuple[int, list[int]]:
         """How far a clearance can reach, and the sequences that it names: as many as fit, the first ones."""
+        if self._first_owed is None:
+            self._first_owed = nsmallest(OWED_MAX + 1, self._owed)
         if len(self._owed) <= OWED_MAX:
-            return heard, sorted(self._owed)
-        *owed, beyond = nsmallest(OWED_MAX + 1, self._owed)
+            return heard, self._first_owed
+        *owed, beyond = self._first_owed
         return min(heard, self._pruned[beyond].unit.lamport - 1), owed
 
 

@@ -12,6 +12,7 @@ Implements: [Spread 3.3], which leaves the choice open. Deviations: none.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
+from itertools import combinations
 
 import msgspec
 
@@ -46,6 +47,11 @@ def choose_gateways(sites: Sequence[Site], reachability: Reachability) -> tuple[
                 chosen[place] = msgspec.structs.replace(site, gateway=best)
                 improved = True
     return tuple(chosen)
+
+
+def are_linked(sites: Sequence[Site], reachability: Reachability) -> bool:
+    """Whether the gateways of every two of these sites reach each other."""
+    return all(reach_each_other(reachability, one.gateway, other.gateway) for one, other in combinations(sites, 2))
 
 
 def _best(site: Site, others: Sequence[Sequence[str]], reachability: Reachability) -> str:
