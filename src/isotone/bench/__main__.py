@@ -15,6 +15,8 @@ from isotone.bench.foundation import Effort, measure_foundation
 from isotone.bench.loops import measure_loops
 from isotone.bench.measure import Figure, Machine, figure_table, this_machine
 from isotone.bench.membership import measure_membership
+from isotone.bench.objects import measure_objects
+from isotone.bench.objects_effort import QUICK_OBJECTS
 from isotone.bench.replica import measure_replica
 from isotone.bench.replica_effort import QUICK_REPLICA
 from isotone.bench.ring import measure_ring
@@ -27,6 +29,7 @@ SUITES = {
     "membership": measure_membership,
     "clients": measure_clients,
     "replica": measure_replica,
+    "objects": measure_objects,
 }
 QUICK = Effort(
     sends=200,
@@ -42,6 +45,7 @@ QUICK = Effort(
     loop_echoes=2,
     clients=QUICK_CLIENTS,
     replica=QUICK_REPLICA,
+    objects=QUICK_OBJECTS,
 )
 WIDTH = 160
 
@@ -78,6 +82,7 @@ def bench(suites: tuple[str, ...], *, quick: bool, idle_seconds: float | None, a
       python -m isotone.bench membership --out results/bench-membership.txt
       python -m isotone.bench clients --out results/bench-clients.txt
       python -m isotone.bench replica --out results/bench-replica.txt
+      python -m isotone.bench objects --out results/bench-objects.txt
       make bench ARGS="foundation --json"
     """
     effort = QUICK if quick else Effort()

@@ -11,6 +11,7 @@ import msgspec
 
 from isotone.bench.clients_effort import ClientsEffort
 from isotone.bench.measure import Figure, cpu_seconds, microseconds_each
+from isotone.bench.objects_effort import ObjectsEffort
 from isotone.bench.replica_effort import ReplicaEffort
 from isotone.core.bundles import Bundle, bundle_of
 from isotone.core.codec import decode_bundle, encode_bundle
@@ -47,6 +48,7 @@ class Effort(msgspec.Struct, frozen=True):
     loop_echoes: int = 1_000
     clients: ClientsEffort = ClientsEffort()
     replica: ReplicaEffort = ReplicaEffort()
+    objects: ObjectsEffort = ObjectsEffort()
 
 
 def measure_foundation(effort: Effort, say: Say) -> Iterator[Figure]:

@@ -12,13 +12,19 @@ from pathlib import Path
 from typing import Any
 
 
+def sync_settings(directory: Path) -> Any:
+    """With a journal in this directory."""
+    directory.mkdir(parents=True, exist_ok=True)
+    journal, dump = str(directory / "journal"), str(directory / "dump")
+    return import_module("pysyncobj").SyncObjConf(
+        journalFile=journal, fullDumpFile=dump, flushJournal=True, autoTick=True
+    )
+
+
 def replicated_log(own: str, peers: list[str], directory: Path) -> Any:
     """An object of PySyncObj that keeps a list of records."""
     module = import_module("pysyncobj")
-    directory.mkdir(parents=True, exist_ok=True)
-    settings = module.SyncObjConf(
-        journalFile=str(directory / "journal"), fullDumpFile=str(directory / "dump"), flushJournal=True, autoTick=True
-    )
+    settings = sync_settings(directory)
 
     class Log(module.SyncObj):  # type: ignore[misc, name-defined]
         def __init__(self) -> None:
