@@ -69,7 +69,9 @@ async def with_objects(directory: Path) -> None:
     async with isotone.replica("shop", name="a", state=directory / "shop", clients=address, classes=classes) as shop:
         names["shop"] = shop
         await run(block("stock.watch"), names)
-        await run(block("connect_replica").replace('"host-a:4816", "host-b:4816"', repr(address)), names)
+        await run(block('"host-b:4816"').replace('"host-a:4816", "host-b:4816"', repr(address)), names)
+        history = block("history=").replace('"host-a:4816"', repr(address))
+        await run(history.replace('"histories"', repr(str(directory / "histories"))), names)
         names["shop"] = shop
         await run(block("jobs.take"), names)
         locks = block("write_to_storage").replace('"start", 3', '"start", 1')
@@ -99,7 +101,14 @@ def test_the_test_under_partitions_passes(pytester: pytest.Pytester) -> None:
 
 
 def test_every_block_is_run_by_one_of_these() -> None:
-    marks = ["asyncio.run(main", "replica_blocking", "class Account", "class Votes", "stock.watch", "connect_replica"]
-    marks += ["jobs.take", "write_to_storage", "provisional()", "shop.commitment", "isotone.testing.seeds"]
+    marks = ["asyncio.run(main", "replica_blocking", "class Account", "class Votes", "stock.watch", "history="]
+    marks += [
+        "jobs.take",
+        "write_to_storage",
+        "provisional()",
+        "shop.commitment",
+        '"host-b:4816"',
+        "isotone.testing.seeds",
+    ]
     marks += ["accounts.changes", *(word for word, _ in ALONE)]
     assert sorted(BLOCKS) == sorted(map(block, marks))
