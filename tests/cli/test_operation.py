@@ -239,7 +239,7 @@ def test_bytes_that_are_no_text_are_whole_for_programs() -> None:
     assert asyncio.run(main())["base64"] == "/wA="
 
 
-def test_watching_without_a_terminal_prints_each_time_and_ends_with_its_reader(cluster: Running) -> None:
+def test_live_verdicts_without_a_terminal_prints_each_time_and_ends_with_its_reader(cluster: Running) -> None:
     command = [sys.executable, "-m", "isotone.cli", "status", "--watch", "--every", "0.1", *cluster.at("d1")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
         assert watching.stdout is not None and watching.stderr is not None

@@ -47,7 +47,7 @@ def test_listening_to_a_group_ends_with_its_reader(monkeypatch: pytest.MonkeyPat
     assert pipe.getvalue().count("selfleave") == 1
 
 
-def test_watching_ends_with_its_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_live_verdicts_ends_with_its_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdout", pipe := Pipe(3))
     monkeypatch.setattr(AdminClient, "get", lambda self, path: {"ready": True})
     assert status._watch([AdminClient("127.0.0.1:1")], 0.0, links=False, as_json=True) == 0

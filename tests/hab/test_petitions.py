@@ -21,7 +21,7 @@ from isotone.hab.messages import (
     PetitionExpired,
     PetitionHeard,
 )
-from isotone.hab.petitions import Waiting, news
+from isotone.hab.petitions import PetitionClock, news
 from isotone.hab.settings import HabSettings
 from isotone.sim.figures.hab_table import SETTLE_US, Trial
 from isotone.sim.hab.operator import LABEL
@@ -183,7 +183,7 @@ def test_time_stands_for_an_operator_where_somebody_heard_the_wish() -> None:
     """Counted by the clock of the one who heard, from then on."""
     b, c = centre("b", ANNA), centre("c")
     hear(c, b)
-    waiting = Waiting(SETTINGS)
+    waiting = PetitionClock(SETTINGS)
     assert waiting.look(c, 5) == [] and waiting.look(c, 10_000_004) == []
     due = PetitionDue("a", 0, 0, override=False)
     assert waiting.look(c, 10_000_005) == [due]
@@ -198,7 +198,7 @@ def test_time_stands_for_an_operator_where_somebody_heard_the_wish() -> None:
 def test_the_time_of_an_override_begins_with_the_wish_to_override() -> None:
     b = centre("b", ANNA)
     settings = msgspec.structs.replace(SETTINGS, confirmations=3)
-    waiting = Waiting(settings)
+    waiting = PetitionClock(settings)
     assert waiting.look(b, 0) == []
     apply(b, settings, msgspec.structs.replace(BEN, override=True))
     assert waiting.look(b, 9_000_000) == []
@@ -214,7 +214,7 @@ def test_a_wish_that_nobody_joins_expires_everywhere() -> None:
     settings = msgspec.structs.replace(SETTINGS, confirm_after_us=0)
     b, c = centre("b", ANNA), centre("c")
     hear(c, b)
-    waiting = Waiting(settings)
+    waiting = PetitionClock(settings)
     assert waiting.look(c, 0) == [] and waiting.look(c, 59_999_999) == []
     [expired] = waiting.look(c, 60_000_000)
     assert expired == PetitionExpired(c.petitions["a"])

@@ -13,7 +13,7 @@ from isotone.bench.clients import measure_clients
 from isotone.bench.clients_effort import QUICK_CLIENTS
 from isotone.bench.foundation import Effort, measure_foundation
 from isotone.bench.loops import measure_loops
-from isotone.bench.measure import Figure, Machine, figure_table, this_machine
+from isotone.bench.measure import Figure, Machine, print_figures, this_machine
 from isotone.bench.membership import measure_membership
 from isotone.bench.objects import measure_objects
 from isotone.bench.objects_effort import QUICK_OBJECTS
@@ -102,11 +102,7 @@ def bench(suites: tuple[str, ...], *, quick: bool, idle_seconds: float | None, a
 
 
 def _write(report: BenchReport, console: Console) -> None:
-    machine = report.machine
-    console.print(f"{report.command}", markup=False)
-    console.print(f"isotone {machine.isotone}, commit {machine.commit}, {machine.python}", markup=False)
-    console.print(f"{machine.processor}, {machine.cores} cores, {machine.system}\n", markup=False)
-    console.print(figure_table(report.figures))
+    print_figures(report.figures, report.command, report.machine, console)
 
 
 def _write_file(report: BenchReport, path: Path) -> None:

@@ -14,6 +14,7 @@ import click
 
 from isotone.core.contract import Action, Automaton
 from isotone.core.services import Service
+from isotone.isis.events import Deliver
 from isotone.isis.kernel import Kernel
 from isotone.isis.settings import IsisSettings
 from isotone.sim.evs_clients import StepDue
@@ -44,10 +45,10 @@ class Sited(FullCluster):
         return {**super()._program(boot), LABEL: node}
 
     def _heard(self, name: str, action: Action) -> None:
-        self.delivered += type(action).__name__ == "Deliver"
+        self.delivered += isinstance(action, Deliver)
 
     def cast(self, name: str, primitive: str) -> None:
-        """One broadcast."""
+        """Let the process at this site broadcast by this primitive."""
         step = CastStep(
             at=0,
             node=name,

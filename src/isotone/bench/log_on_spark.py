@@ -14,7 +14,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from isotone.bench.measure import Figure, figure_table, this_machine
+from isotone.bench.measure import Figure, print_figures, this_machine
 from isotone.bench.replica_systems import SERVERS, Isotone
 from isotone.core.errors import MachineError
 from isotone.core.ordered_log import LogEntry
@@ -132,7 +132,7 @@ def write_archive(place: Path, records: int) -> None:
 
 
 async def _fill(servers: Isotone, count: int) -> int:
-    """The last position."""
+    """Append so many records; the position of the last."""
     await servers.ready()
     async with RemoteLog(servers.address(SERVERS[0])) as log:
         for first in range(0, count, AT_ONCE):
@@ -179,11 +179,8 @@ def bench(*, records: int, tail: int, batches: int, again: int, master: str, out
 
 
 def _write(figures: list[Figure], console: Console) -> None:
-    machine = this_machine()
-    console.print(" ".join(["python -m isotone.bench.log_on_spark", *sys.argv[1:]]), markup=False)
-    console.print(f"isotone {machine.isotone}, commit {machine.commit}, {machine.python}", markup=False)
-    console.print(f"{machine.processor}, {machine.cores} cores, {machine.system}\n", markup=False)
-    console.print(figure_table(figures))
+    command = " ".join(["python -m isotone.bench.log_on_spark", *sys.argv[1:]])
+    print_figures(figures, command, this_machine(), console)
 
 
 def main() -> None:

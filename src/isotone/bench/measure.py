@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import quantiles
 
 import msgspec
+from rich.console import Console
 from rich.table import Table
 
 from isotone import __version__
@@ -86,6 +87,14 @@ def this_machine() -> Machine:
         commit=_commit(),
         software={name: _version(name) for name in PACKAGES},
     )
+
+
+def print_figures(figures: list[Figure], command: str, machine: Machine, console: Console) -> None:
+    """The command that measured them, the machine, and a line for each."""
+    console.print(command, markup=False)
+    console.print(f"isotone {machine.isotone}, commit {machine.commit}, {machine.python}", markup=False)
+    console.print(f"{machine.processor}, {machine.cores} cores, {machine.system}\n", markup=False)
+    console.print(figure_table(figures))
 
 
 def figure_table(figures: list[Figure]) -> Table:

@@ -19,7 +19,7 @@ import msgspec
 
 from isotone.bench.foundation import Effort
 from isotone.bench.measure import Figure, median_figure
-from isotone.bench.objects_caller import LINE_BYTES_MAX, Answer, Task
+from isotone.bench.objects_caller import LINE_BYTES_MAX, DeedMeasured, Task
 from isotone.bench.objects_effort import ObjectsEffort
 from isotone.bench.replica_systems import LOOK_S, SERVERS, Etcd, Isotone, PySyncObj, System
 from isotone.core.errors import MachineError
@@ -41,7 +41,7 @@ class Program:
         self._process, self._log = process, log
 
     async def line(self) -> bytes:
-        """The next that it says."""
+        """The next line of its output."""
         assert self._process.stdout is not None
         line = await self._process.stdout.readline()
         if not line:
@@ -49,14 +49,14 @@ class Program:
             raise MachineError(f"a program to be measured ended by itself: {told[-1] if told else 'without a word'}")
         return line
 
-    async def perform(self, deed: str, callers: int, seconds: float) -> Answer:
-        """Until it has done so."""
+    async def perform(self, deed: str, callers: int, seconds: float) -> DeedMeasured:
+        """Let it do this with so many callers for so long; what it measured."""
         assert self._process.stdin is not None
         self._process.stdin.write(msgspec.json.encode(Task(deed, callers, seconds)) + b"\n")
-        return msgspec.json.decode(await self.line(), type=Answer)
+        return msgspec.json.decode(await self.line(), type=DeedMeasured)
 
     async def end(self) -> None:
-        """At once."""
+        """Kill the program, and wait until it is gone."""
         if self._process.returncode is None:
             self._process.kill()
         await self._process.wait()

@@ -37,7 +37,7 @@ class Task(msgspec.Struct, frozen=True):
     seconds: float
 
 
-class Answer(msgspec.Struct, frozen=True):
+class DeedMeasured(msgspec.Struct, frozen=True):
     """How long each call took, in nanoseconds; of locks when each was held, by the machine's clock; the CPU time."""
 
     taken_ns: list[int]
@@ -58,7 +58,7 @@ class Backend(ABC):
 
     @abstractmethod
     async def get(self, caller: int, key: str) -> None:
-        """Linearizable."""
+        """Read a key, behind every write that was answered before."""
 
     def watch(self, key: str) -> AsyncIterator[bytes]:
         """The values of a key as they come."""
@@ -189,8 +189,8 @@ BACKENDS: dict[str, type[Isotone] | type[PySyncObj] | type[Etcd]] = {
 }
 
 
-async def perform(backend: Backend, task: Task) -> Answer:
-    """All callers at once."""
+async def perform(backend: Backend, task: Task) -> DeedMeasured:
+    """Run all callers side by side until the time is over."""
     taken: list[int] = []
     held: list[tuple[int, int]] = []
     end = time.monotonic() + task.seconds
@@ -225,7 +225,7 @@ async def perform(backend: Backend, task: Task) -> Answer:
         await asyncio.gather(looking, return_exceptions=True)
     else:
         await asyncio.gather(*(call(number) for number in range(task.callers)))
-    return Answer(taken, held, time.process_time() - begun)
+    return DeedMeasured(taken, held, time.process_time() - begun)
 
 
 async def main(kind: str, name: str, directory: Path, callers: int, places: list[str]) -> None:

@@ -6,7 +6,7 @@ import msgspec
 
 
 class ObjectsEffort(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is measured."""
+    """How many callers there are, and for how long each deed is measured."""
 
     callers: tuple[int, ...] = (1, 16, 256)
     seconds: float = 5.0

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import click
 from rich.console import Console
 
-from isotone.bench.measure import Figure, figure_table, this_machine
+from isotone.bench.measure import Figure, print_figures, this_machine
 from isotone.bench.pipeline_duckdb import has_duckdb, judge_with_duckdb
 from isotone.bench.pipeline_silver import write_silver
 from isotone.bench.pipeline_trace import Load, Written, write_trace
@@ -166,11 +166,8 @@ def _write_file(figures: list[Figure], out: Path | None) -> None:
 
 
 def _write(figures: list[Figure], console: Console) -> None:
-    machine = this_machine()
-    console.print(" ".join(["python -m isotone.bench.pipeline", *sys.argv[1:]]), markup=False)
-    console.print(f"isotone {machine.isotone}, commit {machine.commit}, {machine.python}", markup=False)
-    console.print(f"{machine.processor}, {machine.cores} cores, {machine.system}\n", markup=False)
-    console.print(figure_table(figures))
+    command = " ".join(["python -m isotone.bench.pipeline", *sys.argv[1:]])
+    print_figures(figures, command, this_machine(), console)
 
 
 def main() -> None:

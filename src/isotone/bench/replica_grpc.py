@@ -79,7 +79,7 @@ class GrpcConnection:
         return answer[answer.index(name + b"/") :]  # the key is the last field
 
     async def unlock(self, key: bytes) -> None:
-        """Give it back."""
+        """Release the lock of this key."""
         await self._call("/v3lockpb.Lock/Unlock", _field(1, key))
 
     async def watch(self, key: bytes, size: int) -> AsyncGenerator[bytes, None]:
@@ -133,5 +133,5 @@ class GrpcConnection:
             self._taken = 0
 
     def close(self) -> None:
-        """Done."""
+        """Close the connection."""
         self._writer.close()

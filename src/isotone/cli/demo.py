@@ -157,7 +157,7 @@ def prepared(directory: Path) -> Path:
 
 
 class BrokenDaemon(LocalDaemon):
-    """One with a bug."""
+    """A daemon that runs with one of the bugs that the demo plants."""
 
     bug = ""
 

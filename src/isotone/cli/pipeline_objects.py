@@ -86,8 +86,8 @@ def _write(
     master: str | None, options: dict[str, str], changes: dict[str, str], out: Path, position: int | None
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """What was written: how many rows of each object, and where each table of a database is."""
+    from isotone.pipeline.log.current_tables import DATABASES, OBJECTS, read_log, write_databases, write_objects
     from isotone.pipeline.log.databases import row_changes, rows_as_of
-    from isotone.pipeline.log.following import DATABASES, OBJECTS, read_log, write_databases, write_objects
     from isotone.pipeline.log.objects import objects_as_of
 
     with progress_bar("tables", total=None) as advance, _own_errors():
@@ -106,7 +106,7 @@ def _write(
 
 def _follow(master: str | None, options: dict[str, str], changes: dict[str, str], out: Path, *, as_json: bool) -> None:
     """Until somebody ends it."""
-    from isotone.pipeline.log.following import CURRENT, follow
+    from isotone.pipeline.log.current_tables import CURRENT, follow
 
     def tell(position: int) -> None:
         if as_json:
@@ -149,7 +149,7 @@ def _changes_of(archive: str, credential_file: str, as_of: int | None) -> tuple[
 def _tell(
     out: Path, position: int | None, objects: list[dict[str, Any]], tables: list[dict[str, Any]], *, as_json: bool
 ) -> None:
-    from isotone.pipeline.log.following import OBJECTS
+    from isotone.pipeline.log.current_tables import OBJECTS
 
     if as_json:
         print_json({"out": str(out / OBJECTS), "as_of": position, "objects": objects, "tables": tables})

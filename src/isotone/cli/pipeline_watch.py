@@ -15,7 +15,7 @@ from isotone.cli.output import json_option, print_json, print_text
 from isotone.core.errors import MachineError
 
 if TYPE_CHECKING:
-    from isotone.pipeline.watching import Look
+    from isotone.pipeline.live_verdicts import Look
 
 LOOK_EVERY_S = 1
 US_PER_MS = 1000.0
@@ -58,8 +58,8 @@ def watch_command(
     if find_spec("pyspark") is None:
         raise MachineError("the pipeline needs pyspark: pip install 'isotone[pipeline]'")
     from isotone.pipeline.failures import failures_named
+    from isotone.pipeline.live_verdicts import watch
     from isotone.pipeline.session import session
-    from isotone.pipeline.watching import watch
 
     violated = threading.Event()
 

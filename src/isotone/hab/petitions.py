@@ -138,7 +138,7 @@ def _declare(centre: Centre, wanted: Petition, operators: tuple[str, ...], *, ov
 
 
 @dataclass
-class Waiting:
+class PetitionClock:
     """How long petitions stand, as this process saw it: its clock alone counts, from when it heard of them."""
 
     settings: HabSettings

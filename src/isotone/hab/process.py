@@ -38,7 +38,7 @@ from isotone.hab.events import (
     SnapshotOffered,
     StandingChanged,
 )
-from isotone.hab.petitions import Waiting
+from isotone.hab.petitions import PetitionClock
 from isotone.hab.settings import HabSettings, Mode
 from isotone.hab.submissions import Submissions
 from isotone.hab.transition import is_news
@@ -78,7 +78,7 @@ class Hab:
         self._applied = 0  # commands since the state was offered
         self._asked_epoch = 0  # the coordinator's epoch against which this process complained
         self._leased_until = 0
-        self._waiting = Waiting(settings)
+        self._waiting = PetitionClock(settings)
         self._held: deque[m.Entry] = deque()  # delivered ahead of the others, and no lease
         self._offer: m.KeepSnapshot | None = None  # a snapshot that is not confirmed yet
         self._at = 0

@@ -37,7 +37,7 @@ class TraceSource(DataSource):
         return NAME
 
     def schema(self) -> str:
-        """Path and size."""
+        """A row for each file: its path and its size."""
         return SCHEMA
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -58,7 +58,7 @@ class TraceReader(DataSourceStreamReader):
         return {"files": 0, "bytes": 0, "changed": 0}
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
-        """As the files are now."""
+        """How many files there are now, how large together, and when one changed last."""
         del start, limit
         if not self._last or time.monotonic() - self._looked_at > LOOK_EVERY_S:
             sizes = [(size, changed) for _, size, changed in _sizes(self._paths)]

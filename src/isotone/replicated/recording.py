@@ -60,7 +60,7 @@ class HistoryRecorder:
         return self._begins(kind, name, method, key, "")
 
     def read_ends(self, operation: str, seen: object) -> None:
-        """What it saw."""
+        """Record what the read saw; too long a result is left out."""
         told = told_read(seen)
         if len(told) <= RESULT_MAX:
             self._ends(operation, "done", told)

@@ -39,7 +39,7 @@ class ClientStatus(msgspec.Struct, frozen=True, kw_only=True):
     blocks: bool = False
     """Senders wait for this reader."""
     blocks_us: int = 0
-    """For how long."""
+    """So long they have waited."""
     blocked_groups: tuple[str, ...] = ()
     """To which they wait to send, the first `GROUPS_MAX`."""
 

@@ -26,7 +26,7 @@ PASSED_MAX = 32  # cards that are passed on to one daemon at a time; the next lo
 
 
 class Relays:
-    """One daemon's."""
+    """What one daemon knows of ways through others, and what it hands on for them."""
 
     def __init__(self, node: Node) -> None:
         self.node = node

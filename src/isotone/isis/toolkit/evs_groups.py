@@ -23,7 +23,7 @@ NUMBERS = 1 << 32
 Deed = Enter | Exit | Instant
 
 
-class Change(msgspec.Struct, frozen=True, array_like=True):
+class GroupChange(msgspec.Struct, frozen=True, array_like=True):
     """What is asked of a group, by whom."""
 
     id: int
@@ -31,24 +31,24 @@ class Change(msgspec.Struct, frozen=True, array_like=True):
     deed: Deed
 
 
-class Row(msgspec.Struct, array_like=True):
-    """One group."""
+class GroupEntry(msgspec.Struct, array_like=True):
+    """One group: who is in it, and what is asked of it."""
 
     members: tuple[str, ...] = ()  # by age
     number: int = 0
-    changes: list[Change] = []  # the first one is being flushed
+    changes: list[GroupChange] = []  # the first one is being flushed
     flushed: list[str] = []  # for the first one
 
 
-class Table(msgspec.Struct, array_like=True):
+class GroupTable(msgspec.Struct, array_like=True):
     """What who is new needs. ``processes``: by site."""
 
     processes: dict[str, str]
-    groups: dict[str, Row]
+    groups: dict[str, GroupEntry]
     count: int
 
 
-_TABLE = msgspec.msgpack.Decoder(Table)
+_TABLE = msgspec.msgpack.Decoder(GroupTable)
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Groups:
     """As one process knows them."""
 
     me: str = ""
-    table: Table = field(default_factory=lambda: Table({}, {}, 0))
+    table: GroupTable = field(default_factory=lambda: GroupTable({}, {}, 0))
     heard: list[Action] = field(default_factory=list)
     flushes: list[GroupFlushed] = field(default_factory=list)  # to be said
 
@@ -97,9 +97,9 @@ class Groups:
             self._ask(process, message)
 
     def _ask(self, process: str, deed: Deed) -> None:
-        row = self.table.groups.setdefault(deed.group, Row())
+        row = self.table.groups.setdefault(deed.group, GroupEntry())
         self.table.count += 1
-        row.changes.append(Change(self.table.count, process, deed))
+        row.changes.append(GroupChange(self.table.count, process, deed))
         if len(row.changes) == 1:
             self._flush(deed.group, row)
 
@@ -109,13 +109,13 @@ class Groups:
             row.flushed.append(process)
             self._advance(told.group, row)
 
-    def _flush(self, group: str, row: Row) -> None:
+    def _flush(self, group: str, row: GroupEntry) -> None:
         row.flushed = []
         if self.me in row.members:
             self.flushes.append(GroupFlushed(group, row.changes[0].id))
         self._advance(group, row)
 
-    def _advance(self, group: str, row: Row) -> None:
+    def _advance(self, group: str, row: GroupEntry) -> None:
         if any(each not in row.flushed for each in row.members):
             return
         self._change(group, row, row.changes.pop(0))
@@ -124,7 +124,7 @@ class Groups:
         elif not row.members:
             del self.table.groups[group]
 
-    def _change(self, group: str, row: Row, change: Change) -> None:
+    def _change(self, group: str, row: GroupEntry, change: GroupChange) -> None:
         process = change.process
         match change.deed:
             case Enter() if process not in row.members:
@@ -136,7 +136,7 @@ class Groups:
             case Instant(body=body) if self.me in row.members and process in row.members:
                 self.heard.append(Heard(group, process, body))
 
-    def _view(self, group: str, row: Row, members: tuple[str, ...]) -> None:
+    def _view(self, group: str, row: GroupEntry, members: tuple[str, ...]) -> None:
         self.table.count += 1
         row.members, row.number = members, self.table.count
         if self.me in members:

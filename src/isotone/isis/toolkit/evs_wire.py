@@ -51,7 +51,7 @@ class Exit(Said, frozen=True):
 
 
 class Instant(Said, frozen=True):
-    """An event of the group."""
+    """All members take this at the same place among their messages."""
 
     group: str
     body: bytes

@@ -23,9 +23,9 @@ class Outbox:
     asked: list[LayerAsked] = field(default_factory=list)
 
     def say(self, action: Action) -> None:
-        """To the application."""
+        """Hand an action to the application."""
         self.actions.append(action)
 
     def record(self, entry: Entry) -> None:
-        """In the trace."""
+        """Write an entry into the trace."""
         self.actions.append(Record(entry))

@@ -10,8 +10,8 @@ from isotone.spec.check.account import Account
 from isotone.spec.check.corel.due import judge_due
 from isotone.spec.check.corel.growth import GrowthJudge
 from isotone.spec.check.corel.marks import judge_marks
-from isotone.spec.check.corel.naming import judge_names
 from isotone.spec.check.corel.order import GreenOrder
+from isotone.spec.check.corel.own_record import judge_names
 from isotone.spec.check.corel.phases import PhaseJudge
 from isotone.spec.check.corel.primaries import PrimaryJudge, last_primary
 from isotone.spec.check.corel.proposals import judge_proposals, judge_votes

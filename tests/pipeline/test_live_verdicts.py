@@ -10,9 +10,9 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from isotone.cli.main import commands
-from isotone.pipeline import watching
+from isotone.pipeline import live_verdicts
+from isotone.pipeline.live_verdicts import Look, watch
 from isotone.pipeline.trace_source import TraceReader
-from isotone.pipeline.watching import Look, watch
 from isotone.trace.jsonl import read_jsonl
 from isotone.trace.parquet import write_parquet
 from tests.pipeline.conftest import BROKEN, TRACES
@@ -46,11 +46,11 @@ def test_the_command_ends_at_the_first_violation(
 ) -> None:
     """Without an end of its own; what is judged is a stand-in, for it is that of the other test."""
     (tmp_path / "a.parquet").touch()
-    found = watching.Failure(None, "EVS-2.6", "In run a, these events break: …", (("d1", 1, 7),), "")
+    found = live_verdicts.Failure(None, "EVS-2.6", "In run a, these events break: …", (("d1", 1, 7),), "")
     row = {"run": "a", "minute": 3, "delivered": 1500, "latency_p50_us": 800.0, "latency_p99_us": 2500.0,
            "lag_p50_us": None, "lag_p99_us": None}  # fmt: skip
-    look = Look(("a",), watching.summary_of(spark, tmp_path, [], []), [row], (found,), ())
-    monkeypatch.setattr(watching, "_refreshed", lambda *_: look)
+    look = Look(("a",), live_verdicts.summary_of(spark, tmp_path, [], []), [row], (found,), ())
+    monkeypatch.setattr(live_verdicts, "_refreshed", lambda *_: look)
     wanted = ["pipeline", "watch", str(tmp_path), "--out", str(tmp_path / "out"), "--every", "1"]
     done = CliRunner().invoke(commands, [*wanted, "--fail-fast"])
     assert done.exit_code == 1, done.output

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from isotone.cli.main import commands
 from isotone.core.ordered_log import LogEntry
-from isotone.pipeline.log import following
-from isotone.pipeline.log.following import CURRENT, DATABASES, OBJECTS, follow, position_of
+from isotone.pipeline.log import current_tables
+from isotone.pipeline.log.current_tables import CURRENT, DATABASES, OBJECTS, follow, position_of
 from isotone.pipeline.log.source import register
 from isotone.replicated.archive.store import Archive
 from isotone.replicated.database.change_log import FOLDER
@@ -35,9 +35,9 @@ def test_tables_of_databases_follow_the_archive(spark: SparkSession, book: Book,
             raise RuntimeError("the driver dies")
         make_current(out, place)
 
-    make_current = following._make_current
+    make_current = current_tables._make_current
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(following, "_make_current", die)
+        patched.setattr(current_tables, "_make_current", die)
         with pytest.raises(Exception, match="the driver dies"):
             follow(spark, log, options, out, trigger=NOW, tell=told.append).awaitTermination()
     assert told == [position_of(out)] == [LENGTH // 3]
