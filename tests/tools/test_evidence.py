@@ -58,14 +58,32 @@ def test_results_without_a_known_commit_are_stale(repository: Path) -> None:
 def test_a_result_is_made_again_with_its_command_and_commit(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = Path(evidence.__file__).parents[1] / "src"
     monkeypatch.setenv("PYTHONPATH", str(source))
-    assert evidence.make_again(ENTRY)
+    assert evidence.make_again(ENTRY) == 0
     assert (repository / "x.txt").read_text().startswith("# isotone --version\n# commit ")
-    assert not evidence.make_again(Evidence("x.txt", (), "isotone no-such-command", 1))
+    assert evidence.make_again(Evidence("x.txt", (), "isotone no-such-command", 1)) == 3
     assert (repository / "x.txt").read_text().startswith("# isotone --version\n"), "the old one stays"
+    bad = "python -c 'import sys; sys.exit(\"violated\")'"
+    assert evidence.make_again(Evidence("x.txt", (), bad, 1)) == 3, "it printed nothing"
+    bad = "python -c 'import sys; print(\"violated\"); sys.exit(1)'"
+    assert evidence.make_again(Evidence("x.txt", (), bad, 1)) == 1
+    assert (repository / "x.txt").read_text().endswith("\n\nviolated\n"), "a bad verdict is a result"
+    own = 'python -c \'open("{out}", "w").write("its own")\''
+    assert evidence.make_again(Evidence("x.txt", (), own, 1)) == 0
+    assert (repository / "x.txt").read_text() == "its own"
 
 
-def test_what_is_judged_exists() -> None:
+def test_the_readme_of_results_says_what_is_stale(repository: Path) -> None:
+    (repository / "README.md").write_text("# Results\n")
+    for reason in ("is not there", ""):
+        evidence.note({ENTRY: reason})
+        head, _, tail = (repository / "README.md").read_text().partition(evidence.STALE_HEADING)
+        assert head == "# Results\n\n"
+        assert tail == ("\n\n- [x.txt](x.txt) is not there\n" if reason else "\n\nNone.\n")
+
+
+def test_every_result_is_known_and_what_it_judges_exists() -> None:
     root = Path(evidence.__file__).parents[1]
+    assert {path.name for path in (root / "results").glob("*.txt")} == {each.name for each in JUDGED}
     for each in JUDGED:
         assert all((root / path).exists() for path in each.judges)
         assert (root / "results" / each.name).is_file()
