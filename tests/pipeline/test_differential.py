@@ -8,6 +8,7 @@ records, and says how many verdicts were compared.
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from collections.abc import Iterator
@@ -198,6 +199,23 @@ def judged(spread: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> di
         witness = tuple((each["node"], each["incarnation"], each["index"]) for each in row["witness"] or ())
         found.setdefault(row["run"], {})[row["label"]] = (row["state"], witness)
     return found
+
+
+def test_hand_made_traces_have_their_witnesses_on_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """As `isotone check --engine spark` judges runs of their size: each in a task of its own."""
+    wanted: dict[str, dict[str, list[tuple[str, int, int]]]] = {}
+    for path in TRACES.glob("*/*.jsonl"):
+        file = read_jsonl(path)
+        run = f"{path.parent.name}/{path.stem}"
+        violates = json.loads(path.read_text().partition("\n")[0]).get("violates", {})
+        wanted[run] = {label: [tuple(event) for event in witness] for label, witness in violates.items()}
+        write_parquet(tmp_path / f"{len(wanted)}.parquet", run, file.rows())
+    found: dict[str, dict[str, list[tuple[str, int, int]]]] = {run: {} for run in wanted}
+    for row in judge(silver(read_bronze(spark, [tmp_path]).rows)).collect():
+        if row["state"] == "violated":
+            events = [(each["node"], each["incarnation"], each["index"]) for each in row["witness"]]
+            found[row["run"]][row["label"]] = events
+    assert found == wanted
 
 
 def test_all_runs_are_judged(judged: dict[str, Outcome]) -> None:

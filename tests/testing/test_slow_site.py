@@ -35,6 +35,12 @@ async def latencies(within: Cluster, sender: isotone.Session, group: isotone.Gro
     return median(found)
 
 
+async def join_s(within: Cluster, client: isotone.Session) -> float:
+    began = within.now
+    await client.join(f"{client.id.name}-alone")
+    return within.now - began
+
+
 async def flood(sender: isotone.Session, size: int) -> None:
     while True:
         await sender.send("far", bytes(size), service=isotone.FIFO)
@@ -65,8 +71,10 @@ def test_local_traffic_does_not_wait_for_a_slow_site(home: str, size: int, count
             tasks += [asyncio.create_task(flood(await enter("a1", f"f{place}"), size)) for place in range(count)]
             await pause(1.5)
             busy = [await latencies(within, probe, near, each) for each in (isotone.FIFO, isotone.AGREED)]
+            busy_join = await join_s(within, await enter(home, "late"))
             for task in tasks:
                 task.cancel()
+            assert busy_join < 1, "a join is told to all sites: it waits for what is on the link, not for what is held"
             assert busy[0] <= 2 * idle[0] and busy[1] <= 2 * idle[1], (idle, busy)
 
     run(program)
