@@ -1,4 +1,4 @@
-"""A roll-out over 32 real nodes in three layers while processes are killed and come back, and what must hold of it.
+"""A roll-out over 32 processes in three layers of rings while some are killed and come back, and what must hold of it.
 
     python -m tests.flows.rollout_kills --seconds 600 --out rollout.jsonl
 
@@ -15,6 +15,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Condition, Thread
 from typing import Any, NamedTuple
@@ -24,7 +25,8 @@ from tests.flows.flow_children import LONG_S, Child
 
 RINGS = "r,r.1,r.2,r.1.1,r.1.2,r.2.1,r.2.2"
 LEAVES = ("r.1.1", "r.1.2", "r.2.1", "r.2.2")
-NODES_EACH = 8
+NODES = tuple(f"{ring}-{number}" for ring in LEAVES for number in range(1, 9))
+SEVERAL = 4  # nodes anywhere that are killed at once
 STEPS = 3  # versions that all must get on by before the next deed
 
 
@@ -38,7 +40,7 @@ class Happened(NamedTuple):
 
 
 class RollOut:
-    """An authority and four processes of eight nodes each."""
+    """An authority and 32 nodes, each a process of its own."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -46,24 +48,24 @@ class RollOut:
         self._news = Condition()
         self.authority = self._start_authority("127.0.0.1:0")
         self.address = self.authority.line()["ready"]
-        self.places: dict[str, list[str]] = {}  # of the nodes of each process
-        self.confirmed: dict[str, int] = {}
-        self.groups = {ring: self._start_nodes(ring) for ring in LEAVES}
+        self.places: dict[str, str] = {}  # of nodes that are ready
+        self.confirmed: dict[str, int] = {}  # of nodes that run
+        self.nodes = {name: self._start_node(name) for name in NODES}
 
     def _start_authority(self, bind: str) -> Child:
         state, invitations = str(self._directory / "state"), str(self._directory / "invitations")
-        options = ["--rings", RINGS, "--bind", bind, "--token-ms", "20", "--state", state, "--adapt", "125000"]
+        options = ["--rings", RINGS, "--bind", bind, "--token-ms", "40", "--state", state, "--adapt", "4000"]
         return Child("authority", "phases", *options, "--invitations", invitations)
 
-    def _start_nodes(self, ring: str) -> Child:
-        invitation = str(self._directory / "invitations" / ring)
-        child = Child("node", invitation, "--count", str(NODES_EACH), "--versions", "1000000000", "--name", f"{ring}-")
-        self.confirmed[ring] = 0
-        child.reader = Thread(target=self._read, args=(child, ring), daemon=True)
+    def _start_node(self, name: str) -> Child:
+        invitation = str(self._directory / "invitations" / name.partition("-")[0])
+        child = Child("node", invitation, "--versions", "1000000000", "--name", name)
+        self.confirmed[name] = 0
+        child.reader = Thread(target=self._read, args=(child, name), daemon=True)
         child.reader.start()
         return child
 
-    def _read(self, child: Child, ring: str) -> None:
+    def _read(self, child: Child, name: str) -> None:
         assert child.process.stdout is not None
         for text in child.process.stdout:
             try:
@@ -71,17 +73,18 @@ class RollOut:
             except ValueError:
                 continue  # cut off by the kill
             if "ready" in line:
-                self.places[ring] = line["ready"]
+                (self.places[name],) = line["ready"]
             for what in ("applying", "confirmed", "left_out"):
                 if what in line:
-                    self.happened.append(Happened(line["at"], line["node"], what, line[what]))
-            if "confirmed" in line and ring in self.confirmed:
+                    self.happened.append(Happened(line["at"], name, what, line[what]))
+            if "confirmed" in line:
                 with self._news:
-                    self.confirmed[ring] = max(self.confirmed[ring], line["confirmed"])
-                    self._news.notify_all()
+                    if name in self.confirmed:
+                        self.confirmed[name] = max(self.confirmed[name], line["confirmed"])
+                        self._news.notify_all()
 
     def get_on(self) -> None:
-        """Until nodes of all processes confirmed a few versions more."""
+        """Until all nodes that run confirmed a few versions more."""
         wanted = max(self.confirmed.values()) + STEPS
         with self._news:
             done = self._news.wait_for(lambda: min(self.confirmed.values()) >= wanted, LONG_S)
@@ -97,22 +100,27 @@ class RollOut:
         self.get_on()
 
     async def _all_count(self) -> bool:
-        places = [place for ring in self.groups for place in self.places.get(ring, [])]
-        if len(places) < NODES_EACH * len(LEAVES):
+        if len(self.places) < len(NODES):
             return False
-        told = await asyncio.gather(*(ask_status(place, LONG_S) for place in places))
+        told = await asyncio.gather(*(ask_status(place, LONG_S) for place in list(self.places.values())))
         return all(ring["regular"] for each in told for ring in each["rings"])
 
     def _note(self, what: str) -> None:
         self.happened.append(Happened(time.monotonic_ns(), "", what, None))
 
-    def kill(self, ring: str) -> None:
-        """One process, with eight nodes; the others go on; it comes back."""
+    def kill(self, names: Sequence[str]) -> None:
+        """These; the others go on; they come back."""
         self._note("deed")
-        self.groups[ring].end(signal.SIGKILL)
-        del self.confirmed[ring], self.places[ring]
+        for name in names:
+            self.nodes[name].process.kill()
+        for name in names:
+            self.nodes[name].end(signal.SIGKILL)
+            with self._news:
+                del self.confirmed[name]
+            self.places.pop(name, None)
         self.get_on()
-        self.groups[ring] = self._start_nodes(ring)
+        for name in names:
+            self.nodes[name] = self._start_node(name)
         self.rest()
 
     def kill_authority(self) -> None:
@@ -124,7 +132,9 @@ class RollOut:
         self.rest()
 
     def close(self) -> None:
-        for child in (*self.groups.values(), self.authority):
+        for child in (*self.nodes.values(), self.authority):
+            child.process.kill()
+        for child in (*self.nodes.values(), self.authority):
             child.end(signal.SIGKILL)
 
 
@@ -156,10 +166,16 @@ def run_round(seed: int, kills: int) -> dict[str, Any]:
         try:
             run.rest()
             for number in range(kills):
-                if number % 3 == 2:
-                    run.kill_authority()
-                else:
-                    run.kill(choice.choice(LEAVES))
+                match number % 4:
+                    case 0:
+                        run.kill([choice.choice(NODES)])
+                    case 1:
+                        ring = choice.choice(LEAVES)  # and with it the leader, who is in the rings above
+                        run.kill([name for name in NODES if name.startswith(ring)])
+                    case 2:
+                        run.kill_authority()
+                    case _:
+                        run.kill(choice.sample(NODES, SEVERAL))
         finally:
             run.close()
     return {
@@ -177,7 +193,7 @@ def run_round(seed: int, kills: int) -> dict[str, Any]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=600.0)
-    parser.add_argument("--kills", type=int, default=6, help="in each round")
+    parser.add_argument("--kills", type=int, default=8, help="in each round")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     done = [json.loads(line) for line in options.out.read_text().splitlines()] if options.out.exists() else []

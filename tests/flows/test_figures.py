@@ -33,20 +33,29 @@ def test_figure_10_grows_with_the_logarithm_of_the_size() -> None:
     assert churn[0.0] < churn[0.15] < 2 * still[512]  # most of what churn costs is the time to notice a failure
 
 
-def test_figure_11_tokens_grow_with_the_rate_and_latency_does_not() -> None:
-    found = agreed("flows-11", daemons=64, probes=3)
-    assert found["token size is linear in the rate"] and found["latency is unaffected until k_max is reached"]
+def test_figure_11_values_in_the_top_ring_grow_with_the_rate_and_latency_does_not() -> None:
+    figure = figure_named("flows-11", daemons=64, probes=6)
+    size = {row["tps"]: row["value_bytes"] for row in figure.rows if row["k_max"] == 100}
+    assert size[250] < size[500] < size[1_000] < size[2_000] < size[4_000]
+    assert 1.5 <= (size[4_000] - size[2_000]) / (size[2_000] - size[1_000]) <= 2.5
+    found = {each.paper: each.agrees for each in figure.findings}
+    assert found["latency is unaffected until k_max is reached"]
+    assert not found["token size is linear in the rate"]  # most of a token are outcomes, at any rate
 
 
-def test_figure_12_latency_and_tokens_grow_with_the_logarithm() -> None:
-    assert all(agreed("flows-12", daemons=512, probes=4).values())
+def test_figure_12_latency_grows_with_the_logarithm_and_so_do_values_in_the_top_ring() -> None:
+    figure = figure_named("flows-12", daemons=512, probes=4)
+    assert [each.agrees for each in figure.findings] == [True, False]
+    size = [row["value_bytes"] for row in figure.rows]
+    assert size[0] < size[1] < size[2] < 3 * size[0]
 
 
 def test_figure_11_latency_is_unbounded_past_the_limit_of_ranges() -> None:
-    within = commit_run(LeanSettings(nodes=64, ranges_max=100), tps=800, commits=0.9, seconds=4)
-    beyond = commit_run(LeanSettings(nodes=64, ranges_max=8), tps=800, commits=0.9, seconds=4)
-    assert within["decided"] == 1.0
-    assert beyond["decided"] < 1.0 or beyond["latency_s"] > 1.5 * within["latency_s"]
+    within, beyond = (
+        commit_run(LeanSettings(nodes=64, ranges_max=ranges), tps=800, commits=0.9, seconds=8) for ranges in (100, 8)
+    )
+    assert within["decided"] == 1.0 and abs(within["growth_per_s"]) < 0.02
+    assert beyond["growth_per_s"] > 0.2 and beyond["latency_s"] > 1.5 * within["latency_s"]
 
 
 def test_figure_13_tokens_are_largest_when_half_commits() -> None:
@@ -57,7 +66,8 @@ def test_figure_13_tokens_are_largest_when_half_commits() -> None:
 
 
 def test_figures_14_and_15_find_a_factor_of_two() -> None:
-    assert all(agreed("flows-14", daemons=64, probes=6).values())
+    rates = agreed("flows-14", daemons=64, probes=6)
+    assert not any(rates.values())  # the slowest rate costs more, and more than 12 a second still gain
     assert all(agreed("flows-15", daemons=64, probes=4).values())
 
 

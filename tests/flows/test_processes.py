@@ -1,4 +1,4 @@
-"""Real processes on loopback: an authority, 32 nodes in three layers, kills and restarts, invitations."""
+"""Real processes on loopback: authorities, several nodes in one process, kills and restarts, invitations."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def children() -> Iterator[list[Child]]:
         child.end(signal.SIGKILL)
 
 
-def test_32_nodes_in_three_layers_go_on_through_kills_and_restarts(tmp_path: Path, children: list[Child]) -> None:
-    """Four processes of eight nodes, and an authority: nodes are killed and come back, the authority too."""
+def test_processes_of_several_nodes_go_on_through_kills_and_restarts(tmp_path: Path, children: list[Child]) -> None:
+    """Four processes of two nodes, three layers of rings: a process is killed and comes back, the authority too."""
     state, invitations = str(tmp_path / "state"), tmp_path / "invitations"
     rings = "r,r.1,r.2,r.1.1,r.1.2,r.2.1,r.2.2"
 
@@ -37,7 +37,7 @@ def test_32_nodes_in_three_layers_go_on_through_kills_and_restarts(tmp_path: Pat
         return child
 
     def nodes(ring: str) -> Child:
-        child = Child("node", str(invitations / ring), "--count", "8", "--versions", "1000000", "--name", ring)
+        child = Child("node", str(invitations / ring), "--count", "2", "--versions", "1000000", "--name", ring)
         children.append(child)
         child.ready = child.line()["ready"]  # type: ignore[attr-defined]
         return child
@@ -49,17 +49,17 @@ def test_32_nodes_in_three_layers_go_on_through_kills_and_restarts(tmp_path: Pat
     for child in groups.values():
         child.until_phase(3)
     groups["r.1.1"].end(signal.SIGKILL)  # its leader leads other rings too, perhaps the top
-    groups["r.2.1"].until_phase(10)
+    groups["r.2.1"].until_phase(6)
     groups["r.1.1"] = nodes("r.1.1")
     first.end(signal.SIGKILL)
     second = authority(told["ready"])
     assert second.line()["key"] == told["key"]
     for child in groups.values():
-        child.until_phase(20)
+        child.until_phase(12)
     status = asyncio.run(ask_status(told["ready"], LONG_S))
     assert set(status) == set(rings.split(",")) and all(each["view"] >= 1 for each in status.values())
     node = asyncio.run(ask_status(groups["r.1.1"].ready[0], LONG_S))  # type: ignore[attr-defined]
-    assert node["program"] == "phases" and node["outputs"]["N"] >= 20
+    assert node["program"] == "phases" and node["outputs"]["N"] >= 12
 
 
 def test_inputs_and_outputs_are_lines(tmp_path: Path, children: list[Child]) -> None:

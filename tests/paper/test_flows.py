@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from itertools import combinations, pairwise
 
 from hypothesis import given
@@ -34,6 +35,12 @@ def recorded(program: str, wanted: type) -> list[Row]:
             if any(isinstance(row.entry, wanted) for row in rows):
                 return rows
     raise AssertionError(program)
+
+
+def newest_lives(rows: list[Row]) -> list[str]:
+    """The last life of each node: those that stay."""
+    lives = {row.entry.member: (row.node, row.incarnation) for row in rows if isinstance(row.entry, trace.FlowStarted)}
+    return list({node: life for life, (node, _) in sorted(lives.items(), key=lambda each: each[1])}.values())
 
 
 def test_figure_3_is_a_program_of_seven_flows() -> None:
@@ -86,25 +93,36 @@ def test_theorem_2_1_results_of_a_ring_never_fall(course: list[tuple[int, int]])
 def test_equation_7_packets_are_delivered_by_all_or_by_none() -> None:
     """Reference: [Flows (7)] for D of multicast; losses are repaired by F."""
     rows = recorded("multicast", trace.Dealt)
-    lives = {row.entry.member: (row.node, row.incarnation) for row in rows if isinstance(row.entry, trace.FlowStarted)}
     last = {row.entry.member: row.entry.values for row in rows if isinstance(row.entry, trace.Flowed)}
-    newest = {node: life for life, (node, _) in sorted(lives.items(), key=lambda each: each[1])}
-    assert len({last[life] for life in newest.values()}) == 1
+    assert len({last[life] for life in newest_lives(rows)}) == 1
 
 
 def test_each_transaction_is_decided_once_everywhere() -> None:
-    """Reference: [Flows 4.2]: committed and aborted are disjoint in every decision, and never change."""
+    """Reference: [Flows 4.2]: at all nodes and in all lives committed and aborted are disjoint, never change, and are
+    what the root decided; whoever stays hears of every transaction."""
     rows = recorded("commit", trace.Decided)
-    decisions = sorted(
-        (row.entry.number, row.entry.round, row.entry.flows) for row in rows if isinstance(row.entry, trace.Decided)
-    )
-    outcomes: dict[int, str] = {}
-    for _, _, flows in decisions:
-        made = from_plain(json.loads(flows)["D"])
-        assert isinstance(made, Decisions) and not made.committed.intersection(made.aborted)
+    decided = dict(outcomes(json.loads(row.entry.flows)["D"] for row in rows if isinstance(row.entry, trace.Decided)))
+    heard: dict[str, dict[int, str]] = {}
+    for row in rows:
+        if isinstance(row.entry, trace.Flowed):
+            made = outcomes([json.loads(row.entry.values)["D"]])
+            known = heard.setdefault(row.entry.member, {})
+            assert all(made[number] == word for number, word in known.items())
+            known |= made
+    assert len(decided) >= 10 and len(heard) >= 3
+    assert all(decided[number] == word for known in heard.values() for number, word in known.items())
+    assert all(heard[life] == decided for life in newest_lives(rows))
+
+
+def outcomes(decisions: Iterable[object]) -> dict[int, str]:
+    """What became of each transaction, in decisions that follow one another; it never changes."""
+    found: dict[int, str] = {}
+    for plain in decisions:
+        made = from_plain(plain)
+        assert isinstance(made, Decisions) and not made.committed.intersection(made.aborted) and not made.forgotten
         for word, numbers in (("commit", made.committed), ("abort", made.aborted)):
-            assert all(outcomes.setdefault(number, word) == word for number in numbers.numbers())
-    assert len(outcomes) >= 10
+            assert all(found.setdefault(number, word) == word for number in numbers.numbers())
+    return found
 
 
 def test_truncated_sets_lose_information_and_never_lie() -> None:

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
+from isotone.flows.library import PROGRAMS
 from isotone.pipeline.flows import differences, expected, parts_of, results_of, sources
 from isotone.sim.flows.run import draw_terms
 from isotone.sim.plan import Size
@@ -39,7 +40,7 @@ def rules_of(rows: list[Row]) -> dict[str, object]:
     return found
 
 
-@pytest.mark.parametrize("program", ["phases", "multicast", "commit"])
+@pytest.mark.parametrize("program", list(PROGRAMS))
 def test_rings_and_spark_agree(spark: SparkSession, program: str) -> None:
     rows = recorded(program)
     results = results_of(spark, rows).cache()

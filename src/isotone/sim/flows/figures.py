@@ -6,7 +6,7 @@ Implements: [Flows 4.1], [Flows 4.2], [Flows 4.3]. Deviations: none.
 from __future__ import annotations
 
 import time
-from statistics import mean
+from statistics import linear_regression, mean
 from typing import Any
 
 from isotone.core.choice import Choice
@@ -104,10 +104,11 @@ class CommitClients:
         """What it knew is gone."""
         self._heard[node] = Decisions()
 
-    def latencies(self, first: float, last: float) -> list[float]:
-        """From arrival to the slowest client's knowledge, of those that arrived in this time."""
+    def latencies(self, first: float, last: float) -> list[tuple[float, float]]:
+        """Of those that arrived in this time: when, and how long until the slowest client knew the outcome."""
         numbers = range(int(first * self._rate) + 1, int(last * self._rate) + 1)
-        return [self.learned[each] - each / self._rate for each in numbers if each in self.learned]
+        arrived = ((each / self._rate, self.learned.get(each)) for each in numbers)
+        return [(began, ended - began) for began, ended in arrived if ended is not None]
 
 
 # --- runs ----------------------------------------------------------------------------------------------------------
@@ -135,7 +136,8 @@ def phase_seconds(settings: LeanSettings, seconds: float) -> dict[str, Any]:
 
 
 def commit_run(settings: LeanSettings, *, tps: float, commits: float, seconds: float) -> dict[str, Any]:
-    """Decision latency of the slowest client, token size, and what results at the top have; over the second half."""
+    """Decision latency of the slowest client, by how much it grows each second, token size, and what results at the top
+    have; over the second half."""
     rules = compile_text(PROGRAMS["commit"])
     clients = CommitClients(rules, settings.nodes, tps, commits, settings.seed)
     run = LeanRun(rules, clients, settings)
@@ -144,13 +146,15 @@ def commit_run(settings: LeanSettings, *, tps: float, commits: float, seconds: f
     spent = time.process_time() - began
     found = clients.latencies(seconds * 0.35, seconds * 0.65)
     wanted = int(seconds * 0.65 * tps) - int(seconds * 0.35 * tps)
-    sizes = run.token_bytes[len(run.token_bytes) // 2 :]
+    sizes, down = (each[len(each) // 2 :] for each in (run.token_bytes, run.down_bytes))
     half = len(run.value_bytes) // 2
     return {
-        "latency_s": round(mean(found), 3) if found else None,
+        "latency_s": round(mean(latency for _, latency in found), 3) if found else None,
+        "growth_per_s": round(linear_regression(*zip(*found)).slope, 3) if len(found) > 1 else None,
         "decided": round(len(found) / max(1, wanted), 3),
         "token_bytes": round(mean(sizes)) if sizes else None,
         "largest_bytes": max(sizes, default=None),
+        "down_bytes": round(mean(down)) if down else None,
         "value_bytes": round(mean(run.value_bytes[half:])),
         "ranges": round(mean(run.ranges[half:])),
         "truncated": round(mean(run.truncated[half:]), 2),
@@ -192,7 +196,7 @@ def latency_by_rate(daemons: int = 10_000, seed: int = 1, probes: int = 8) -> tu
     """Figure 11: latency and token size by transactions a second, 95 % commit, at most 100 ranges; and with a k_max
     that adapts."""
     rows: Rows = []
-    for tps in (250, 500, 1_000, 1_500, 2_000, 3_000, 4_000):
+    for tps in (250, 500, 1_000, 2_000, 2_500, 3_000, 4_000, 6_000):
         found = commit_run(_lean(daemons, seed), tps=tps, commits=0.95, seconds=probes)
         rows.append({"tps": tps, "k_max": 100, "nodes": daemons, **found})
     for tps in (1_000, 4_000):

@@ -96,6 +96,7 @@ class LeanRun:
         self.now = 0.0
         self.hops = 0
         self.token_bytes: list[int] = []  # of a sample of tokens that came back
+        self.down_bytes: list[int] = []  # what of each is decisions on their way down
         self.value_bytes: list[int] = []  # of results at the top: without what goes down and the last result
         self.ranges: list[int] = []  # of the largest value in each
         self.truncated: list[bool] = []
@@ -318,7 +319,9 @@ class LeanRun:
         if adapts:
             leader.pace.came_back(token.round, round(self.now * 1e6), length, token.is_truncated)
         if chosen:
+            without = msgspec.structs.replace(token, down=())
             self.token_bytes.append(length)
+            self.down_bytes.append(length - len(token_to_wire("r.1.1", without, 0).body))
 
     def _decided(self, circle: _Circle, leader: _Seat) -> None:
         held = self._root.pending
