@@ -34,10 +34,13 @@ def got(
     digest: int = 7,
     life: int = 0,
     confirmed: int = 0,
+    ahead_max: int = 0,
 ) -> tuple[str, Entry]:
     number = "abc".index(process[0]) + 1
     digests = (digest,) * len(messages)
-    return process, HaDelivered(process, process[0], number, 1, life, role, position, messages, digests, confirmed)
+    return process, HaDelivered(
+        process, process[0], number, 1, life, role, position, messages, digests, confirmed, ahead_max
+    )
 
 
 def declared(process: str, lost: str, *, effective: bool = True, override: bool = False) -> tuple[str, Entry]:
@@ -88,6 +91,14 @@ BROKEN: dict[str, tuple[Script, tuple[str, ...]]] = {
         ),
         ("b1",),
     ),
+    "HAB-AHEAD": (
+        (
+            *(*STARTED, *SENT, sent("a1", 3)),
+            *(got("a1", 1, "a1.1:1", role="primary", confirmed=1),),
+            got("a1", 2, "a1.1:2", "a1.1:3", role="ahead", confirmed=1, ahead_max=1),
+        ),
+        ("a1",),
+    ),
     "HAB-PRIMARY": ((*GOOD, role("b1", "primary")), ("a1", "b1", "c1")),
     "HAB-EPOCHS": ((*GOOD, role("b1", "backup", epoch=5), role("b1", "backup", epoch=4)), ("a1", "b1", "c1")),
     "HAB-FENCED": (
@@ -98,8 +109,16 @@ BROKEN: dict[str, tuple[Script, tuple[str, ...]]] = {
         (*STARTED[1:], role("c1", "out"), ("c1", HaInstalled("c1", "c", 3, 1, 0, 0))),
         ("b1",),
     ),
-    "HAB-ASSUME-ACCURACY": ((*GOOD, declared("b1", "a"), LOST), ("b1", "c1")),
-    "HAB-ASSUME-COMPLETE": ((*GOOD, LOST), ("b1", "c1")),
+    "HAB-ASSUME-ACCURACY": ((*GOOD, declared("b1", "a"), LOST, declared("c1", "a")), ("b1", "c1")),
+    "HAB-ASSUME-COMPLETE": ((*GOOD, LOST, declared("b1", "a")), ("b1", "c1")),
+    "HAB-ASSUME-SUSPICION": (
+        (
+            *GOOD,
+            *(role("b2", "backup"), got("b2", 1, "a1.1:1", "a1.1:2"), role("b3", "backup")),
+            *(("b1", HaSuspected("b1", "b", ("b3",))), ("b2", HaSuspected("b2", "b", ()))),
+        ),
+        ("a1", "b1", "b2", "c1"),
+    ),
     "HAB-ASSUME-DETECTOR": (
         (
             *GOOD,
@@ -124,6 +143,33 @@ def test_there_is_a_broken_run_for_every_property() -> None:
 @pytest.mark.parametrize("id", BROKEN)
 def test_what_is_broken_is_found_and_nothing_else(id: str) -> None:
     assert judged(*BROKEN[id]) == {id}
+
+
+def test_a_centre_that_recorded_its_own_loss_is_behind_the_fence_whatever_it_takes_its_role_for() -> None:
+    recorded = (*STARTED, *SENT, LOST, declared("b1", "a"), declared("a1", "a"), role("a1", "primary"))
+    assert judged(recorded, ("b1",)) == set()
+    assert judged((*recorded, got("a1", 1, "a1.1:1")), ("b1",)) == {"HAB-FENCED"}
+
+
+def test_a_centre_that_leaves_though_nobody_declared_it_lost_is_not_excused() -> None:
+    left = (*STARTED, *SENT, got("c1", 1, "a1.1:1"), role("c1", "out"), got("b1", 1, "a1.1:2"))
+    own_word = ("b1", HaDeclared("b1", "b", "c", 3, ("b",), True, False, confessed=True))
+    by_order = ("a1", HaDeclared("a1", "a", "c", 3, (), True, False))
+    for more in ((), (own_word,), (own_word, by_order)):
+        assert judged((*left, *more), ("b1",)) >= {"HAB-ORDER"}
+    assert "HAB-ORDER" not in judged((*left, declared("b1", "c")), ("b1",))
+
+
+def test_a_disaster_is_known_everywhere_when_each_centre_recorded_it_or_began_later() -> None:
+    both = (*GOOD, LOST, declared("b1", "a"), declared("c1", "a"))
+    assert judged(both, ("b1", "c1")) == set()
+    young = (*GOOD, LOST, declared("b1", "a"), ("c1", HaInstalled("c1", "c", 4, 1, 2, 0)))
+    assert judged(young, ("b1", "c1")) == set()
+
+
+def test_at_once_may_be_ahead_by_as_much_as_the_settings_say() -> None:
+    ahead = got("a1", 1, "a1.1:1", "a1.1:2", role="ahead", ahead_max=2)
+    assert judged((*STARTED, *SENT, ahead), ("a1",)) == set()
 
 
 def test_a_message_delivered_twice_is_found() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -19,9 +20,15 @@ class Centres:
     """``sizes``: the number of processes of each centre, by name. ``head``: lines above the tables."""
 
     def __init__(
-        self, directory: Path, sizes: dict[str, int], *, head: str = "confirmations = 1", witness: str = ""
+        self,
+        directory: Path,
+        sizes: dict[str, int],
+        *,
+        head: str = "confirmations = 1",
+        witness: str = "",
+        databases: Sequence[isotone.Procedures] = (),
     ) -> None:
-        self.directory = directory
+        self.directory, self._databases = directory, databases
         self.path = directory / "centres.toml"
         self.keys: dict[str, Authority] = {}
         lines = [f'log = "{LOG}"', head]
@@ -59,7 +66,9 @@ class Centres:
         """In this program."""
         for name in names:
             stack = self._stacks[name] = AsyncExitStack()
-            opened = isotone.replica(LOG, name=name, state=self.directory / name, centres=self.path)
+            opened = isotone.replica(
+                LOG, name=name, state=self.directory / name, centres=self.path, databases=self._databases
+            )
             found = await stack.enter_async_context(opened)
             assert isinstance(found, CentreReplica)
             self.running[name] = found

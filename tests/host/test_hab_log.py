@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import sqlite3
+from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import isotone
 from isotone.core.addresses import split_address
 from isotone.core.errors import InputError
 from isotone.core.ordered_log import Refused
 from isotone.daemon.security.keys import authority_of, generate_key
 from isotone.hab.centre import Role
+from isotone.host import hab_settings
 from isotone.host.hab_acts import Act, Challenge, Wish, ask_process, judge_act, sign_act
+from isotone.host.hab_log import AtRisk
+from isotone.host.hab_settings import read_centres
 from isotone.host.hab_streams import Proof
 from tests.host.centres import Centres
 
 DEADLINE_S = 120.0
 
 
-def run_with(directory: Path, sizes: dict[str, int], main: Callable[[Centres], Awaitable[None]], **more: str) -> None:
+def run_with(directory: Path, sizes: dict[str, int], main: Callable[[Centres], Awaitable[None]], **more: Any) -> None:
     """One test; all that runs is stopped in any case."""
 
     async def timed() -> None:
@@ -88,6 +96,133 @@ def test_a_centre_whose_disks_are_lost_comes_back_by_itself_and_is_never_taken_f
     run_with(tmp_path, {"a": 1, "b": 1, "c": 1}, main)
 
 
+def orders() -> isotone.Procedures:
+    made = isotone.Procedures("orders")
+
+    @made.procedure
+    def place(db: Any, name: str) -> None:
+        db.execute("CREATE TABLE IF NOT EXISTS placed (name TEXT PRIMARY KEY)")
+        db.execute("INSERT INTO placed VALUES (?)", name)
+
+    return made
+
+
+def test_a_database_in_files_of_which_each_life_of_a_centre_has_its_own(tmp_path: Path) -> None:
+    def on_disk(name: str) -> dict[str, list[str]]:
+        """By life: the rows that any other program sees."""
+        found = {}
+        for file in (tmp_path / name / "databases").glob("*/orders.sqlite"):
+            with closing(sqlite3.connect(file)) as connection:
+                rows = connection.execute("SELECT name FROM placed ORDER BY name").fetchall()
+                found[file.parent.name] = [name for (name,) in rows]
+        return found
+
+    async def main(centres: Centres) -> None:
+        await centres.start("a1", "b1", "c1")
+        await centres.found()
+        for name in ("a1", "b1"):
+            await centres.running[name].database("orders").call("place", name)
+        await centres.stop("a1")
+        assert on_disk("a1") == {"life-0": ["a1", "b1"]}
+        (tmp_path / "a1" / "databases" / "life-0" / "orders.sqlite-wal").unlink(missing_ok=True)
+        with closing(sqlite3.connect(tmp_path / "a1" / "databases" / "life-0" / "orders.sqlite")) as connection:
+            connection.execute("INSERT INTO placed VALUES ('of an order that nobody else has')")
+            connection.commit()
+        assert (await centres.ask("c1", Act("declare-lost", "a"))).outcome == "done"
+        await centres.running["c1"].database("orders").call("place", "c1")
+        await centres.start("a1")
+        assert (await centres.ask("a1", Act("rejoin", "a"))).outcome == "done"
+        database = centres.running["a1"].database("orders")
+        assert await database.read("SELECT name FROM placed ORDER BY name") == [("a1",), ("b1",), ("c1",)]
+        ((life, rows),) = on_disk("a1").items()
+        assert life != "life-0" and rows == ["a1", "b1", "c1"]
+        await centres.stop("a1")
+        await centres.start("a1")
+        await centres.running["a1"].database("orders").call("place", "after")
+        assert on_disk("a1") == {life: ["a1", "after", "b1", "c1"]} and set(on_disk("b1")) == {"life-0"}
+
+    run_with(tmp_path, {"a": 1, "b": 1, "c": 1}, main, databases=(orders(),))
+
+
+def test_a_broadcast_costs_two_messages_to_each_other_centre(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As [HAB Table 1] has it, one broadcast at a time; and nothing beside them but keep-alives."""
+    monkeypatch.setattr(hab_settings, "ANSWER_US", 600_000_000)  # no answer is late, on however busy a machine
+
+    async def main(centres: Centres) -> None:
+        await centres.start("a1", "b1", "c1")
+        await centres.found()
+        logs = {name: objects.centre_log for name, objects in centres.running.items()}
+        for objects in centres.running.values():
+            await objects.ready()
+            await objects.close()  # what they do by themselves is ordered too
+        for log in logs.values():
+            await log.until(lambda log=log: not log.hab.submissions.pending)  # type: ignore[misc]
+        end = await logs["a1"].append(b"the last before we count")
+        await asyncio.gather(*(log.wait_for(end) for log in logs.values()))
+
+        async def counted(name: str, count: int) -> dict[str, Counter[str]]:
+            before = {each: Counter(log.crossed) for each, log in logs.items()}
+            for number in range(count):
+                await logs[name].append(b"%d" % number)
+            found = {each: log.crossed - before[each] for each, log in logs.items()}
+            for each in found.values():
+                del each["Alive"]
+            return found
+
+        stored = {"OkStored": 5}
+        assert await counted("a1", 5) == {"a1": {"Store": 10}, "b1": stored, "c1": stored}
+        # From a backup it is sent there, and that is answered: before it is delivered here.
+        told = await counted("b1", 5)
+        assert told["b1"]["Send"] == told["a1"]["OkSent"] == 5 and told["a1"]["Store"] == 10
+        status = (await centres.ask("a1")).status
+        assert status["crossed"] == dict(sorted(logs["a1"].crossed.items()))
+
+    run_with(tmp_path, {"a": 1, "b": 1, "c": 1}, main)
+
+
+def test_at_once_says_what_can_be_lost(tmp_path: Path) -> None:
+    async def main(centres: Centres) -> None:
+        await centres.start("a1", "b1", "c1")
+        await centres.found()
+        primary = centres.running["a1"]
+        await primary.ready()
+        await primary.dict("stock").set("apples", 3)
+        await primary.confirmed()
+        log = primary.centre_log
+        told = await log.append(b"at once")
+        assert isinstance(told, AtRisk) and await log.read(told, told) != []
+        await log.until_confirmed(told)
+        assert log.confirmed >= told
+        await centres.stop("b1", "c1")
+        lacking = await log.append(b"nobody else hears of it")
+        assert isinstance(lacking, AtRisk)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0):
+                await log.until_confirmed(lacking)
+
+    run_with(tmp_path, {"a": 1, "b": 1, "c": 1}, main, head='confirmations = 1\nmode = "at-once"')
+
+
+def test_in_the_mode_waiting_an_answer_of_the_primary_is_sure(tmp_path: Path) -> None:
+    async def main(centres: Centres) -> None:
+        await centres.start("a1", "b1")
+        await centres.found()
+        log = centres.running["a1"].centre_log
+        await centres.running["a1"].ready()
+        told = await log.append(b"stored at b")
+        assert not isinstance(told, AtRisk) and log.confirmed >= told
+
+    run_with(tmp_path, {"a": 1, "b": 1}, main)
+
+
+def test_an_automatic_detector_is_a_setting_that_says_what_it_is(tmp_path: Path) -> None:
+    usual = Centres(tmp_path, {"a": 1, "b": 1}).file
+    assert usual.settings().declare_unsafely_after_us == 0
+    path = tmp_path / "automatic.toml"
+    path.write_text("declare_unsafely_after_seconds = 30\n" + (tmp_path / "centres.toml").read_text())
+    assert read_centres(path).settings().declare_unsafely_after_us == 30_000_000
+
+
 def test_only_operators_act_each_with_a_key_of_his_own(tmp_path: Path) -> None:
     async def main(centres: Centres) -> None:
         await centres.start("b1")
@@ -125,6 +260,7 @@ def test_a_signature_is_for_one_process_and_one_moment() -> None:
     [
         ("confirmations = 3", "confirmations = 3, and there are 2 operators"),
         ('mode = "soon"', "Invalid enum value 'soon'"),
+        ("declare_unsafely_after_seconds = 0.5", "a busy data centre counts as lost"),
         ("patience = 3", "unknown field `patience`"),
     ],
 )

@@ -1,9 +1,9 @@
-"""One process of data centres, for tests: writes as fast as it may, says what was acknowledged, and at the end what it
-has.
+"""One process of data centres, for tests: writes to a dict, a counter and a database, and says what was acknowledged.
 
     python -m tests.integration.centre_process CENTRES.toml NAME STATE TRACES
 
 On its input: ``load`` begins to write, ``rest`` ends that, ``dump N`` prints the state when N records are there,
+``close`` ends the objects and waits until nothing of this process is under way, ``reach N`` waits for so many records,
 ``stop`` ends. On its output lines of JSON.
 """
 
@@ -18,6 +18,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+import isotone
 from isotone.core.errors import IsotoneError
 from isotone.daemon.node_settings import TraceSettings
 from isotone.host.hab_objects import CentreReplica, centre_replica
@@ -25,6 +26,17 @@ from isotone.host.hab_settings import read_centres
 from isotone.trace.writer import Level
 
 PAUSE_S = 0.02
+ORDERS = "orders"
+
+orders = isotone.Procedures(ORDERS)
+
+
+@orders.procedure
+def place(db: Any, name: str) -> int:
+    """One more row, which must be new; its number."""
+    db.execute("CREATE TABLE IF NOT EXISTS placed (number INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL)")
+    found = db.execute("INSERT INTO placed SELECT coalesce(max(number), 0) + 1, ? FROM placed RETURNING number", name)
+    return int(found[0][0])
 
 
 def say(**told: Any) -> None:
@@ -32,7 +44,7 @@ def say(**told: Any) -> None:
 
 
 class Writer:
-    """Sets keys that nobody else sets, and counts each in a counter that all share."""
+    """Sets keys that nobody else sets, counts each in a counter that all share, and places each in a database."""
 
     def __init__(self, objects: CentreReplica, name: str, state: Path) -> None:
         self._objects, self._name, self._starts = objects, name, state / "starts"
@@ -52,7 +64,11 @@ class Writer:
             await self._task
 
     async def _run(self) -> None:
-        stock, total = self._objects.dict("stock"), self._objects.counter("total")
+        stock, total, database = (
+            self._objects.dict("stock"),
+            self._objects.counter("total"),
+            self._objects.database(ORDERS),
+        )
         number = 0
         while self.is_on:
             number += 1
@@ -62,9 +78,10 @@ class Writer:
                 say(acked=key)
                 await total.add(1)
                 say(counted=key)
+                say(placed=key, number=await database.call("place", key))
             except IsotoneError as error:
                 say(doubtful=key, why=str(error))
-                await asyncio.sleep(PAUSE_S)
+            await asyncio.sleep(PAUSE_S)
 
 
 async def dump(objects: CentreReplica, count: int) -> None:
@@ -74,9 +91,18 @@ async def dump(objects: CentreReplica, count: int) -> None:
     await objects.applied_beyond(count - 1)
     items = await objects.dict("stock").items(stale_ok=True)
     total = await objects.counter("total").get(stale_ok=True)
+    rows = await objects.database(ORDERS).read("SELECT number, name FROM placed ORDER BY number", stale_ok=True)
     first = log.entries.first
     order = [blake2b(entry.record, digest_size=8).hexdigest() for entry in await log.read(first, count)]
-    say(items=dict(items), total=total, first=first, order=order, crossed=log.crossed.total())
+    say(items=dict(items), total=total, rows=rows, first=first, order=order)
+
+
+async def close(objects: CentreReplica) -> None:
+    """Nothing of this process comes after that."""
+    log = objects.centre_log
+    await objects.close()
+    await log.until(lambda: not log.hab.submissions.pending)
+    say(closed=await log.end())
 
 
 async def main(file: Path, name: str, state: Path, traces: Path) -> None:
@@ -90,18 +116,26 @@ async def main(file: Path, name: str, state: Path, traces: Path) -> None:
 
     log = read_centres(file).log
     trace = TraceSettings(level=Level.FULL, directory=traces)
-    async with centre_replica(log, name=name, state=state, centres=file, trace=trace) as objects:
+    opened = centre_replica(log, name=name, state=state, centres=file, databases=[orders], trace=trace)
+    async with opened as objects:
         writer = Writer(objects, name, state)
         threading.Thread(target=listen, daemon=True).start()
         say(started=name)
         while (line := await lines.get()) != "stop":
-            if line == "load":
-                writer.begin()
-            elif line == "rest":
-                await writer.rest()
-                say(rested=await objects.centre_log.end())
-            elif line.startswith("dump"):
-                await dump(objects, int(line.split()[1]))
+            word, _, count = line.partition(" ")
+            match word:
+                case "load":
+                    writer.begin()
+                case "rest":
+                    await writer.rest()
+                    say(rested=await objects.centre_log.end())
+                case "dump":
+                    await dump(objects, int(count))
+                case "close":
+                    await close(objects)
+                case "reach":
+                    await objects.centre_log.wait_for(int(count))
+                    say(reached=int(count))
 
 
 if __name__ == "__main__":

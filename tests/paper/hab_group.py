@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 
 from isotone.core.contract import Action, Event, Started, TimerFired
+from isotone.hab.coordinator import ANSWER
 from isotone.hab.events import (
     BroadcastWanted,
     DeclareWanted,
@@ -87,11 +88,19 @@ class DataCentres:
         for name in self.settings.centres[centre]:
             self.habs.pop(name, None)
 
-    def declare(self, centre: str) -> None:
+    def declare(
+        self, centre: str, loses: Callable[[str, str, object], bool] = lambda source, to, message: False
+    ) -> None:
         """All that are left record it."""
         for name in {self.settings.centre_of(each): each for each in reversed(self.habs)}.values():
             self.tell(name, DeclareWanted(0, centre))
-        self.run()
+        self.run(loses)
+
+    def silence(self, centre: str, of: str) -> None:
+        """The coordinator of a centre has waited long enough for an answer of another one, and asks again."""
+        for name in self.settings.centres[centre]:
+            if name in self.habs and self.habs[name].is_coordinator:
+                self.tell(name, TimerFired(0, (ANSWER, of)))
 
     def crash_coordinator(self, centre: str) -> None:
         """It ends, and the others of its centre suspect it."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import msgspec
 
-from isotone.core.contract import TimerFired
+from isotone.core.contract import Started, TimerFired
 from isotone.hab.centre import Answer, Centre, Deliver, Role, founded, outside
 from isotone.hab.commands import apply
 from isotone.hab.configuration import first_epoch
 from isotone.hab.disasters import Watch
 from isotone.hab.events import (
     BroadcastWanted,
+    DeclareWanted,
+    HaDeliver,
     LocalBroadcast,
     LocalDelivered,
     LocalSuspected,
@@ -36,7 +38,7 @@ from isotone.hab.messages import (
     Store,
     UpdateState,
 )
-from isotone.hab.process import Hab, Local
+from isotone.hab.process import ALIVE, Hab, Local
 from isotone.hab.settings import HabSettings
 
 SETTINGS = HabSettings(centres={"a": ("a1", "a2"), "b": ("b1", "b2"), "c": ("c1",)})
@@ -73,6 +75,32 @@ def commands(hab: Hab, actions: list[object]) -> list[object]:
 def sends(actions: list[object]) -> list[Send]:
     found = [WIDE.decode(each.data) for each in actions if isinstance(each, SendPacket)]
     return [each for each in found if isinstance(each, Send)]
+
+
+def wide(actions: list[object]) -> list[object]:
+    return [WIDE.decode(each.data) for each in actions if isinstance(each, SendPacket)]
+
+
+def process_of(name: str, *told: object) -> Hab:
+    """After these commands of its local order."""
+    hab = Hab(SETTINGS, name, 1)
+    for command in told:
+        deliver(hab, command)
+    return hab
+
+
+def deliver(hab: Hab, command: object) -> list[object]:
+    """The next command of the local order; another process of the centre broadcast it."""
+    local = Local("nobody", 1, COMMANDS.encode(command))  # type: ignore[arg-type]
+    return list(hab.handle(LocalDelivered(1, (msgspec.msgpack.encode(local),))))
+
+
+def complains_once(hab: Hab, coordinator: str) -> None:
+    assert ChangeEpoch(1) in commands(hab, list(hab.handle(LocalSuspected(1, (coordinator,)))))
+    assert commands(hab, list(hab.handle(LocalSuspected(2, (coordinator,))))) == []
+    deliver(hab, ChangeEpoch(1))
+    assert hab.centre.coordinator(SETTINGS) != coordinator
+    assert commands(hab, list(hab.handle(LocalSuspected(3, (coordinator,))))) == []
 
 
 # --- Figure 4: the primary -------------------------------------------------------------------------------------------
@@ -120,21 +148,28 @@ def test_figure_4_c_what_is_confirmed_is_delivered() -> None:
     assert delivered(apply(primary, SETTINGS, Confirm(primary.epoch, 1))) == []
 
 
-def test_figure_4_d_5_g_and_6_b_a_suspected_coordinator_is_complained_of_once() -> None:
-    for process, coordinator in (("a2", "a1"), ("b2", "b1")):
-        hab = Hab(SETTINGS, process, 1)
-        assert ChangeEpoch(1) in commands(hab, hab.handle(LocalSuspected(1, (coordinator,))))
-        assert commands(hab, hab.handle(LocalSuspected(2, (coordinator,)))) == []
+def test_figure_4_d_a_suspected_coordinator_is_complained_of_once() -> None:
+    complains_once(process_of("a2"), "a1")
 
 
-def test_figure_4_e_5_h_and_6_c_the_next_process_is_the_coordinator() -> None:
-    for role in (Role.PRIMARY, Role.BACKUP, Role.TRANSITION):
-        state = centre("b")
-        state.role = role
-        assert state.coordinator(SETTINGS) == "b1"
-        apply(state, SETTINGS, ChangeEpoch(1))
-        apply(state, SETTINGS, ChangeEpoch(1))  # of an epoch that is over: nothing
-        assert state.coordinator(SETTINGS) == "b2"
+def test_figure_4_e_the_next_coordinator_stores_in_all_backups_what_is_not_confirmed() -> None:
+    hab = process_of("a2", send(1, origin="a2"), send(2, origin="a2"))
+    assert hab.centre.role is Role.PRIMARY and not hab.is_coordinator
+    actions = deliver(hab, ChangeEpoch(1))
+    assert hab.is_coordinator
+    stores = [each for each in wide(actions) if isinstance(each, Store)]
+    assert [[entry.record for entry in each.entries] for each in stores] == [[b"m1", b"m2"]] * 2
+    assert {each.to[0] for each in actions if isinstance(each, SendPacket)} == {"b", "c"}
+    assert wide(deliver(hab, ChangeEpoch(1))) == []  # of an epoch that is over: nothing
+
+
+def test_figure_4_initially_the_next_primary_broadcasts_its_own_again() -> None:
+    hab = process_of("b1")
+    assert sends(hab.handle(BroadcastWanted(1, 1, b"own"))) != []
+    deliver(hab, LOST)
+    again = commands(hab, deliver(hab, UpdateState(hab.centre.epoch, 1, 0, ())))
+    assert hab.centre.role is Role.PRIMARY
+    assert [each.records for each in again if isinstance(each, Send)] == [(b"own",)]
 
 
 # --- Figure 5: a backup ----------------------------------------------------------------------------------------------
@@ -174,25 +209,73 @@ def test_figure_5_c_a_state_request_is_a_promise_and_a_range() -> None:
     assert answer == Answer("b1", OkState(epoch, 3, primary.epoch, 1, 0, primary.log.behind(0)))
 
 
+def update_of_b() -> tuple[Hab, Store]:
+    """A process of c with a broadcast that the lost primary never ordered, and what the next primary b tells."""
+    primary, next_one = centre("a"), centre("b")
+    apply(primary, SETTINGS, send(1))
+    apply(next_one, SETTINGS, stored(primary))
+    apply(next_one, SETTINGS, LOST)
+    apply(next_one, SETTINGS, UpdateState(next_one.epoch, 2, next_one.log.epoch_at(1), ()))
+    hab = process_of("c1")
+    assert [each.records for each in sends(hab.handle(BroadcastWanted(1, 1, b"own")))] == [(b"own",)]
+    return hab, msgspec.structs.replace(stored(next_one), answer_to="b1")
+
+
+def test_figure_5_d_the_update_is_delivered_answered_and_what_is_not_in_it_submitted_again() -> None:
+    hab, update = update_of_b()
+    actions = deliver(hab, update)
+    assert [entry.record for each in actions if isinstance(each, HaDeliver) for entry in each.entries] == [b"m1"]
+    assert OkStored(update.epoch, 3, 1) in wide(actions)
+    assert [each.records for each in sends(actions)] == [(b"own",)]
+    assert {each.to[0] for each in actions if isinstance(each, SendPacket)} == {"b"}  # nothing goes to the lost one
+
+
 def test_figure_5_d_only_the_coordinator_answers() -> None:
     """Deviation Dh6."""
     primary = centre("a")
     apply(primary, SETTINGS, send())
-    answers = {}
-    for process in ("b1", "b2"):
-        hab = Hab(SETTINGS, process, 1)
-        local = msgspec.msgpack.encode(Local("b2", 1, COMMANDS.encode(stored(primary))))
-        actions = hab.handle(LocalDelivered(1, (local,)))
-        answers[process] = [each for each in actions if type(each).__name__ == "SendPacket"]
+    answers = {process: wide(deliver(process_of(process), stored(primary))) for process in ("b1", "b2")}
     assert len(answers["b1"]) == 1 and answers["b2"] == []
 
 
-def test_figure_5_e_and_f_the_next_group_is_in_transition_and_no_other() -> None:
-    """Deviation Dh10: the recorded declaration is ``Change-group``."""
+def test_figure_5_e_a_disaster_that_is_detected_is_broadcast_inside() -> None:
+    """Deviation Dh10: the declaration is ``Change-group``. The detector is people, or another centre that says so."""
+    hab = process_of("b2")
+    wanted = Declaration("a", 0, "b", ("b",), epoch=hab.centre.epoch)
+    assert commands(hab, hab.handle(DeclareWanted(1, "a"))) == [Declare(wanted)]
+    assert commands(hab, hab.handle(PacketReceived(1, "c1", WIDE.encode(LOST)))) == [LOST]
+    heard = Alive("c", 3, hab.centre.epoch, 0, (LOST.declaration,))
+    assert commands(hab, hab.handle(PacketReceived(1, "c1", WIDE.encode(heard)))) == [LOST]
+
+
+def test_figure_5_e_silence_alone_is_no_disaster_unless_somebody_accepts_the_risk() -> None:
+    unsafe = msgspec.structs.replace(SETTINGS, declare_unsafely_after_us=1_000_000)
+    for settings, expected in ((SETTINGS, []), (unsafe, ["a", "c"])):
+        hab = Hab(settings, "b1", 1)
+        hab.handle(Started(0))
+        told = commands(hab, hab.handle(TimerFired(2_000_000, ALIVE)))
+        assert [each.declaration.centre for each in told if isinstance(each, Declare)] == expected
+
+
+def test_figure_5_f_the_next_group_is_in_transition_and_no_other() -> None:
     next_one, other = centre("b"), centre("c")
     for state in (next_one, other):
         apply(state, SETTINGS, LOST)
+        apply(state, SETTINGS, LOST)  # of a group that is not the primary any more: nothing
     assert (next_one.role, other.role) == (Role.TRANSITION, Role.BACKUP)
+
+
+def test_figure_5_g_a_suspected_coordinator_is_complained_of_once() -> None:
+    complains_once(process_of("b2"), "b1")
+
+
+def test_figure_5_h_the_next_coordinator_answers_and_the_one_before_it_does_not() -> None:
+    primary = centre("a")
+    apply(primary, SETTINGS, send())
+    for process, answers in (("b1", 0), ("b2", 1)):
+        hab = process_of(process, ChangeEpoch(1), ChangeEpoch(1))
+        assert hab.centre.coordinator(SETTINGS) == "b2"
+        assert len(wide(deliver(hab, stored(primary)))) == answers
 
 
 # --- Figure 6: transition --------------------------------------------------------------------------------------------
@@ -216,6 +299,28 @@ def test_figure_6_a_an_update_of_another_epoch_counts_for_nothing() -> None:
     apply(state, SETTINGS, LOST)
     assert apply(state, SETTINGS, UpdateState(state.epoch + 1, 1, 0, ())) == []
     assert state.role is Role.TRANSITION
+
+
+def test_figure_6_initially_the_coordinator_obtains_the_state() -> None:
+    asked = {process: wide(deliver(process_of(process), LOST)) for process in ("b1", "b2")}
+    requests = [each for each in asked["b1"] if isinstance(each, SendState)]
+    assert [(each.leader, each.answer_to) for each in requests] == [("b", "b1")]  # of c; a is lost
+    assert asked["b2"] == []
+
+
+def test_figure_6_b_a_suspected_coordinator_is_complained_of_once() -> None:
+    hab = process_of("b2", LOST)
+    assert hab.centre.role is Role.TRANSITION
+    complains_once(hab, "b1")
+
+
+def test_figure_6_c_the_next_coordinator_obtains_the_state() -> None:
+    hab = process_of("b2", LOST)
+    actions = deliver(hab, ChangeEpoch(1))
+    assert hab.centre.role is Role.TRANSITION and hab.is_coordinator
+    requests = [each for each in wide(actions) if isinstance(each, SendState)]
+    assert [(each.epoch, each.answer_to) for each in requests] == [(hab.centre.epoch, "b2")]
+    assert wide(deliver(hab, ChangeEpoch(1))) == []
 
 
 # --- what people may do wrong ----------------------------------------------------------------------------------------

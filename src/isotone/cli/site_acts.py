@@ -47,7 +47,7 @@ def found_command(*, file: Path, operator: str, key_file: Path, as_json: bool) -
         if not any(status["centre"] == centre.name for status in told.values()):
             raise MachineError(f"all must run, and {centre.name} does not answer: {silent[centre.process[0].name]}")
     for status in told.values():
-        if status["end"] or status["epoch"] > first_epoch(1):
+        if status["confirmed"] or status["epoch"] > first_epoch(1):  # those that began may have ordered by themselves
             raise InputError(f"{status['centre']} has a state already: `isotone site rejoin` brings back one without")
     codes = []
     for centre in centres.centre:

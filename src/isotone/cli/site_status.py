@@ -71,6 +71,10 @@ def _remarks(status: dict[str, Any]) -> list[str]:
         want = f"{' and '.join(names)} {'want' if len(names) > 1 else 'wants'}"
         how = f" ({' and '.join(risky)} by an override)" if risky else ""
         lines.append(f"{here}: {want} {petition['centre']} declared lost{how}: not confirmed yet")
+    if status["unsafe_after_ms"]:
+        lines.append(
+            f"{here} declares a silent data centre lost by itself, after {status['unsafe_after_ms'] / 1_000:g} s"
+        )
     if status["role"] == "out":
         wish = "it asked to come back" if status["joining"] else "isotone site rejoin asks back"
         lines.append(f"{here} was declared lost, or has no state: {wish}")

@@ -162,6 +162,7 @@ class Centre(msgspec.Struct):
 
     def note(self, entry: Entry, *, fresh: bool) -> list[Effect]:
         """What an entry changes as soon as it is in the log. ``fresh``: it was ordered in the present epoch."""
+        effects: list[Effect] = []
         match entry.kind:
             case Kind.RECORD:
                 self.origins[entry.origin] = (entry.incarnation, entry.counter)
@@ -171,15 +172,18 @@ class Centre(msgspec.Struct):
                 tokens = (*self.tokens.get(entry.origin, ()), entry.record.decode())
                 self.tokens[entry.origin] = tokens[-TOKENS_MAX:]
             case Kind.REMOVE:
+                removed = self.configuration.numbered(entry.counter)
                 self.configuration = self.configuration.removing(entry.counter)
-                self.declarations.pop(entry.origin, None)
+                if self.declarations.pop(entry.origin, None) is None and removed is not None:
+                    told = Declaration(removed.name, removed.admitted_at, "", ())
+                    effects.append(Recorded(told, removed, effective=True))  # by the order alone
             case Kind.HANDOVER:
                 return self._hand_over(entry, fresh=fresh)
         self.changed_at = entry.index
         mine = self.configuration.named(self.name)
         if mine is None or mine.number != self.number:
-            return self.become_out("the others go on without this centre")
-        return []
+            effects += self.become_out("the others go on without this centre")
+        return effects
 
     def _hand_over(self, entry: Entry, *, fresh: bool) -> list[Effect]:
         self.changed_at = entry.index

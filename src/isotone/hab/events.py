@@ -42,6 +42,7 @@ class InstallState(Action, frozen=True, gc=False):
     """The application's state is this snapshot's now, or it is empty; what is delivered next stands behind it."""
 
     snapshot: Snapshot | None
+    life: int = 0  # of the centre, which begins with it
 
 
 class SnapshotOffered(Event, frozen=True, gc=False):

@@ -226,7 +226,7 @@ class Hab:
                 case Installed(snapshot=snapshot):
                     actions += self._give_up()
                     row = rows.installed(self.process, self.centre, snapshot, replayed=replayed)
-                    actions += [row, InstallState(snapshot)]
+                    actions += [row, InstallState(snapshot, self.centre.life)]
                 case Recorded(declaration=declaration, group=lost, effective=effective):
                     actions += self._declared(declaration, lost, effective=effective, replayed=replayed)
         return actions
@@ -256,7 +256,7 @@ class Hab:
                 own += [(request, entry.position) for request in self.submissions.delivered(entry.counter)]
         actions: list[Action] = [HaDeliver(tuple(entries), tuple(own))]
         if records:
-            actions.insert(0, rows.delivered(self.process, centre, self.settings.mode, records, entries[-1].index))
+            actions.insert(0, rows.delivered(self.process, centre, self.settings, records, entries[-1].index))
         return actions
 
     def _role_row(self, why: str) -> list[Action]:
@@ -267,7 +267,7 @@ class Hab:
     def _declared(self, declaration: m.Declaration, lost: Group, *, effective: bool, replayed: bool) -> list[Action]:
         centre = self.centre
         actions: list[Action] = [rows.declared(self.process, centre, lost, declaration, effective=effective)]
-        if self.is_coordinator and not replayed:
+        if declaration.recorders and self.is_coordinator and not replayed:
             told = _wide(m.Declare(declaration))
             actions += [
                 SendPacket(self.contacts.of(name), told) for name in self.settings.centres if name != centre.name

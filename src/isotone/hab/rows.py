@@ -9,7 +9,7 @@ from isotone.core.contract import Record
 from isotone.hab.centre import Centre, Role, Snapshot
 from isotone.hab.configuration import Group
 from isotone.hab.messages import Declaration, Entry
-from isotone.hab.settings import Mode
+from isotone.hab.settings import HabSettings, Mode
 from isotone.trace import hab as trace
 
 
@@ -23,10 +23,10 @@ def digest_of(record: bytes) -> int:
     return int.from_bytes(blake2b(record, digest_size=8).digest(), "little") >> 1
 
 
-def delivered(process: str, centre: Centre, mode: Mode, records: Sequence[Entry], last: int) -> Record:
+def delivered(process: str, centre: Centre, settings: HabSettings, records: Sequence[Entry], last: int) -> Record:
     """Records are delivered, up to the entry ``last``."""
     confirmed = centre.log.position_at(min(centre.confirmed, centre.log.end))
-    is_ahead = mode is Mode.AT_ONCE and centre.role is Role.PRIMARY and last > centre.confirmed
+    is_ahead = settings.mode is Mode.AT_ONCE and centre.role is Role.PRIMARY and last > centre.confirmed
     row = trace.HaDelivered(
         process,
         centre.name,
@@ -38,6 +38,7 @@ def delivered(process: str, centre: Centre, mode: Mode, records: Sequence[Entry]
         tuple(message_name(entry.origin, entry.incarnation, entry.counter) for entry in records),
         tuple(digest_of(entry.record) for entry in records),
         confirmed,
+        settings.ahead_max if is_ahead else 0,
     )
     return Record(row)
 
@@ -58,6 +59,13 @@ def role(process: str, centre: Centre, why: str) -> Record:
 def declared(process: str, centre: Centre, lost: Group, declaration: Declaration, *, effective: bool) -> Record:
     """A declaration is known here."""
     row = trace.HaDeclared(
-        process, centre.name, lost.name, lost.number, declaration.recorders, effective, declaration.override
+        process,
+        centre.name,
+        lost.name,
+        lost.number,
+        declaration.recorders,
+        effective,
+        declaration.override,
+        declaration.confessed,
     )
     return Record(row)

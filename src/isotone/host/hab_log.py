@@ -2,9 +2,10 @@
 streams to the other centres.
 
 An append is answered when the record is delivered here. In the first centre of the order that is when every centre that
-is not lost has stored it (or at once, if the settings say so), elsewhere when this centre has. When the centre was
-declared lost, what was under way is answered `Maybe`. When it comes back it takes the others' state, which may lack
-what it delivered last: then whoever follows is told by `Rewound`, and begins anew.
+is not lost has stored it, elsewhere when this centre has. If the settings say *at once*, the first centre does not wait
+for the others: the answer is then `AtRisk`, and `until_confirmed` waits. When the centre was declared lost, what was
+under way is answered `Maybe`. When it comes back it takes the others' state, which may lack what it delivered last:
+then whoever follows is told by `Rewound`, and begins anew.
 
 Implements: [HAB 2.4], HA-Broadcast and HA-Deliver, as [DESIGN 2] "One ordered log".
 """
@@ -17,7 +18,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from isotone.core.errors import IsotoneError, LocalProtocolError, MachineError
 from isotone.core.ordered_log import LogEntry, Rewound, Snapshot
@@ -26,9 +27,10 @@ from isotone.daemon.node_settings import TraceSettings
 from isotone.daemon.security.keys import KeyPair
 from isotone.hab import events
 from isotone.hab.centre import Role
-from isotone.hab.messages import Kind
+from isotone.hab.messages import Kind, Wide
 from isotone.hab.process import Hab
 from isotone.hab.rows import message_name
+from isotone.hab.settings import Mode
 from isotone.hab.stack import HabOnCorel
 from isotone.host.answers import Maybe, Refused
 from isotone.host.appends import Appends
@@ -47,6 +49,9 @@ from isotone.host.store import Sync
 log = logging.getLogger("isotone.centres")
 
 RETURNED = "this data centre came back with the state of the others"
+LOOK_S = 0.02
+KINDS = {kind.__struct_config__.tag: kind.__name__ for kind in get_args(Wide)}
+TAG_AT = 2  # of an encoded message: behind the head of the array, and that of the number
 OPEN_MAX = 1_024
 """Appends on their way; who comes then waits. The process itself refuses more than its ``pending_max``."""
 
@@ -59,6 +64,10 @@ class _Ordered(NamedTuple):
 
     def __str__(self) -> str:
         return self.name
+
+
+class AtRisk(int):
+    """The position of a record that other centres may lack: if this one is lost now, so is the record."""
 
 
 class CentreLog(Levels):
@@ -104,7 +113,8 @@ class CentreLog(Levels):
             sync=sync,
             trace=trace,
         )
-        self.crossed: Counter[str] = Counter()  # packets to other centres, by process
+        self.crossed: Counter[str] = Counter()  # messages to other centres, by their kind
+        self.life = 0  # of the centre, as far as it was told to whoever follows
         self._appends = Appends()
         self._room = asyncio.Semaphore(OPEN_MAX)
         self._watch: asyncio.Task[None] | None = None
@@ -139,6 +149,9 @@ class CentreLog(Levels):
         except MachineError:
             await self.host.stop()
             raise
+        if self.settings.declare_unsafely_after_us:
+            seconds = self.settings.declare_unsafely_after_us / 1_000_000
+            log.warning("process %s declares a data centre lost by itself after %g s of silence", self.name, seconds)
         self._watch = asyncio.get_running_loop().create_task(self._watch_host())
 
     async def stop(self) -> None:
@@ -171,8 +184,8 @@ class CentreLog(Levels):
     # --- appending -------------------------------------------------------------------------------------------------
 
     async def append(self, record: bytes, *, within_s: float | None = None) -> int:
-        """HA-broadcast it; its position, once it is delivered here. `Refused` when it is not taken, and `Maybe` when
-        nobody can say: not in time, or this centre was declared lost meanwhile.
+        """HA-broadcast it; its position, once it is delivered here, as `AtRisk` where the others may lack it. `Refused`
+        when it is not taken, and `Maybe` when nobody can say: not in time, or this centre was declared lost meanwhile.
         """
         record, within_s = checked_bytes(record, "a record"), checked_within(within_s)
         async with self._room:
@@ -193,6 +206,23 @@ class CentreLog(Levels):
                 return await within(within_s, answer)
             except TimeoutError:
                 raise Maybe(self.why_no_primary() or "it is not ordered in time") from None
+
+    @property
+    def confirmed(self) -> int:
+        """Every centre that is not lost has the order up to this position; what stands behind it may be lost."""
+        centre = self.hab.centre
+        return centre.log.position_at(min(centre.confirmed, centre.log.end))
+
+    async def until_confirmed(self, position: int) -> None:
+        """Until every centre that is not lost has the record at this position. In the mode *waiting* an append in the
+        primary is answered no earlier; *at once*, and in a backup, it is.
+        """
+        returns = self._returns
+        while self.confirmed < checked_position(position):
+            self._check_end()
+            if self._returns != returns:
+                raise Rewound(RETURNED)
+            await asyncio.sleep(LOOK_S)
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
@@ -257,7 +287,7 @@ class CentreLog(Levels):
 
     def status(self) -> CentreStatus:
         """For operators."""
-        return status_of(self.hab, self.streams.address, self.host.now())
+        return status_of(self.hab, self.streams.address, self.host.now(), self.crossed)
 
     # --- what the process tells --------------------------------------------------------------------------------------
 
@@ -266,7 +296,7 @@ class CentreLog(Levels):
             self.host.tell(events.PacketReceived(self.host.now(), source, data))
 
     def _on_send(self, action: events.SendPacket) -> None:
-        self.crossed[action.to] += 1
+        self.crossed[KINDS[action.data[TAG_AT]]] += 1
         self.streams.send(action.to, action.data)
 
     def _on_deliver(self, action: events.HaDeliver) -> None:
@@ -274,8 +304,10 @@ class CentreLog(Levels):
             if entry.kind is Kind.RECORD:
                 name = message_name(entry.origin, entry.incarnation, entry.counter)
                 self.entries.extend(entry.position, (_Ordered((entry.record,), name),))
+        at_once = self.settings.mode is Mode.AT_ONCE and self.hab.centre.role is Role.PRIMARY
         for request, position in action.own:
-            self._appends.settle(request, position)
+            is_sure = not at_once or position <= self.confirmed
+            self._appends.settle(request, position if is_sure else AtRisk(position))
         self._forget()
         self.tell()
 
@@ -283,6 +315,7 @@ class CentreLog(Levels):
         position = action.snapshot.position if action.snapshot is not None else 0
         self.entries = Entries(position + 1)
         self._returns += 1
+        self.life = action.life
         self.tell()
 
     def _on_refused(self, action: events.BroadcastRefused) -> None:

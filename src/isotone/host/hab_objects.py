@@ -4,7 +4,9 @@ and the replicated objects on their one order.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+import shutil
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from isotone.host.embedded import EmbeddedService
 from isotone.host.hab_log import CentreLog
 from isotone.host.hab_settings import CentresFile, read_centres
 from isotone.host.replica_objects import LocalReplica
+from isotone.replicated.database.files import DirectoryFiles
 from isotone.replicated.database.procedures import Procedures
 from isotone.replicated.database.state import Databases
 from isotone.replicated.state import LEASE_S
@@ -26,10 +29,51 @@ from isotone.replicated.state import LEASE_S
 KEY_FILE = "centre.key"
 
 
+class LifeFiles:
+    """The files of databases, those of each life of the centre in a directory of their own.
+
+    What a centre had when it was declared lost may differ from the order that it takes over when it comes back.
+    """
+
+    def __init__(self, directory: Path, life: Callable[[], int]) -> None:
+        self._directory, self._life = directory, life
+
+    def _now(self) -> DirectoryFiles:
+        """Of the present life; those of earlier ones go."""
+        name = f"life-{self._life()}"
+        for other in self._directory.glob("life-*"):
+            if other.name != name:
+                shutil.rmtree(other, ignore_errors=True)
+        return DirectoryFiles(self._directory / name)
+
+    def open(self, name: str) -> sqlite3.Connection:
+        """The copy, or an empty one."""
+        return self._now().open(name)
+
+    def replace(self, name: str, image: bytes) -> None:
+        """Put this copy in the place of what is there."""
+        self._now().replace(name, image)
+
+    def set_aside(self, name: str) -> str:
+        """Move a copy that is no good out of the way."""
+        return self._now().set_aside(name)
+
+    def committed(self, name: str, connection: sqlite3.Connection) -> None:
+        """SQLite has written it."""
+
+
 class CentreReplica(LocalReplica):
     """Replicated objects of a program that is a process of a data centre: its ``centre_log`` is the log."""
 
     centre_log: CentreLog
+
+    async def confirmed(self) -> None:
+        """Wait until every data centre that is not lost has all that is applied here now.
+
+        With ``mode = "at-once"`` an answered command can be lost until then; with ``waiting`` only one that was
+        answered in a backup, if that is lost together with the primary.
+        """
+        await self.centre_log.until_confirmed(self.machine.state.position)
 
     async def ready(self) -> None:
         """Wait until commands can be ordered."""
@@ -88,7 +132,7 @@ async def centre_replica(
             lease_s=lease_s,
             refuse_in_minority=refuse_in_minority,
             classes=classes,
-            databases=Databases(databases),  # in memory: a file may have what is not part of the order
+            databases=Databases(databases, LifeFiles(directory / "databases", lambda: server.life)),
         )
         objects.node_address, objects.centre_log, objects.clients_address = daemon.address, server, ""
         await stack.enter_async_context(objects)

@@ -23,7 +23,8 @@ ANSWER_US = 1_000_000
 ALIVE_US = 500_000
 HISTORY_MAX = 32_768
 STATE_EVERY = 1_024
-MINUTE_US = 60_000_000
+SECOND_US, MINUTE_US = 1_000_000, 60_000_000
+SILENCE_MIN_S = 2.0
 
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
 
@@ -81,6 +82,8 @@ class CentresFile(_Table, frozen=True):
     """So many operators must declare a centre lost."""
     waiting_minutes: Annotated[float, msgspec.Meta(ge=0, le=1_440)] = 0.0
     """Or one of them, so long before it counts; 0: no time stands for a second operator."""
+    declare_unsafely_after_seconds: Annotated[float, msgspec.Meta(ge=0, le=86_400)] = 0.0
+    """After so long a silence a program declares a centre lost, though silence is no disaster; 0: only people do."""
 
     @property
     def group(self) -> str:
@@ -121,6 +124,7 @@ class CentresFile(_Table, frozen=True):
             snapshots=True,
             history_max=HISTORY_MAX,
             state_every=STATE_EVERY,
+            declare_unsafely_after_us=int(self.declare_unsafely_after_seconds * SECOND_US),
             confirmations=self.confirmations,
             confirm_after_us=int(self.waiting_minutes * MINUTE_US),
             wish_us=int((self.waiting_minutes + 60) * MINUTE_US),
@@ -165,6 +169,11 @@ def _checked(file: CentresFile) -> CentresFile:
         raise InputError(
             f"confirmations = {file.confirmations}, and there are {len(file.operator)} operators: name more, or set "
             "waiting_minutes, or confirmations = 1"
+        )
+    if 0 < file.declare_unsafely_after_seconds < SILENCE_MIN_S:
+        raise InputError(
+            f"declare_unsafely_after_seconds = {file.declare_unsafely_after_seconds:g}: with less than "
+            f"{SILENCE_MIN_S:g} a busy data centre counts as lost; leave it out, and only people declare"
         )
     file.roster()
     file.operators()

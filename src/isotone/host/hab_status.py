@@ -5,6 +5,8 @@ Implements: [HAB 2.2], what people decide upon.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from isotone.hab.centre import Centre
@@ -57,9 +59,11 @@ class CentreStatus(msgspec.Struct, frozen=True):
     suspected: tuple[str, ...]  # processes of its own centre
     majority: int
     joining: bool
+    unsafe_after_ms: int  # after so long a silence it declares a centre lost by itself; 0: it never does
+    crossed: dict[str, int]  # messages that this process sent to other centres since it started, by their kind
 
 
-def status_of(hab: Hab, wide: str, at: int) -> CentreStatus:
+def status_of(hab: Hab, wide: str, at: int, crossed: Mapping[str, int]) -> CentreStatus:
     """As the process stands now."""
     centre = hab.centre
     return CentreStatus(
@@ -85,6 +89,8 @@ def status_of(hab: Hab, wide: str, at: int) -> CentreStatus:
         hab.suspected,
         centre.configuration.majority,
         bool(centre.joining),
+        hab.settings.declare_unsafely_after_us // MILLISECOND_US,
+        dict(sorted(crossed.items())),
     )
 
 

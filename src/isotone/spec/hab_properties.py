@@ -70,12 +70,19 @@ HAB_PROPERTIES: tuple[Property, ...] = (
         "it be lost.",
         "2.3 Total Order",
     ),
+    _p(
+        "AHEAD",
+        "Little is at risk",
+        "What a primary delivers at once, before the others have it, is at most as much as its settings say.",
+        "3.1, the other choice; made bounded",
+    ),
     _p("PRIMARY", "One primary", "All processes that are primary in one epoch are of one centre.", "3.1"),
     _p("EPOCHS", "Epochs rise", "The epoch of a process never falls within a life of its centre.", "3.1"),
     _p(
         "FENCED",
         "Fenced",
-        "A process that learned that its centre is effectively lost HA-delivers nothing more in that life.",
+        "A process of a centre that recorded the declaration against itself, or takes no part any more, HA-delivers "
+        "nothing more in that life.",
         "3.1, made for people who err",
     ),
     _p(
@@ -95,6 +102,13 @@ HAB_PROPERTIES: tuple[Property, ...] = (
         "Complete declarations (assumption)",
         "A disaster is declared at every centre that goes on, in the end.",
         "2.2 Strong Completeness",
+        Form.LIVENESS,
+    ),
+    _p(
+        "ASSUME-SUSPICION",
+        "Strong completeness (assumption)",
+        "In the end, a process that crashed and stays away is suspected by every living process of its centre.",
+        "2.1 Strong Completeness",
         Form.LIVENESS,
     ),
     _p(

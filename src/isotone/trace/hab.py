@@ -23,8 +23,9 @@ class HaBroadcast(Entry, frozen=True, gc=False, tag="habroadcast"):
 class HaDelivered(Entry, frozen=True, gc=False, tag="hadeliver"):
     """Records were HA-delivered: they have dense positions from ``position`` on.
 
-    The role is ``ahead`` where a primary delivers at once what others may lack. The process knows that all centres
-    that are not lost, and a majority, have stored the order up to ``confirmed``; 0 in records of before.
+    The role is ``ahead`` where a primary delivers at once what others may lack: at most ``ahead_max`` records, as its
+    settings say. The process knows that all centres that are not lost, and a majority, have stored the order up to
+    ``confirmed``. Both are 0 in records of before.
     """
 
     process: str
@@ -37,6 +38,7 @@ class HaDelivered(Entry, frozen=True, gc=False, tag="hadeliver"):
     messages: tuple[str, ...]
     digests: tuple[int, ...]
     confirmed: int = 0
+    ahead_max: int = 0
 
 
 class HaRole(Entry, frozen=True, gc=False, tag="harole"):
@@ -64,7 +66,10 @@ class HaInstalled(Entry, frozen=True, gc=False, tag="hainstall"):
 
 
 class HaDeclared(Entry, frozen=True, gc=False, tag="hadeclare"):
-    """The centre of a process knows of the declaration that a group is lost."""
+    """The centre of a process knows of the declaration that a group is lost; without recorders, by the order alone.
+
+    ``confessed``: by that group's own word, when it asked to come back.
+    """
 
     process: str
     centre: str
@@ -73,6 +78,7 @@ class HaDeclared(Entry, frozen=True, gc=False, tag="hadeclare"):
     recorders: tuple[str, ...]
     effective: bool
     override: bool
+    confessed: bool = False
 
 
 class HaCrossed(Entry, frozen=True, gc=False, tag="hacross"):

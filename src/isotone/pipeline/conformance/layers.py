@@ -46,7 +46,18 @@ def judge_layers(silver: DataFrame, runs: DataFrame, place: int) -> list[DataFra
     if "extra" not in silver.columns:  # a table that an earlier version made
         return []
     kinds = [kind_of(entry) for layer in LAYERS for entry in layer.entries]
-    columns = ("run", "node", "incarnation", "index", "kind", "extra", "servers", "digests", F.col("stamp.lamport"))
+    columns = (
+        "run",
+        "node",
+        "incarnation",
+        "index",
+        "at",
+        "kind",
+        "extra",
+        "servers",
+        "digests",
+        F.col("stamp.lamport"),
+    )
     rows = silver.where(F.col("kind").isin(*kinds) & F.col("extra").isNotNull()).select(*columns)
     losses = silver.where(F.col("kind").isin(*_LOSSES)).select(*columns)
     counts = {(row["run"], row["kind"]): row["count"] for row in rows.groupBy("run", "kind").count().collect()}
@@ -142,7 +153,7 @@ def _row(columns: dict[str, Any]) -> Row:
     digests = columns["digests"]
     unsigned = None if digests is None else [digest & _BITS for digest in digests]
     entry = entry_of({**columns, "digests": unsigned})
-    return Row(columns["node"], columns["incarnation"], columns["index"], 0, entry)
+    return Row(columns["node"], columns["incarnation"], columns["index"], columns["at"], entry)
 
 
 def _unjudged(layer: Layer) -> dict[str, Verdict]:

@@ -38,6 +38,8 @@ DELAY_US = 100_000
 """One way between centres, and nothing inside: so a step is one delay."""
 SETTLE_US = 3_000_000
 LOAD = 200
+EVERY_US = 10_000
+"""Between two broadcasts of a sustained load: ten are made while one message crosses."""
 
 
 def hab_table_1(most: int = 7) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -52,6 +54,7 @@ def hab_table_1(most: int = 7) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         rows.append(_row(m, "CT-broadcast, until all deliver", sum(counted.values()), delivered, 3 * m, 3))
         rows.append(_row(m, "OPT-broadcast", None, None, 2 * m * m + m, 2))
         rows.append(_batched(m))
+        rows.append(_sustained(m))
     return {"most": most, "delay_us": DELAY_US, "load": LOAD}, rows
 
 
@@ -112,6 +115,14 @@ class Trial:
         """How many packets between centres there were, but keep-alives."""
         return sum(isinstance(row.entry, HaCrossed) and row.entry.message != "Alive" for row in self.rows)
 
+    def records(self) -> dict[str, int]:
+        """How many records each process delivered, since the rows were cleared."""
+        found = Counter[str]()
+        for row in self.rows:
+            if isinstance(row.entry, HaDelivered):
+                found[row.entry.process] += len(row.entry.messages)
+        return dict(found)
+
     def delivered(self) -> dict[str, int]:
         """When each process delivered first, since the rows were cleared."""
         found: dict[str, int] = {}
@@ -137,6 +148,18 @@ def _batched(m: int) -> dict[str, Any]:
     trial.broadcast("a1", LOAD)
     trial.world.run_for(SETTLE_US)
     return _row(m, "Hierarchical ABcast, batched", trial.crossed() / LOAD, None, 2, 2)
+
+
+def _sustained(m: int) -> dict[str, Any]:
+    """Messages for each broadcast when one comes after the other, one at a time, from the primary and the backup."""
+    trial = Trial((m, m))
+    trial.rows.clear()
+    for number in range(LOAD):
+        trial.broadcast("ab"[number % 2] + "1")
+        trial.world.run_for(EVERY_US)
+    trial.world.run_for(SETTLE_US)
+    assert trial.records() == {f"{centre}{number + 1}": LOAD for centre in "ab" for number in range(m)}
+    return _row(m, "Hierarchical ABcast, sustained load", trial.crossed() / LOAD, None, 2, 2)
 
 
 @dataclass

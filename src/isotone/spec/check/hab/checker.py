@@ -53,6 +53,7 @@ class HabChecker(CollectedRows):
         order.judge(owes=liveness is None and bool(alive))
         _judge_epochs(lives, account)
         _judge_fences(lives, account)
+        _judge_ahead(self._rows, account)
         _judge_numbers(lives, account)
         if liveness is None and alive:
             _judge_liveness(lives, self._rows, alive, order, account)
@@ -88,16 +89,26 @@ def _judge_epochs(lives: list[Life], account: Account) -> None:
 
 
 def _judge_fences(lives: list[Life], account: Account) -> None:
+    """Behind the fence, which is the declaration that it recorded itself, whatever it then took its role for."""
     for life in lives:
-        out: EventId | None = None
+        if life.out is None:
+            continue
+        account.exercised.add("FENCED")
         for row in life.rows:
-            match row.entry:
-                case trace.HaRole(role="out", epoch=epoch) if epoch:
-                    out = event_of(row)
-                    account.exercised.add("FENCED")
-                case trace.HaDelivered() if out is not None:
-                    text = f"{life.process} delivers after it learned that its centre takes no part."
-                    account.accuse("FENCED", (out, event_of(row)), text)
+            if isinstance(row.entry, trace.HaDelivered) and event_of(row) > life.out:
+                text = f"{life.process} delivers after it learned that its centre takes no part."
+                account.accuse("FENCED", (life.out, event_of(row)), text)
+
+
+def _judge_ahead(rows: list[Row], account: Account) -> None:
+    for row in rows:
+        entry = row.entry
+        if isinstance(entry, trace.HaDelivered) and entry.role == "ahead" and entry.ahead_max:
+            account.exercised.add("AHEAD")
+            ahead = entry.position + len(entry.messages) - 1 - entry.confirmed
+            if ahead > entry.ahead_max:
+                text = f"{entry.process} is {ahead} records ahead of what is confirmed, and may be {entry.ahead_max}."
+                account.accuse("AHEAD", (event_of(row),), text)
 
 
 def _judge_numbers(lives: list[Life], account: Account) -> None:

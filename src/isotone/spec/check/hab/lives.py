@@ -34,7 +34,7 @@ class Life:
     delivered: list[Place] = field(default_factory=list)
     confirmed: int = 0  # the last position that it knew to be confirmed
     alone: tuple[int, int] | None = None  # how much was delivered, and confirmed, when it went on by an override
-    out: EventId | None = None  # where it learned that its centre takes no part
+    out: EventId | None = None  # where it recorded that its centre is lost, or learned that it takes no part
     is_last: bool = True  # its process began no other life
     installed: bool = False
 
@@ -80,7 +80,9 @@ def _take(life: Life, row: Row) -> None:
             for offset, (message, digest) in enumerate(zip(entry.messages, entry.digests, strict=False)):
                 place = (entry.position + offset, message, digest, event_of(row), entry.role, entry.epoch)
                 life.delivered.append(place)
-        case trace.HaDeclared(effective=True, override=True) if entry.lost != life.centre:
+        case trace.HaDeclared(effective=True) if entry.lost == life.centre:
+            life.out = life.out or event_of(row)
+        case trace.HaDeclared(effective=True, override=True):
             life.alone = life.alone or (len(life.delivered), life.confirmed)
         case trace.HaRole():
             life.number = entry.number or life.number

@@ -1,8 +1,9 @@
 """The one order, as all processes tell it: integrity, total order, and what a primary delivers in waiting mode.
 
-A life is *lost* if its centre learned so, or a declaration against its number became effective anywhere, or the centre
-ended by a disaster. Lost lives may have delivered what nobody else has; their order counts among themselves only for
-what a primary delivered in waiting mode, which must stay.
+A life is *lost* if a declaration against it became effective, here or elsewhere, or the centre ended by a disaster. A
+centre that finds itself out though nobody but itself says so is not lost: nothing excuses what it delivered. Lost
+lives may have delivered what nobody else has; their order counts among themselves only for what a primary delivered in
+waiting mode, which must stay.
 
 Two promises hold for lost lives too: what a process knows to be confirmed is the same everywhere, and the processes of
 one centre, in one life of it, deliver the same.
@@ -38,6 +39,12 @@ class DeliveredOrder:
             for row in rows
             if isinstance(row.entry, trace.HaDeclared) and row.entry.effective
         }
+        self._accused = {
+            row.entry.lost
+            for row in rows
+            if isinstance(row.entry, trace.HaDeclared) and row.entry.effective and row.entry.recorders
+            if not row.entry.confessed
+        }
         self._overridden = {
             (row.entry.lost, row.entry.number)
             for row in rows
@@ -49,8 +56,10 @@ class DeliveredOrder:
 
     def is_lost(self, life: Life) -> bool:
         """Whether the centre was lost in this life."""
-        if life.out is not None or (life.centre in self._struck and not life.is_last):
+        if life.centre in self._struck and not life.is_last:
             return True
+        if life.out is not None:
+            return life.centre in self._accused
         numbers = {row.entry.number for row in life.rows if isinstance(row.entry, trace.HaRole | trace.HaDelivered)}
         return any((life.centre, number) in self._declared for number in numbers)
 
