@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from isotone.core.errors import InputError, MachineError
 from isotone.core.memory_log import MemoryLog
-from isotone.host import log_client
+from isotone.pipeline.log import servers as servers_module
 from isotone.pipeline.log.sink import Committed, Staged, committed_rows, encode_record
 from isotone.pipeline.log.source import IsotoneSource, register
 from isotone.replicated.archive import segments
@@ -117,7 +117,7 @@ def test_wrong_options_are_named(
     archive: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, object], told: str
 ) -> None:
     """Here as Spark calls the source, without a Java between."""
-    monkeypatch.setattr(log_client, "CONNECT_WITHIN_S", 0.1)  # nobody will answer
+    monkeypatch.setattr(servers_module, "FIRST_WITHIN_S", 0.0)  # nobody will answer
 
     def planned() -> None:
         source = IsotoneSource({name: str(value).replace("A", str(archive)) for name, value in options.items()})
@@ -173,15 +173,33 @@ def test_rows_count_that_the_first_commit_of_a_batch_names(source: SparkSession,
         Staged("q", "two", 0, (b"3",)),
         Staged("q", "two", 1, (b"late",)),  # of an attempt that told of one chunk only
         Staged("other", "one", 0, (b"not ours",)),
-        Committed("q", 7, (("two", 1), ("one", 1))),
+        Committed("q", 7, (("two", 1), ("one", 1)), "here"),
         Staged("q", "again", 0, (b"4",)),
-        Committed("q", 7, (("again", 1),)),
-        Committed("q", 8, ()),
+        Committed("q", 7, (("again", 1),), "here"),
+        Committed("q", 8, (), "here"),
+        Staged("q", "three", 0, (b"5",)),
+        Committed("q", 7, (("three", 1),), "another checkpoint"),
     ]
     servers.append(*(encode_record(record) for record in records))
-    found = committed_rows(load(source, replica=servers.replica), "q").orderBy("batch", "place").collect()
-    assert [(row["batch"], row["place"], bytes(row["row"])) for row in found] == [
-        (7, 0, b"3"),
-        (7, 1, b"1"),
-        (7, 2, b"2"),
+    found = committed_rows(load(source, replica=servers.replica), "q").orderBy("position", "place").collect()
+    assert [(row["checkpoint"], row["batch"], row["place"], bytes(row["row"])) for row in found] == [
+        ("here", 7, 0, b"3"),
+        ("here", 7, 1, b"1"),
+        ("here", 7, 2, b"2"),
+        ("another checkpoint", 7, 0, b"5"),
     ]
+
+
+def test_a_query_with_a_new_checkpoint_writes_further_rows(
+    source: SparkSession, servers: Servers, archive: Path, tmp_path: Path
+) -> None:
+    """Spark counts its batches from 0 again; nothing of them may be taken for what is there."""
+    for checkpoint, numbers in (("first", "1 AND 2"), ("second", "3 AND 5")):
+        rows = source.readStream.format("isotone").option("archive", str(archive)).load()
+        writer = rows.where(f"position BETWEEN {numbers}").select("record").writeStream.format("isotone")
+        writer = writer.options(replica=servers.replica, query="anew", checkpointLocation=str(tmp_path / checkpoint))
+        writer.trigger(availableNow=True).start().awaitTermination()
+    found = committed_rows(load(source, replica=servers.replica), "anew").orderBy("position", "place").collect()
+    assert [bytes(row["row"]) for row in found] == [b'{"user": "u%d", "amount": %d}' % (at, at) for at in range(5)]
+    assert [row["batch"] for row in found] == [0] * 5
+    assert len({row["checkpoint"] for row in found}) == 2
