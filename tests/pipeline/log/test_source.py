@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from isotone.core.errors import InputError, MachineError
-from isotone.core.memory_log import MemoryLog
+from isotone.core.ordered_log import LogEntry
 from isotone.pipeline.log import servers as servers_module
 from isotone.pipeline.log.sink import Committed, Staged, committed_rows, encode_record
 from isotone.pipeline.log.source import IsotoneSource, register
@@ -132,20 +132,28 @@ def test_a_user_of_spark_reads_what_is_wrong(source: SparkSession, archive: Path
         load(source, archive=archive, to=500).count()
 
 
-def test_a_damaged_segment_is_named(source: SparkSession, tmp_path: Path) -> None:
-    async def written() -> None:
-        log = MemoryLog()
-        for number in range(segments.SEGMENT_RECORDS_MAX):
-            await log.append(b"%d" % number)
-        await ArchiveWriter(log, Archive(tmp_path)).step()
-
-    asyncio.run(written())
-    (path,) = tmp_path.iterdir()
+def test_a_segment_that_is_damaged_or_of_a_newer_version_is_named(
+    source: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segments, "ARCHIVE_VERSION", 2)
+    newer = Archive(tmp_path).write([LogEntry(1, b"of later", "a.1:1")])
+    monkeypatch.setattr(segments, "ARCHIVE_VERSION", 1)
+    damaged = Archive(tmp_path).write([LogEntry(2, b"record", "a.1:2")])
+    path = tmp_path / damaged.name
     data = bytearray(path.read_bytes())
-    data[200] ^= 1
+    data[100] ^= 1
     path.write_bytes(data)
-    with pytest.raises(PySparkException, match=path.name):
-        load(source, archive=tmp_path).count()
+    for position, told in ((1, f"{newer.name}: archive version 2 is unknown here"), (2, damaged.name)):
+        with pytest.raises(PySparkException, match=told):
+            load(source, archive=tmp_path, from_=position, to=position).count()
+
+
+def test_messagepack_becomes_columns_too(source: SparkSession, tmp_path: Path) -> None:
+    records = [msgspec.msgpack.encode({"user": "ü", "amount": 7, "blob": b"x"}), b"\xc1", msgspec.msgpack.encode([1])]
+    Archive(tmp_path).write([LogEntry(at, record, f"a.1:{at}") for at, record in enumerate(records, 1)])
+    rows = load(source, archive=tmp_path, decode="msgpack", columns="user string, amount bigint, blob binary, no int")
+    found = rows.orderBy("position").select("user", "amount", "blob", "no").collect()
+    assert [tuple(row) for row in found] == [("ü", 7, b"x", None), (None,) * 4, (None,) * 4]
 
 
 def _run_stream(rows: DataFrame, out: Path) -> None:
