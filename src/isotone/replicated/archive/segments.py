@@ -1,6 +1,7 @@
 """One segment of an archive: its name, its columns, its digest, and how its rows become a file and back.
 
-Implements: [DESIGN 5], tables and streams. Deviations: none.
+Implements: [DESIGN 5], tables and streams. Deviations: D-time there is no column of time, because messages carry none:
+a segment is a function of the log alone, which holds no clock; whoever needs the time writes it into records.
 """
 
 from __future__ import annotations
