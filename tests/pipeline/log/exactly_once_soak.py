@@ -166,7 +166,7 @@ class Soak:
             driver.kill()
         self.kills["driver"] += 1
 
-    async def run(self, records: int, kills: int) -> list[str]:
+    async def run(self, wanted: int, kills: int, minutes: float) -> list[str]:
         """The lines of the report."""
         began = time.monotonic()
         async with AsyncExitStack() as stack:
@@ -183,7 +183,9 @@ class Soak:
             replica = ",".join(map(second.port, SERVERS))
             killing = asyncio.create_task(self.kill_servers(clusters))
             for number in range(kills):
-                share = records // kills + (number < records % kills)
+                if time.monotonic() - began > 60 * minutes:
+                    break
+                share = wanted // kills + (number < wanted % kills)
                 await asyncio.gather(self.produce(first, share), self.kill_driver(source, replica))
                 click.echo(f"  {self.produced:,} records, {dict(self.kills)}", err=True)
                 if killing.done():
@@ -195,8 +197,10 @@ class Soak:
             await Driver(self.place, source, replica, to_the_end=True).ended()
             log = await read_log(first)
             wrote = time.monotonic() - began
-            told = await asyncio.to_thread(self.judge, log, records, source, replica)
-            return [*told, f"{wrote:,.0f} s until the last driver ended"]
+            told = await asyncio.to_thread(self.judge, log, self.produced, source, replica)
+            if self.produced < wanted:
+                told.append(f"{minutes:g} minutes were over before {wanted:,} records and {kills} kills were reached")
+            return [*told, f"{wrote:,.0f} s until the last driver had ended"]
 
     def judge(self, log: list[LogEntry], records: int, source: dict[str, str], replica: str) -> list[str]:
         """Compare the files, and the rows of the sink, with the log."""
@@ -257,22 +261,22 @@ def first_difference(found: Sequence[object], expected: Sequence[object]) -> str
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--records", type=click.IntRange(min=1), default=1_000_000, show_default=True)
 @click.option("--kills", type=click.IntRange(min=1), default=20, show_default=True, help="Of the driver.")
+@click.option("--minutes", type=float, default=60.0, show_default=True, help="After so long nothing more is begun.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Of the moments.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the report here too.")
 @click.option("--drive", hidden=True, default="")
-def soak(*, records: int, kills: int, seed: int, out: Path | None, drive: str) -> None:
+def soak(*, records: int, kills: int, minutes: float, seed: int, out: Path | None, drive: str) -> None:
     """Kill drivers and servers at random moments, and compare what came of the log with the log."""
     if drive:
         given = json.loads(drive)
         run_driver(Path(given.pop("place")), **given)
         return
     with tempfile.TemporaryDirectory(prefix="isotone-soak-") as directory:
-        told = asyncio.run(Soak(Path(directory), seed).run(records, kills))
+        told = asyncio.run(Soak(Path(directory), seed).run(records, kills, minutes))
     command = " ".join(["python -m tests.pipeline.log.exactly_once_soak", *sys.argv[1:]])
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
-    ).stdout.strip()
-    text = "\n".join([f"{command}   (commit {commit}; {this_machine()})", "", *told, ""])
+    machine = this_machine()
+    head = [f"# {command}", f"# commit {machine.commit}; {machine.cores} cores, {machine.system}, {machine.python}"]
+    text = "\n".join([*head, "", *told, ""])
     click.echo(text)
     if out is not None:
         out.write_text(text, encoding="utf-8")
