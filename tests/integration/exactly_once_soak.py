@@ -1,4 +1,4 @@
-"""Exactly once at length: ``python -m tests.pipeline.log.exactly_once_soak --records 1000000 --out exactly-once.txt``.
+"""Exactly once at length: ``python -m tests.integration.exactly_once_soak --records 1000000 --out exactly-once.txt``.
 
 A producer numbers records and appends them to a log of three servers, which archive it. A driver of Spark runs two
 streams: the log into Parquet files, and the log, with a number drawn for each row, through the sink into a second log
@@ -33,7 +33,7 @@ from isotone.host.log_client import RemoteLog
 from isotone.replicated.archive.store import Archive
 from tests.integration.replica_cluster import ReplicaCluster, replica_cluster
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 QUERY = "copy"
 SERVERS = "abc"  # a writes the archives, or the next one while it is away
 BATCH_MAX = 20_000
@@ -78,7 +78,7 @@ class Driver:
         self._committed = self._batches()
         with (place / "driver.log").open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.pipeline.log.exactly_once_soak", "--drive", told],
+                [sys.executable, "-m", "tests.integration.exactly_once_soak", "--drive", told],
                 cwd=ROOT, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
 
@@ -273,7 +273,7 @@ def soak(*, records: int, kills: int, minutes: float, seed: int, out: Path | Non
         return
     with tempfile.TemporaryDirectory(prefix="isotone-soak-") as directory:
         told = asyncio.run(Soak(Path(directory), seed).run(records, kills, minutes))
-    command = " ".join(["python -m tests.pipeline.log.exactly_once_soak", *sys.argv[1:]])
+    command = " ".join(["python -m tests.integration.exactly_once_soak", *sys.argv[1:]])
     machine = this_machine()
     head = [f"# {command}", f"# commit {machine.commit}; {machine.cores} cores, {machine.system}, {machine.python}"]
     text = "\n".join([*head, "", *told, ""])
