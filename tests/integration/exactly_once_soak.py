@@ -117,6 +117,7 @@ class Soak:
     def __init__(self, place: Path, seed: int) -> None:
         self.place, self.choice = place, Choice(f"exactly once/{seed}")
         self.produced = self.again = 0
+        self.over = False
         self.kills: Counter[str] = Counter()
         self.archive = place / "archive"
 
@@ -140,16 +141,14 @@ class Soak:
         self.produced += count
 
     async def kill_servers(self, clusters: Sequence[ReplicaCluster]) -> None:
-        """One after the other, without end; a cluster has its quorum, for who was killed comes back first."""
-        while True:
+        """One after the other, until it is over; a cluster has its quorum, for who was killed comes back first."""
+        while not self.over:
             await asyncio.sleep(self.choice.between(0, 8_000) / 1000)
             cluster = self.choice.pick(clusters)
             name = "a" if self.choice.chance(0.5) else self.choice.pick("bc")
             await cluster.kill(name)
-            try:
-                await asyncio.sleep(self.choice.between(0, SERVER_AWAY_MS) / 1000)
-            finally:
-                cluster.start(name)
+            await asyncio.sleep(self.choice.between(0, SERVER_AWAY_MS) / 1000)
+            cluster.start(name)
             self.kills["writer of an archive" if name == "a" else "another server"] += 1
             await cluster.primary(within_s=BEGUN_WITHIN_S)
 
@@ -190,10 +189,8 @@ class Soak:
                 click.echo(f"  {self.produced:,} records, {dict(self.kills)}", err=True)
                 if killing.done():
                     killing.result()
-            killing.cancel()
-            await asyncio.gather(killing, return_exceptions=True)
-            for cluster in clusters:
-                await cluster.primary(within_s=BEGUN_WITHIN_S)
+            self.over = True
+            await killing
             await Driver(self.place, source, replica, to_the_end=True).ended()
             log = await read_log(first)
             wrote = time.monotonic() - began
