@@ -270,13 +270,13 @@ def soak(*, records: int, kills: int, minutes: float, seed: int, out: Path | Non
         return
     with tempfile.TemporaryDirectory(prefix="isotone-soak-") as directory:
         told = asyncio.run(Soak(Path(directory), seed).run(records, kills, minutes))
-    command = " ".join(["python -m tests.integration.exactly_once_soak", *sys.argv[1:]])
-    machine = this_machine()
-    head = [f"# {command}", f"# commit {machine.commit}; {machine.cores} cores, {machine.system}, {machine.python}"]
-    text = "\n".join([*head, "", *told, ""])
-    click.echo(text)
+    report = "\n".join([*told, ""])
+    click.echo(report, nl=False)
     if out is not None:
-        out.write_text(text, encoding="utf-8")
+        command = " ".join(["python -m tests.integration.exactly_once_soak", *sys.argv[1:]])
+        machine = this_machine()
+        head = f"# {command}\n# commit {machine.commit}; {machine.cores} cores, {machine.system}, {machine.python}\n\n"
+        out.write_text(head + report, encoding="utf-8")
 
 
 if __name__ == "__main__":
