@@ -80,6 +80,7 @@ JUDGED = (
     Evidence("membership-scale.txt", STACK, "", 20),
     Evidence("flows-figures.txt", FLOWS, "", 60),
     Evidence("flows-rollout.txt", FLOWS, "", 11),
+    Evidence("flows-token-cost.txt", FLOWS, "", 1),
     Evidence("corruptions.txt", CHECKS, "", 600),
     Evidence("foundation-mutation.txt", CHECKS, "python -m tests.spec.mutation --seeds 1..60 --per-kind 4", 20),
     Evidence("plain-speed.txt", (*CHECKS, "src/isotone/trace"), "", 10),
