@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from isotone.cli.causes import causes_of
 from isotone.core.contract import Address
 from isotone.core.ids import ClientId, DaemonId, MessageId, Stamp
 from isotone.core.services import Service
@@ -206,6 +207,10 @@ def test_a_full_window_names_the_site_that_does_not_acknowledge() -> None:
     answer = house.message("a", messages[-1])
     assert answer.place is MessageStage.UNSTAMPED
     assert [(each.wait, each.site) for each in answer.blockers] == [(Wait.WINDOW, ""), (Wait.LINE, "c")]
+    assert answer.groups == house.message("a", messages[0]).groups == ("g",)
+    (cause,) = causes_of([], answers={"a": msgspec.to_builtins(answer, enc_hook=str)})
+    assert cause.kind == "full window" and cause.text.startswith("the window of a is full, ")
+    assert "bytes of this daemon are not everywhere" in cause.text and "the line of site c is missing" in cause.text
     assert "3 of its session before it" in answer.text
 
 
