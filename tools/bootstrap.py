@@ -134,10 +134,11 @@ class Progress:
 
     def hear(self, line: str) -> None:
         """Pip said this."""
+        line = line.strip().removesuffix(": started")
         words = line.split()
-        if not words or words[0] not in DEEDS:
+        if not words or words[0] not in DEEDS or line.endswith(("still running...", "'done'", "'error'")):
             return
-        if words[0] == "Installing" and ":" in line:
+        if line.startswith("Installing collected packages:"):
             self._doing = f"writing {len(line.partition(':')[2].split(','))} packages"
         else:
             self._doing = " ".join([words[0].lower(), words[1].rpartition("/")[2], *words[2:]])

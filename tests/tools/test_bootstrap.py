@@ -116,6 +116,8 @@ class Terminal(io.StringIO):
 
 
 PIP = [
+    "  Installing build dependencies: started\n",
+    "  Installing build dependencies: finished with status 'done'\n",
     "Collecting pyspark==4.0.1\n",
     "  Downloading https://files.example/packages/pyspark-4.0.1.tar.gz (434.2 MB)\n",
     "Requirement already satisfied: click\n",
@@ -135,6 +137,8 @@ def heard(out: io.StringIO) -> list[str]:
 def test_progress_on_a_terminal_is_one_line_that_changes() -> None:
     lines = heard(Terminal())
     assert lines[1:] == [
+        "isotone: N s  installing build dependencies",
+        "isotone: N s  installing build dependencies",
         "isotone: N s  collecting pyspark==4.0.1",
         "isotone: N s  downloading pyspark-4.0.1.tar.gz (434.2 MB)",
         "isotone: N s  downloading pyspark-4.0.1.tar.gz (434.2 MB)",
@@ -146,11 +150,28 @@ def test_progress_on_a_terminal_is_one_line_that_changes() -> None:
 
 def test_progress_elsewhere_is_a_line_for_each_download() -> None:
     assert heard(io.StringIO()) == [
+        "isotone: N s  installing build dependencies",
         "isotone: N s  downloading pyspark-4.0.1.tar.gz (434.2 MB)",
         "isotone: N s  writing 2 packages",
         "isotone: N s in all",
         "",
     ]
+
+
+def test_pip_takes_what_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    commands: list[list[str]] = []
+
+    def remember(command: list[str], progress: object = None) -> subprocess.CompletedProcess[str]:
+        commands.append(command)
+        return subprocess.CompletedProcess(command, 0, "")
+
+    monkeypatch.setattr(bootstrap, "run", remember)
+    bootstrap.install(["trace"])
+    (command,) = commands
+    assert command[-2:] == ["-e", ".[trace]"]
+    asked = [sys.executable, *command[1:], "--help"]
+    done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_command_that_fails_says_what_it_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
