@@ -159,7 +159,9 @@ class _Answers:
             text = "its place in the order was passed; no client of this site was in its groups, so only that came"
         elif letter is not None and not inside.local_receivers(self._stack.groups, letter.groups):
             text = f"it is delivered, to nobody here: no client of this daemon is in {listed(letter.groups)} now"
-        if found.network is None or unit.lamport <= found.network.transport.delivery.lines.stable:
+        if found.network is None:  # its daemon view is over: who lacks it gets it before the next, or is not in that
+            return self.make(MessageStage.DELIVERED, text, [view_blocker(self._stack, self._at)], found)
+        if unit.lamport <= found.network.transport.delivery.lines.stable:
             return self.make(MessageStage.DELIVERED, text, (), found)
         kept_by = self._waiting(found.network).everywhere(unit.lamport)
         return self.make(MessageStage.DELIVERED, f"{text}, and kept until it is known to be everywhere", kept_by, found)
