@@ -117,8 +117,8 @@ def install(extras: list[str]) -> None:
     target = f".[{','.join(extras)}]" if extras else "."
     size = "; Spark and a Java are 0.6 GB: some minutes" if {"dev", "pipeline"} & {*extras} else ""
     print(f"isotone: installing {target} into {ENVIRONMENT.name}{size}", flush=True)
-    pip = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
-    finished = run([*pip, "install", "-c", "constraints.txt", "-e", target], Progress())
+    pip = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "--no-input", "install"]
+    finished = run([*pip, "--progress-bar", "off", "-c", "constraints.txt", "-e", target], Progress())
     if finished.returncode != 0:
         raise CannotInstallError(f"pip could not install {target}:\n{finished.stdout}")
 
@@ -134,10 +134,11 @@ class Progress:
 
     def hear(self, line: str) -> None:
         """Pip said this."""
+        line = line.strip().removesuffix(": started")
         words = line.split()
-        if not words or words[0] not in DEEDS:
+        if not words or words[0] not in DEEDS or line.endswith(("still running...", "'done'", "'error'")):
             return
-        if words[0] == "Installing" and ":" in line:
+        if line.startswith("Installing collected packages:"):
             self._doing = f"writing {len(line.partition(':')[2].split(','))} packages"
         else:
             self._doing = " ".join([words[0].lower(), words[1].rpartition("/")[2], *words[2:]])

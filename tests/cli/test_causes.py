@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from isotone.cli.causes import Scope, causes_of, exclusion_scope, message_scope, sender_of
+from isotone.cli.explain import all_fine
 
 NO_RULE: dict[str, Any] = {"cut": False, "drop": 0.0, "delay_us": 0}
 
@@ -169,3 +172,29 @@ def test_parts_count_where_the_question_is_about_several() -> None:
     )
     assert causes_of(parted, Scope(among=frozenset({"d1", "d2"}))) == []
     assert [cause.kind for cause in causes_of(parted, Scope(among=frozenset({"d1", "d3"})))] == ["partition"]
+
+
+# --- whether anything is wrong at all --------------------------------------------------------------------------------
+
+
+def said(place: str, view: str = "2!d1#1", *blockers: dict[str, Any]) -> dict[str, Any]:
+    return {"place": place, "daemon_view": view, "blockers": list(blockers)}
+
+
+@pytest.mark.parametrize(
+    ("sender", "other", "expected"),
+    [
+        (said("delivered"), said("unknown"), True),
+        (said("delivered"), said("delivered"), True),
+        (said("delivered", "2!d1#1", blocker("acknowledgement")), said("unknown"), False),
+        (said("delivered", "3!d1#1"), said("unknown", "3!d2#1"), False),
+        (said("delivered"), said("waiting"), False),
+        (said("unknown"), said("unknown"), False),
+    ],
+    ids=["forgotten", "kept", "perhaps not everywhere", "in another part", "waits elsewhere", "nobody has it"],
+)
+def test_who_has_forgotten_a_message_goes_by_the_word_of_its_senders_daemon(
+    sender: dict[str, Any], other: dict[str, Any], expected: bool
+) -> None:
+    question = {"question": "message", "message": MESSAGE}
+    assert all_fine(question, {"d1": sender, "d2": other}) is expected

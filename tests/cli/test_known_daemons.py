@@ -79,7 +79,8 @@ def test_the_credential_goes_into_the_network_only_where_an_address_that_was_giv
 def test_who_is_known_without_an_administration_port_is_named(asker: AdminClient) -> None:
     found = neighbours_of([asker], [status("d1", {"d2": ""}, ["d2", "d3"])])
     assert [each.why_not for each in found] == [
-        f"{name}: its administration port is not known here; give --address" for name in ("d2", "d3")
+        "d2: its administration port is for its own machine alone",
+        "d3: its administration port is not known here; give --address",
     ]
 
 

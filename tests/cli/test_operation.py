@@ -160,8 +160,13 @@ def test_explanations(cluster: Running) -> None:
     assert told("explain", "view", *cluster.at("d2"))["is_working"] is True
     assert told("explain", "exclusion", "d3", *cluster.at("d2"))["ruling"] == "member"
     assert told("explain", "exclusion", "d9", *cluster.at("d2"), code=1)["ruling"] == "unknown"
-    stamp = told("group", "send", "why", "x", "--confirm", "--address", cluster.clients)["stamp"]
-    assert told("explain", "message", stamp, *cluster.at("d1"))["place"] == "delivered"
+    sent = told("group", "send", "why", "x", "--confirm", "--address", cluster.clients)
+    assert told("explain", "message", sent["stamp"], *cluster.at("d1"))["place"] == "delivered"
+    question = ("explain", "message", sent["id"], *cluster.at("d3"))
+    wait_until(lambda: isotone(*question).exit_code == 0, "d3 may have forgotten it; that of its sender knows")
+    by_id = told(*question)
+    assert [each["answer"]["place"] for each in by_id["daemons"] if each["daemon"] == "d1"] == ["delivered"]
+    assert by_id["not_asked"] == by_id["causes"] == []
     assert isotone("explain", "message", "nonsense", *cluster.at("d1")).exit_code == 2
     assert "works" in isotone("explain", "view", *cluster.at("d1")).stdout
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 import re
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 import bootstrap
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class Machine:
@@ -113,6 +116,8 @@ class Terminal(io.StringIO):
 
 
 PIP = [
+    "  Installing build dependencies: started\n",
+    "  Installing build dependencies: finished with status 'done'\n",
     "Collecting pyspark==4.0.1\n",
     "  Downloading https://files.example/packages/pyspark-4.0.1.tar.gz (434.2 MB)\n",
     "Requirement already satisfied: click\n",
@@ -132,6 +137,8 @@ def heard(out: io.StringIO) -> list[str]:
 def test_progress_on_a_terminal_is_one_line_that_changes() -> None:
     lines = heard(Terminal())
     assert lines[1:] == [
+        "isotone: N s  installing build dependencies",
+        "isotone: N s  installing build dependencies",
         "isotone: N s  collecting pyspark==4.0.1",
         "isotone: N s  downloading pyspark-4.0.1.tar.gz (434.2 MB)",
         "isotone: N s  downloading pyspark-4.0.1.tar.gz (434.2 MB)",
@@ -143,11 +150,28 @@ def test_progress_on_a_terminal_is_one_line_that_changes() -> None:
 
 def test_progress_elsewhere_is_a_line_for_each_download() -> None:
     assert heard(io.StringIO()) == [
+        "isotone: N s  installing build dependencies",
         "isotone: N s  downloading pyspark-4.0.1.tar.gz (434.2 MB)",
         "isotone: N s  writing 2 packages",
         "isotone: N s in all",
         "",
     ]
+
+
+def test_pip_takes_what_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    commands: list[list[str]] = []
+
+    def remember(command: list[str], progress: object = None) -> subprocess.CompletedProcess[str]:
+        commands.append(command)
+        return subprocess.CompletedProcess(command, 0, "")
+
+    monkeypatch.setattr(bootstrap, "run", remember)
+    bootstrap.install(["trace"])
+    (command,) = commands
+    assert command[-2:] == ["-e", ".[trace]"]
+    asked = [sys.executable, *command[1:], "--help"]
+    done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_command_that_fails_says_what_it_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -157,3 +181,21 @@ def test_a_command_that_fails_says_what_it_said(monkeypatch: pytest.MonkeyPatch,
     finished = bootstrap.run([sys.executable, "-u", "-c", program], bootstrap.Progress(out))
     assert finished.returncode == 4 and finished.stdout.splitlines() == ["Downloading a/b.whl (1 MB)", "why"]
     assert "downloading b.whl (1 MB)" in out.getvalue()
+
+
+@pytest.mark.parametrize(("code", "calls"), [(0, 2), (1, 2), (3, 1)])
+def test_make_demo_goes_on_to_the_report_unless_the_story_could_not_be_told(
+    tmp_path: Path, code: int, calls: int
+) -> None:
+    """With programs in the place of Python that say what they are asked, and end with this."""
+    system, ours = tmp_path / "python", tmp_path / "venv-python"
+    system.write_text("#!/bin/sh\nexit 0\n")
+    ours.write_text(f'#!/bin/sh\necho "asked: $*"\nexit {code}\n')
+    for program in (system, ours):
+        program.chmod(0o755)
+    variables = [f"PYTHON={system}", f"VENV_PYTHON={ours}", "ARGS=--break swap"]
+    done = subprocess.run(["make", "demo", *variables], cwd=ROOT, capture_output=True, text=True, check=False)
+    asked = [line for line in done.stdout.splitlines() if line.startswith("asked: ")]
+    ways = ("--no-report", "--only-report")[:calls]
+    assert asked == [f"asked: -m isotone.cli demo --break swap {way}" for way in ways]
+    assert (done.returncode == 0) == (code == 0)

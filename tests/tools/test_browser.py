@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import browser
 from tests.browser import looks_at
 
 BAD = """<!doctype html><title>bad</title><meta name="viewport" content="width=device-width">
@@ -27,3 +28,18 @@ def test_a_page_with_everything_wrong(tmp_path: Path) -> None:
         with pytest.raises(AssertionError, match="oh"):
             look.check()
     assert [look.page_width > look.width for look in looks] == [False, False, True, True]
+
+
+def test_without_a_browser_it_is_a_failure_where_one_has_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(browser, "CHROMIUM", None)
+    monkeypatch.delenv("ISOTONE_NO_BROWSER", raising=False)
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception, match="no Chromium is installed"):
+        looks_at("about:blank", "nothing")
+    monkeypatch.setenv("ISOTONE_NO_BROWSER", "and .ci/run could not install it")
+    with pytest.raises(pytest.skip.Exception, match=r"could not install"):
+        looks_at("about:blank", "nothing")
+    monkeypatch.setenv("CI", "")
+    monkeypatch.delenv("ISOTONE_NO_BROWSER")
+    with pytest.raises(pytest.skip.Exception, match="no Chromium is installed"):
+        looks_at("about:blank", "nothing")

@@ -110,7 +110,7 @@ def _explain(addresses: tuple[str, ...], credential_file: Path | None, as_json: 
     missed = [
         (where, why) for where, why in silent if ":" in where or (where not in unasked and scope.has_daemon(where))
     ]
-    fine = _all_fine(question, answers) and not missed and not any(cause.kind in WHOLE for cause in causes)
+    fine = all_fine(question, answers) and not missed and not any(cause.kind in WHOLE for cause in causes)
     causes = [] if fine else [*(Cause(NO_ANSWER, where, why) for where, why in missed), *causes]
     if as_json:
         first = next(iter(answers.values())) if len(clients) == 1 else {}
@@ -155,7 +155,7 @@ def _scope(question: dict[str, str], answers: dict[str, dict[str, Any]], statuse
     return VIEW_SCOPE
 
 
-def _all_fine(question: dict[str, str], answers: dict[str, dict[str, Any]]) -> bool:
+def all_fine(question: dict[str, str], answers: dict[str, dict[str, Any]]) -> bool:
     """Whether every daemon says so, or need not, because that of the sender knows that everybody has the message."""
     if question["question"] == "message":
         at_sender = answers.get(sender_of(question["message"]))

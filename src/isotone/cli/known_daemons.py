@@ -34,20 +34,22 @@ def neighbours_of(clients: Sequence[AdminClient], statuses: Sequence[dict[str, A
     an address that the user gave leads there too.
     """
     asked = {status["name"] for status in statuses}
-    addresses: dict[str, str] = {}
+    addresses: dict[str, str | None] = {}  # None: nobody says anything about it
     for status in statuses:
         for peer in status["stack"]["peers"]:
-            addresses.setdefault(peer["name"], "")
+            addresses.setdefault(peer["name"], None)
         for name, address in status.get("administration", {}).items():
             addresses[name] = addresses.get(name) or address
     wanted = [(name, address) for name, address in sorted(addresses.items()) if name not in asked]
     is_exposed = any(not is_loopback(split_address(client.address)[0]) for client in clients)
     credential, cluster = clients[0].credential, statuses[0]["cluster"]
 
-    def ask(daemon: tuple[str, str]) -> Neighbour:
+    def ask(daemon: tuple[str, str | None]) -> Neighbour:
         name, address = daemon
-        if not address:
+        if address is None:
             return Neighbour(name, None, None, f"{name}: its administration port is not known here; give --address")
+        if not address:
+            return Neighbour(name, None, None, f"{name}: its administration port is for its own machine alone")
         if credential and not is_exposed and not is_loopback(split_address(address)[0]):
             why = f"{name}: --address {address} would ask it, and send the credential through the network"
             return Neighbour(name, None, None, why)

@@ -64,12 +64,13 @@ def status_command(
     return exit_code(told)
 
 
-Told = list[tuple[str, dict[str, Any] | None, str]]
+Answered = list[tuple[str, dict[str, Any] | None, str]]
+"""Address, status or none, and why none, of each daemon that was asked."""
 
 
-def ask_all(clients: Sequence[AdminClient], *, needed: bool = True) -> Told:
+def ask_all(clients: Sequence[AdminClient], *, needed: bool = True) -> Answered:
     """Address, status or none, and why none; none at all is an error where one is ``needed``."""
-    told: Told = []
+    told: Answered = []
     for client in clients:
         try:
             told.append((client.address, client.get("/status"), ""))
@@ -80,18 +81,18 @@ def ask_all(clients: Sequence[AdminClient], *, needed: bool = True) -> Told:
     return told
 
 
-def exit_code(told: Told) -> int:
+def exit_code(told: Answered) -> int:
     """0 when all are ready."""
     return 0 if all(status is not None and status["ready"] for _, status, _ in told) else EXIT_VIOLATION
 
 
-def _json(told: Told) -> object:
+def _json(told: Answered) -> object:
     if len(told) == 1 and told[0][1] is not None:
         return told[0][1]
     return {"daemons": [{"address": address, "status": status, "error": why} for address, status, why in told]}
 
 
-def _shown(told: Told, links: bool) -> RenderableType:
+def _shown(told: Answered, links: bool) -> RenderableType:
     known = [status for _, status, _ in told if status is not None]
     if len(told) == 1 and known:
         parts = [status_view(known[0])]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from isotone.core.boundary import Send
 from isotone.core.ids import MessageId
-from isotone.evs.explain import Place, Wait, why_not_delivered
+from isotone.evs.explain import MessageStage, Wait, why_not_delivered
 from tests.evs.sessions.test_held_elsewhere import ONE_SITE, blocked
 
 
@@ -15,7 +15,7 @@ def test_a_message_in_the_inbox_of_a_session_that_is_held_for_a_reader_elsewhere
     assert isinstance(waiting, Send)
     for sequence in (waiting.bundle.last_sequence, waiting.bundle.last_sequence + 1):
         answer = why_not_delivered(scene.daemons.stack("d2"), MessageId(alice.client, sequence), scene.world.now)
-        assert (answer.place, answer.groups) == (Place.UNKNOWN, ("g",))
+        assert (answer.place, answer.groups) == (MessageStage.UNKNOWN, ("g",))
         (blocker,) = answer.blockers
         slow = scene.apps["slow"].session.client
         assert (blocker.wait, blocker.readers, blocker.daemons) == (Wait.READER, (str(slow),), ("d1",))

@@ -9,7 +9,7 @@ from typing import ClassVar
 import msgspec
 
 from isotone.core.ids import MessageId, Stamp
-from isotone.evs.explain import Place, Ruling, status, why_excluded, why_no_view, why_not_delivered
+from isotone.evs.explain import MessageStage, Ruling, status, why_excluded, why_no_view, why_not_delivered
 from isotone.sim.evs_system import EvsSystem
 from isotone.sim.full_system import FullRun
 from isotone.sim.plan import Plan, Size
@@ -41,7 +41,7 @@ class HalfMendedSystem(EvsSystem):
 class AskingRun(FullRun):
     """Everybody is asked everything, again and again, through all faults."""
 
-    places: ClassVar[Counter[Place]] = Counter()
+    places: ClassVar[Counter[MessageStage]] = Counter()
     rulings: ClassVar[Counter[Ruling]] = Counter()
 
     def __init__(self, world: World, plan: Plan) -> None:
@@ -88,7 +88,13 @@ def test_questions_are_answered_at_any_time_through_all_faults() -> None:
         setting = Setting(system="evs", stack="full", size=Size.SMALL, faults="all")
         result = run_plan(system, draw_plan(system, setting, seed))
         assert not result.violations, result.violations[0]
-    assert set(AskingRun.places) >= {Place.UNKNOWN, Place.WAITING, Place.QUEUED, Place.DELIVERED, Place.MISSING}
+    assert set(AskingRun.places) >= {
+        MessageStage.UNKNOWN,
+        MessageStage.WAITING,
+        MessageStage.QUEUED,
+        MessageStage.DELIVERED,
+        MessageStage.MISSING,
+    }
     assert set(AskingRun.rulings) >= {Ruling.OURSELVES, Ruling.MEMBER, Ruling.SUSPECTED, Ruling.COMING, Ruling.UNPROVEN}
 
 

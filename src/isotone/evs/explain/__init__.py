@@ -4,7 +4,7 @@ Pure functions that read a `Stack` and change nothing in it; ``at`` is the daemo
 of text for people and its parts for programs, and `msgspec.json.encode` takes it. See docs/protocols/explain.md.
 """
 
-from isotone.evs.explain.answers import Blocker, ExclusionAnswer, MessageAnswer, Place, Ruling, ViewAnswer, Wait
+from isotone.evs.explain.answers import Blocker, ExclusionAnswer, MessageAnswer, MessageStage, Ruling, ViewAnswer, Wait
 from isotone.evs.explain.exclusions import why_excluded
 from isotone.evs.explain.messages import why_not_delivered
 from isotone.evs.explain.status import Status, status
@@ -14,7 +14,7 @@ __all__ = [
     "Blocker",
     "ExclusionAnswer",
     "MessageAnswer",
-    "Place",
+    "MessageStage",
     "Ruling",
     "Status",
     "ViewAnswer",

@@ -9,7 +9,7 @@ import msgspec
 from isotone.detector.evidence import Evidence
 
 
-class Place(Enum):
+class MessageStage(Enum):
     """How far a message has come at this daemon."""
 
     UNKNOWN = "unknown"
@@ -63,7 +63,7 @@ class MessageAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     text: str
     message: str
-    place: Place
+    place: MessageStage
     daemon_view: str
     service: str = ""
     stamp: str = ""

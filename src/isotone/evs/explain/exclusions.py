@@ -19,9 +19,7 @@ def why_excluded(stack: Stack, daemon: str, at: int) -> ExclusionAnswer:
     node = inside.node_of(stack)
     peer = node.peers.by_name.get(daemon)
     if daemon == node.me.name:
-        text = (
-            node.peers.conflict(at) or "this daemon answers itself, so it runs; ask the others why they do not see it"
-        )
+        text = node.peers.conflict(at) or "this daemon answers, so it runs; if others do not see it, they say why"
         return ExclusionAnswer(text=f"{daemon}: {text}", daemon=daemon, ruling=Ruling.OURSELVES)
     if peer is None:
         return _stranger(node, daemon, at)

@@ -9,7 +9,7 @@ import msgspec
 
 from isotone.core.ids import DaemonId, MessageId, Stamp
 from isotone.evs.explain import inside
-from isotone.evs.explain.answers import Place
+from isotone.evs.explain.answers import MessageStage
 from isotone.evs.membership.network import Network
 from isotone.evs.ordering.stamper import Draft
 from isotone.evs.ordering.units import Unit
@@ -44,7 +44,7 @@ class Wanted(msgspec.Struct, frozen=True):
 class FoundDraft(msgspec.Struct, frozen=True, kw_only=True):
     """A draft, and how many of its session are before it."""
 
-    place: Place
+    place: MessageStage
     in_groups: bool = False
     bulk: bool = False
     unbegun: bool = False
@@ -53,7 +53,7 @@ class FoundDraft(msgspec.Struct, frozen=True, kw_only=True):
     groups: tuple[str, ...] = ()
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundUnit(msgspec.Struct, frozen=True):
     """A unit; of a large message the last fragment that is here, which need not be the last of all."""
 
     where: Where
@@ -79,9 +79,9 @@ def find_draft(stack: Stack, wanted: Wanted) -> FoundDraft | None:
     if wanted.id is None or wanted.daemon != stack.me:
         return None
     if letter := _letter_among(wanted, inside.queued_in_groups(stack.groups)):
-        return FoundDraft(place=Place.QUEUED, in_groups=True, groups=letter.groups)
+        return FoundDraft(place=MessageStage.QUEUED, in_groups=True, groups=letter.groups)
     if letter := _letter_among(wanted, inside.node_of(stack).waiting):
-        return FoundDraft(place=Place.QUEUED, groups=letter.groups)
+        return FoundDraft(place=MessageStage.QUEUED, groups=letter.groups)
     network = inside.installed(stack)
     if network is None:
         return None
@@ -93,7 +93,7 @@ def find_draft(stack: Stack, wanted: Wanted) -> FoundDraft | None:
         if letter := _letter_among(wanted, (draft,)):
             held = stamper.is_held(draft.session)
             return FoundDraft(
-                place=Place.UNSTAMPED, bulk=bulk, unbegun=unbegun, held=held, before=before, groups=letter.groups
+                place=MessageStage.UNSTAMPED, bulk=bulk, unbegun=unbegun, held=held, before=before, groups=letter.groups
             )
         before += 1
     return None
@@ -106,7 +106,7 @@ def _letter_among(wanted: Wanted, drafts: Iterable[Draft]) -> inside.Letter | No
 # --- units ---------------------------------------------------------------------------------------------------------
 
 
-def find_unit(stack: Stack, wanted: Wanted) -> Found | None:
+def find_unit(stack: Stack, wanted: Wanted) -> FoundUnit | None:
     """The unit, wherever it is; first where it went last."""
     groups, node = stack.groups, inside.node_of(stack)
     for where, units in (
@@ -134,7 +134,7 @@ def _find(
     units: Iterable[Unit],
     members: Sequence[DaemonId],
     network: Network | None = None,
-) -> Found | None:
+) -> FoundUnit | None:
     if wanted.daemon not in members:
         return None
     index = members.index(wanted.daemon)
@@ -143,11 +143,11 @@ def _find(
         if wanted.stamp is not None:
             if unit.lamport == wanted.stamp.lamport:
                 letter = inside.letter_of(unit.kind, unit.body)
-                return Found(where, unit, members, network, groups=() if letter is None else letter.groups)
+                return FoundUnit(where, unit, members, network, groups=() if letter is None else letter.groups)
         elif wanted.names(letter := inside.letter_of(unit.kind, unit.body)):
             assert letter is not None
             last, is_whole = _last_fragment(own, letter.large) if letter.large else (unit, True)
-            return Found(where, last, members, network, is_whole, letter.groups)
+            return FoundUnit(where, last, members, network, is_whole, letter.groups)
     return None
 
 

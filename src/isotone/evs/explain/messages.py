@@ -13,9 +13,9 @@ import msgspec
 
 from isotone.core.ids import DaemonId, MessageId, Stamp
 from isotone.evs.explain import inside
-from isotone.evs.explain.answers import Blocker, MessageAnswer, Place, Wait
+from isotone.evs.explain.answers import Blocker, MessageAnswer, MessageStage, Wait
 from isotone.evs.explain.exclusions import why_excluded
-from isotone.evs.explain.lookup import Found, Wanted, Where, find_draft, find_unit, wanted_of
+from isotone.evs.explain.lookup import FoundUnit, Wanted, Where, find_draft, find_unit, wanted_of
 from isotone.evs.explain.views import view_blocker
 from isotone.evs.explain.waiting import Waiting
 from isotone.evs.explain.words import listed, silence_of, span
@@ -31,9 +31,9 @@ def why_not_delivered(stack: Stack, message: Stamp | MessageId, at: int) -> Mess
     wanted = wanted_of(message)
     answer = _Answers(stack, wanted, at)
     draft = find_draft(stack, wanted)
-    if draft is not None and draft.place is Place.QUEUED:
+    if draft is not None and draft.place is MessageStage.QUEUED:
         blockers = answer.queued(in_groups=draft.in_groups)
-        return answer.make(Place.QUEUED, "it is queued", blockers, groups=draft.groups)
+        return answer.make(MessageStage.QUEUED, "it is queued", blockers, groups=draft.groups)
     if draft is not None:
         network = inside.installed(stack)
         assert network is not None
@@ -41,7 +41,7 @@ def why_not_delivered(stack: Stack, message: Stamp | MessageId, at: int) -> Mess
             bulk=draft.bulk, unbegun=draft.unbegun, held=draft.held
         )
         text = f"it is not stamped yet, {draft.before} of its session before it"
-        return answer.make(Place.UNSTAMPED, text, blockers, groups=draft.groups)
+        return answer.make(MessageStage.UNSTAMPED, text, blockers, groups=draft.groups)
     found = find_unit(stack, wanted)
     return answer.of_unit(found) if found is not None else answer.of_nothing(message)
 
@@ -55,10 +55,10 @@ class _Answers:
 
     def make(
         self,
-        place: Place,
+        place: MessageStage,
         text: str,
         blockers: Sequence[Blocker] = (),
-        found: Found | None = None,
+        found: FoundUnit | None = None,
         groups: Sequence[str] = (),
     ) -> MessageAnswer:
         """One line, and the parts."""
@@ -103,17 +103,19 @@ class _Answers:
 
     # --- units -----------------------------------------------------------------------------------------------------
 
-    def of_unit(self, found: Found) -> MessageAnswer:
+    def of_unit(self, found: FoundUnit) -> MessageAnswer:
         """A unit that is here."""
         match found.where:
             case Where.HELD_BY_GROUPS:
                 text = "the groups hold it until those of all daemons are known"
-                return self.make(Place.HELD, text, self._groups_missing(), found)
+                return self.make(MessageStage.HELD, text, self._groups_missing(), found)
             case Where.EARLY_IN_GROUPS:
-                return self.make(Place.HELD, "the groups hold it", self._behind_join(found.unit, found.members), found)
+                return self.make(
+                    MessageStage.HELD, "the groups hold it", self._behind_join(found.unit, found.members), found
+                )
             case Where.FORMING:
                 text = "it is of the daemon view that forms, which others have installed already"
-                return self.make(Place.WAITING, text, [view_blocker(self._stack, self._at)], found)
+                return self.make(MessageStage.WAITING, text, [view_blocker(self._stack, self._at)], found)
             case Where.ENDED:
                 return self._of_ended(found)
             case Where.WORKING:
@@ -127,40 +129,42 @@ class _Answers:
         network = inside.installed(self._stack)
         return [first] if network is None else [first, *self._waiting(network).lines_below(lamport)]
 
-    def _of_ended(self, found: Found) -> MessageAnswer:
+    def _of_ended(self, found: FoundUnit) -> MessageAnswer:
         recovery = self._node.past.recovery
         assert recovery is not None
         if inside.recovery_has_delivered(recovery, found.unit):
             return self._delivered(found)
         text = f"daemon view {self._node.past.id} ended before it could be delivered"
-        return self.make(Place.OWED, text, [view_blocker(self._stack, self._at)], found)
+        return self.make(MessageStage.OWED, text, [view_blocker(self._stack, self._at)], found)
 
-    def _of_working(self, found: Found) -> MessageAnswer:
+    def _of_working(self, found: FoundUnit) -> MessageAnswer:
         network, unit = found.network, found.unit
         assert network is not None
         if network.transport.delivery.streams[unit.site].has_delivered(unit.sequence):
             return self._delivered(found) if found.is_whole else self._rest_of_large(found, network)
-        return self.make(Place.WAITING, "it is here and waits", self._waiting(network).unit(unit), found)
+        return self.make(MessageStage.WAITING, "it is here and waits", self._waiting(network).unit(unit), found)
 
-    def _rest_of_large(self, found: Found, network: Network) -> MessageAnswer:
+    def _rest_of_large(self, found: FoundUnit, network: Network) -> MessageAnswer:
         """A large message of which the last fragment is not here."""
         unit = found.unit
         line = network.transport.delivery.lines.sites[unit.site]
         more = self._waiting(network).missing(unit.site, line.contiguous + 1)
         blocker = msgspec.structs.replace(more, wait=Wait.FRAGMENTS)
-        return self.make(Place.MISSING, "only a part of this large message has come", [blocker], found)
+        return self.make(MessageStage.MISSING, "only a part of this large message has come", [blocker], found)
 
-    def _delivered(self, found: Found) -> MessageAnswer:
+    def _delivered(self, found: FoundUnit) -> MessageAnswer:
         unit, text = found.unit, "it is delivered"
         letter = inside.letter_of(unit.kind, unit.body)
         if unit.kind is UnitKind.PRUNED:
             text = "its place in the order was passed; no client of this site was in its groups, so only that came"
         elif letter is not None and not inside.local_receivers(self._stack.groups, letter.groups):
             text = f"it is delivered, to nobody here: no client of this daemon is in {listed(letter.groups)} now"
-        if found.network is None or unit.lamport <= found.network.transport.delivery.lines.stable:
-            return self.make(Place.DELIVERED, text, (), found)
+        if found.network is None:  # its daemon view is over: who lacks it gets it before the next, or is not in that
+            return self.make(MessageStage.DELIVERED, text, [view_blocker(self._stack, self._at)], found)
+        if unit.lamport <= found.network.transport.delivery.lines.stable:
+            return self.make(MessageStage.DELIVERED, text, (), found)
         kept_by = self._waiting(found.network).everywhere(unit.lamport)
-        return self.make(Place.DELIVERED, f"{text}, and kept until it is known to be everywhere", kept_by, found)
+        return self.make(MessageStage.DELIVERED, f"{text}, and kept until it is known to be everywhere", kept_by, found)
 
     def _waiting(self, network: Network) -> Waiting:
         return Waiting(self._node, network, self._at)
@@ -175,9 +179,9 @@ class _Answers:
         network = inside.installed(self._stack)
         if network is None:
             text = "it is not here; while there is no daemon view that works nothing new comes"
-            return self.make(Place.UNKNOWN, text, [view_blocker(self._stack, self._at)])
+            return self.make(MessageStage.UNKNOWN, text, [view_blocker(self._stack, self._at)])
         if daemon not in network.view.members:
-            return self.make(Place.UNKNOWN, f"{daemon} is not in the daemon view: {self._exclusion(daemon)}")
+            return self.make(MessageStage.UNKNOWN, f"{daemon} is not in the daemon view: {self._exclusion(daemon)}")
         if isinstance(message, Stamp):
             return self._of_stamp(message, network)
         return self._of_other_client(network, daemon)
@@ -194,12 +198,12 @@ class _Answers:
         if upcoming is not None and message.sequence >= upcoming:
             return self._not_taken(message, upcoming)
         if upcoming is None and (inside.last_session(groups, client.name) or -1) < client.session:
-            return self.make(Place.UNKNOWN, "no such session was ever open here")
+            return self.make(MessageStage.UNKNOWN, "no such session was ever open here")
         if inside.unfinished_bytes(groups):
             text = "it was delivered, or it is a large message of which the last fragment has not come"
-            return self.make(Place.DELIVERED, text)
+            return self.make(MessageStage.DELIVERED, text)
         ending = "" if upcoming is not None else ", if the session sent it before it ended"
-        return self.make(Place.DELIVERED, f"it was delivered{ending}")
+        return self.make(MessageStage.DELIVERED, f"it was delivered{ending}")
 
     def _not_taken(self, message: MessageId, upcoming: int) -> MessageAnswer:
         """It is at its client, or in the inbox of its session; then the first in the inbox says what both wait for."""
@@ -207,9 +211,9 @@ class _Answers:
         session = inside.session_of(self._stack, message.sender)
         letters = [] if session is None else list(inside.inbox_letters(session))
         if session is None or not letters:
-            return self.make(Place.UNKNOWN, text)
+            return self.make(MessageStage.UNKNOWN, text)
         own = next((letter for letter in letters if letter.first <= message.sequence <= letter.last), letters[0])
-        return self.make(Place.UNKNOWN, text, self._session_held(session, letters[0].groups), groups=own.groups)
+        return self.make(MessageStage.UNKNOWN, text, self._session_held(session, letters[0].groups), groups=own.groups)
 
     def _session_held(self, session: ServerSession, groups: Sequence[str]) -> list[Blocker]:
         """What keeps the first message of an inbox there: slow readers of its groups, or no room below."""
@@ -234,14 +238,14 @@ class _Answers:
         site = network.view.site_index(network.view.site_of(stamp.daemon.name).name)
         line = network.transport.delivery.lines.sites[site]
         if stamp.daemon == self._stack.me and stamp.lamport > network.transport.stamper.lamport:
-            return self.make(Place.UNKNOWN, "this daemon has stamped nothing of that time yet")
+            return self.make(MessageStage.UNKNOWN, "this daemon has stamped nothing of that time yet")
         if stamp.lamport > line.heard:
             waiting = self._waiting(network)
-            return self.make(Place.MISSING, "it has not come", waiting.missing_through(site, stamp.lamport))
+            return self.make(MessageStage.MISSING, "it has not come", waiting.missing_through(site, stamp.lamport))
         if (stamp.lamport, place) <= network.transport.delivery.last_agreed:
-            return self.make(Place.DELIVERED, "all that was stamped up to there is delivered and everywhere")
+            return self.make(MessageStage.DELIVERED, "all that was stamped up to there is delivered and everywhere")
         text = "all up to that time has come, and this is not among it: it is delivered, or there is no such message"
-        return self.make(Place.DELIVERED, text)
+        return self.make(MessageStage.DELIVERED, text)
 
     def _of_other_client(self, network: Network, daemon: DaemonId) -> MessageAnswer:
         site = network.view.site_index(network.view.site_of(daemon.name).name)
@@ -251,4 +255,4 @@ of this site is in its groups"
         blockers = []
         if streams[site].known > line.contiguous:
             blockers = [self._waiting(network).missing(site, line.contiguous + 1)]
-        return self.make(Place.UNKNOWN, text, blockers)
+        return self.make(MessageStage.UNKNOWN, text, blockers)
