@@ -13,9 +13,13 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
+from typing import TextIO
 
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENT = ROOT / ".venv"
@@ -23,6 +27,10 @@ PYTHON = ENVIRONMENT / "bin" / "python"
 STAMP = ENVIRONMENT / "isotone-installed.json"
 OLDEST = (3, 11)
 EXIT_ENVIRONMENT = 3
+SHOW_EVERY_S = 0.5
+DEEDS = ("Collecting", "Downloading", "Building", "Preparing", "Installing")
+"""With which pip begins lines that say what takes time."""
+CLEAR = "\r\x1b[K"
 
 
 class CannotInstallError(Exception):
@@ -109,15 +117,75 @@ def install(extras: list[str]) -> None:
     target = f".[{','.join(extras)}]" if extras else "."
     size = "; Spark and a Java are 0.6 GB: some minutes" if {"dev", "pipeline"} & {*extras} else ""
     print(f"isotone: installing {target} into {ENVIRONMENT.name}{size}", flush=True)
-    pip = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "--no-input"]
-    finished = run([*pip, "install", "-q", "-c", "constraints.txt", "-e", target])
+    pip = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
+    finished = run([*pip, "install", "-c", "constraints.txt", "-e", target], Progress())
     if finished.returncode != 0:
         raise CannotInstallError(f"pip could not install {target}:\n{finished.stdout}")
 
 
-def run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    """Run quietly; what the command said is shown only when it failed."""
-    return subprocess.run(command, cwd=ROOT, check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+class Progress:
+    """What pip is doing and for how long: one live line on a terminal, else a line for each download and the like."""
+
+    def __init__(self, out: TextIO | None = None) -> None:
+        self._out = out or sys.stdout
+        self._is_live = self._out.isatty()
+        self._began = time.monotonic()
+        self._doing = "looking what is needed"
+
+    def hear(self, line: str) -> None:
+        """Pip said this."""
+        words = line.split()
+        if not words or words[0] not in DEEDS:
+            return
+        if words[0] == "Installing" and ":" in line:
+            self._doing = f"writing {len(line.partition(':')[2].split(','))} packages"
+        else:
+            self._doing = " ".join([words[0].lower(), words[1].rpartition("/")[2], *words[2:]])
+        if not self._is_live and words[0] != "Collecting":
+            self._tell(f"isotone:   {self._seconds} s  {self._doing}\n")
+
+    def show(self) -> None:
+        """The live line, with the seconds of now."""
+        if self._is_live:
+            columns = shutil.get_terminal_size().columns
+            self._tell(f"{CLEAR}{f'isotone:   {self._seconds} s  {self._doing}'[: columns - 1]}")
+
+    def end(self) -> None:
+        """It is over: the live line goes."""
+        self._tell(f"{CLEAR if self._is_live else ''}isotone:   {self._seconds} s in all\n")
+
+    @property
+    def _seconds(self) -> str:
+        return f"{time.monotonic() - self._began:3.0f}"
+
+    def _tell(self, text: str) -> None:
+        self._out.write(text)
+        self._out.flush()
+
+
+def run(command: list[str], progress: Progress | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a command; what it said is shown only when it failed, and its progress while it goes."""
+    said: list[str] = []
+    with subprocess.Popen(
+        command, cwd=ROOT, text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as process:
+
+        def listen() -> None:
+            assert process.stdout is not None
+            for line in process.stdout:
+                said.append(line)
+                if progress is not None:
+                    progress.hear(line)
+
+        listener = threading.Thread(target=listen)
+        listener.start()
+        while listener.is_alive():
+            if progress is not None:
+                progress.show()
+            listener.join(SHOW_EVERY_S)
+    if progress is not None:
+        progress.end()
+    return subprocess.CompletedProcess(command, process.returncode, "".join(said))
 
 
 if __name__ == "__main__":

@@ -108,6 +108,7 @@ JUDGED = (
     Evidence("bench-recorded.txt", DAEMON, "", 5),
     Evidence("bench-profile.txt", DAEMON, "", 5),
     Evidence("demo.txt", ("src/isotone/cli", "src/isotone/pipeline", "Makefile", "tools"), "", 5),
+    Evidence("startup.txt", ("src/isotone/__init__.py", "src/isotone/client", "src/isotone/cli/main.py"), "", 2),
     Evidence("first-hour.txt", ("README.md", "docs/guide", "src/isotone/cli", "src/isotone/client"), "", 120),
     Evidence("fresh-machine.txt", ("Makefile", "tools", "pyproject.toml"), "", 60),
 )

@@ -15,12 +15,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from isotone.cli import pipeline_demo
 from isotone.cli.demo import MARK, prepared
 from isotone.cli.demo_break import BUGS, Bug
 from isotone.cli.demo_record import Verdicts
 from isotone.cli.demo_screen import Screen, Standing
 from isotone.cli.main import commands
 from isotone.cli.output import results
+from isotone.cli.pipeline_demo import NoReportError
 from isotone.client import View
 from isotone.core.boundary import Indicate, Message
 from isotone.core.bundles import Bundle
@@ -79,7 +81,7 @@ def test_the_demo_tells_its_story_and_finds_no_violation(tmp_path: Path) -> None
     assert not processes_of(home)
 
 
-def test_a_planted_bug_is_found_and_the_message_named(tmp_path: Path) -> None:
+def test_a_planted_bug_is_found_and_the_message_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = tmp_path / "demo"
     command = [*COMMAND, str(home), "--break", "swap"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WITHIN_S)
@@ -90,6 +92,14 @@ def test_a_planted_bug_is_found_and_the_message_named(tmp_path: Path) -> None:
     witness = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("    {")]
     assert "d1" in {each["node"] for each in witness if each["kind"] == "deliver"}
     assert "AGREED" in {each["service"] for each in witness if each["kind"] == "deliver"}
+
+    def without_spark(directory: Path) -> None:
+        raise NoReportError(f"nothing judges {directory.name}")
+
+    monkeypatch.setattr(pipeline_demo, "judge_on_spark", without_spark)
+    report = CliRunner().invoke(commands, ["demo", "--directory", str(home), "--break", "swap", "--only-report"])
+    assert "no report: nothing judges demo" in report.stdout, "a violation does not keep the report from being tried"
+    assert report.exit_code == 1
 
 
 @pytest.mark.parametrize(("bug", "told"), [("lose", "bbc"), ("double", "baabc"), ("swap", "bbca")])

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from isotone.cli.main import commands
 from isotone.trace.jsonl import write_jsonl
+from tests.browser import looks_at
 from tests.trace.test_story import Crashed, Recovered, record, sview
 
 
@@ -42,6 +43,14 @@ def test_picture_and_page_need_nothing_but_themselves(trace: Path, tmp_path: Pat
     text = page.read_text()
     assert "run &amp; &lt;one&gt;" in text
     assert "src=" not in text and "http" not in text.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_a_browser_shows_the_page(trace: Path, tmp_path: Path) -> None:
+    page = tmp_path / "t.html"
+    assert CliRunner().invoke(commands, ["timeline", str(trace), "--html", str(page)]).exit_code == 0
+    for look in looks_at(page.as_uri(), "timeline"):
+        look.check()
+        assert "d2 crashes" in look.html
 
 
 def test_as_json(trace: Path) -> None:

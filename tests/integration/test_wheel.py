@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
 import venv
@@ -16,8 +17,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.startup import FIRST_VIEW, TIMES, processor_s
+
 ROOT = Path(__file__).resolve().parents[2]
 WITHIN_S = 240.0
+FIRST_VIEW_MAX = 1_500
+"""Bare interpreters' worth of processor time, which is about 12 seconds on the machine of results/startup.txt."""
+
+
+def processor_of_children_s() -> float:
+    """Of those that ended so far."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def run(*arguments: str | Path, cwd: Path = ROOT) -> str:
@@ -64,7 +75,12 @@ def test_it_works_in_a_clean_environment(wheel: Path, tmp_path: Path) -> None:
     python = home / "bin" / "python"
     constraints = ROOT / "constraints.txt"
     pip = [sys.executable, "-m", "pip", "--python", python]
+    began = processor_of_children_s()
     run(*pip, "install", "--quiet", "--constraint", constraints, wheel, cwd=tmp_path)
+    run(python, "-c", FIRST_VIEW, cwd=tmp_path)
+    spent = processor_of_children_s() - began
+    bare = min(processor_s([python, "-c", "pass"]) for _ in range(TIMES))
+    assert spent / bare < FIRST_VIEW_MAX, "from pip install to the first view of a program"
     unit = run(home / "bin" / "isotone", "daemon", "ops", "unit", cwd=tmp_path)
     assert unit == (ROOT / "ops" / "isotone@.service").read_text(encoding="utf-8")
     assert "uvloop" not in (installed := run(*pip, "list", "--format=freeze")) and "pyarrow" not in installed

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import re
 import sys
 from pathlib import Path
 
@@ -103,3 +105,55 @@ def test_what_is_not_needed_may_fail(
 def test_with_everything_for_development_nothing_is_missing(machine: Machine) -> None:
     machine.ensure("dev")
     assert machine.ensure("pipeline") == []
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+PIP = [
+    "Collecting pyspark==4.0.1\n",
+    "  Downloading https://files.example/packages/pyspark-4.0.1.tar.gz (434.2 MB)\n",
+    "Requirement already satisfied: click\n",
+    "Installing collected packages: py4j, pyspark\n",
+]
+
+
+def heard(out: io.StringIO) -> list[str]:
+    progress = bootstrap.Progress(out)
+    for line in PIP:
+        progress.hear(line)
+        progress.show()
+    progress.end()
+    return re.sub(r" +[0-9]+ s ", " N s ", out.getvalue().replace(bootstrap.CLEAR, "\n")).split("\n")
+
+
+def test_progress_on_a_terminal_is_one_line_that_changes() -> None:
+    lines = heard(Terminal())
+    assert lines[1:] == [
+        "isotone: N s  collecting pyspark==4.0.1",
+        "isotone: N s  downloading pyspark-4.0.1.tar.gz (434.2 MB)",
+        "isotone: N s  downloading pyspark-4.0.1.tar.gz (434.2 MB)",
+        "isotone: N s  writing 2 packages",
+        "isotone: N s in all",
+        "",
+    ]
+
+
+def test_progress_elsewhere_is_a_line_for_each_download() -> None:
+    assert heard(io.StringIO()) == [
+        "isotone: N s  downloading pyspark-4.0.1.tar.gz (434.2 MB)",
+        "isotone: N s  writing 2 packages",
+        "isotone: N s in all",
+        "",
+    ]
+
+
+def test_a_command_that_fails_says_what_it_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(bootstrap, "ROOT", tmp_path)
+    out = io.StringIO()
+    program = "import sys; print('Downloading a/b.whl (1 MB)'); print('why', file=sys.stderr); sys.exit(4)"
+    finished = bootstrap.run([sys.executable, "-u", "-c", program], bootstrap.Progress(out))
+    assert finished.returncode == 4 and finished.stdout.splitlines() == ["Downloading a/b.whl (1 MB)", "why"]
+    assert "downloading b.whl (1 MB)" in out.getvalue()

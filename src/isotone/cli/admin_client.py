@@ -30,7 +30,7 @@ class AdminClient:
     def __init__(self, address: str, credential: str = "", *, within_s: float = ANSWER_WITHIN_S) -> None:
         self._place = split_address(address, default_port=DEFAULT_PORT)
         self.address: str = join_address(*self._place)
-        self._credential = credential
+        self.credential = credential
         self._within_s = within_s
 
     def get(self, path: str, **query: str) -> Any:
@@ -48,10 +48,19 @@ class AdminClient:
         except MachineError:
             return False
 
-    def _ask(self, method: str, path: str, body: bytes = b"", accept: tuple[int, ...] = (200, 202)) -> Any:
+    def name(self) -> str:
+        """Which daemon it is; the credential is not sent."""
+        try:
+            return str(self._ask("GET", "/ready", accept=(200, NOT_READY), is_free=True)["daemon"]).partition("#")[0]
+        except (KeyError, TypeError) as error:
+            raise MachineError(f"{self.address} is not the administration port of a daemon") from error
+
+    def _ask(
+        self, method: str, path: str, body: bytes = b"", accept: tuple[int, ...] = (200, 202), *, is_free: bool = False
+    ) -> Any:
         headers = {"Content-Type": "application/json"} if method == "POST" else {}
-        if self._credential:
-            headers["Authorization"] = f"Bearer {self._credential}"
+        if self.credential and not is_free:
+            headers["Authorization"] = f"Bearer {self.credential}"
         status, text = self._exchange(method, path, body, headers)
         try:
             answer = json.loads(text)

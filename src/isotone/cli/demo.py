@@ -77,8 +77,8 @@ def demo_command(
 
     Exit codes: 0 no violation and everything judged, 1 otherwise, 2 wrong usage, 3 the story could not be told.
     """
-    if bug is not None and (simulated or only_report):
-        raise InputError("--break goes with real daemons: without --simulated and --only-report")
+    if bug is not None and simulated:
+        raise InputError("--break goes with real daemons: without --simulated")
     if simulated:
         from isotone.cli.demo_simulated import simulated_demo
 
@@ -88,20 +88,25 @@ def demo_command(
     if only_report:
         if as_json or not (directory / MARK).exists():
             raise InputError(f"{directory} has no demo to report of" if not as_json else "--only-report has no --json")
-        return show_with_report(directory, judge(directory.resolve()))
+        verdicts = judge(directory.resolve())
+        return show_with_report(directory, verdicts) or code_of(verdicts)
     verdicts = tell(prepared(directory.resolve()), Screen(None if as_json else results()), bug)
     if not as_json:
         print_text("")
         show_timeline(results(), story_of(read([directory / "trace"])))
         print_text("")
-    code = EXIT_VIOLATION if verdicts.both.violations or not_judged(verdicts.both) else 0
     if as_json:
         print_json(verdicts.both)
     elif report:
-        code = code or show_with_report(directory, verdicts)
+        return show_with_report(directory, verdicts) or code_of(verdicts)
     else:
         show(directory, verdicts)
-    return code
+    return code_of(verdicts)
+
+
+def code_of(verdicts: Verdicts) -> int:
+    """0 when everything was judged and nothing is violated."""
+    return EXIT_VIOLATION if verdicts.both.violations or not_judged(verdicts.both) else 0
 
 
 def show(directory: Path, verdicts: Verdicts) -> None:

@@ -8,12 +8,13 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from isotone.cli.admin_client import AdminClient
 from isotone.cli.local_cluster import Place, places_of, settings_text
 from isotone.core.errors import InputError
-from isotone.daemon.admin.assembly import assembled, opened
+from isotone.daemon.admin.assembly import administration_of, assembled, opened
 from isotone.daemon.admin.service import Service
 from isotone.daemon.node import Node
 from isotone.daemon.security.credentials import add_credential
@@ -242,3 +243,17 @@ def test_development_is_for_loopback_and_without_secrets(tmp_path: Path) -> None
     ):
         with pytest.raises(InputError):
             opened(read(wrong).settings)
+
+
+def test_a_daemon_knows_where_the_others_of_its_settings_are_administrated(tmp_path: Path) -> None:
+    here, there = places_of(2, 1, None)
+    settings = load(settings_file(tmp_path, [here, there]))
+    me, other = settings.daemon
+    assert administration_of(settings, me) == {"d2": there.admin}
+    elsewhere = msgspec.structs.replace(other, address="10.0.0.2")
+    apart = msgspec.structs.replace(settings, daemon=(me, elsewhere))
+    assert administration_of(apart, me) == {"d2": ""}, "a port on loopback is for its own machine"
+    listening = msgspec.structs.replace(apart, admin=msgspec.structs.replace(apart.admin, listen="0.0.0.0"))
+    assert administration_of(listening, me) == {"d2": f"10.0.0.2:{there.admin.rpartition(':')[2]}"}
+    off = msgspec.structs.replace(apart, admin=msgspec.structs.replace(apart.admin, enabled=False))
+    assert administration_of(off, me) == {}

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from isotone.core.addresses import is_loopback
-from isotone.core.contract import Automaton
+from isotone.core.addresses import is_loopback, join_address
+from isotone.core.contract import Address, Automaton
 from isotone.core.errors import InputError
 from isotone.daemon.composition import Composition, Hooks
 from isotone.daemon.node_settings import NodeSettings
@@ -106,6 +106,28 @@ def _hooks(settings: DaemonSettings, daemon: Daemon, files: Files, access: Acces
         tls_refused=access.tls_refused,
         refused=lambda: access.refused,
     )
+
+
+def administration_of(settings: DaemonSettings, me: Daemon) -> dict[str, Address]:
+    """Where the other daemons that the settings name are administrated, as this one reaches them.
+
+    Empty where only programs of another machine can: a port on loopback is for its own machine alone.
+    """
+    if not settings.admin.enabled:
+        return {}
+    found = {}
+    for each in settings.daemon:
+        if each.name != me.name:
+            found[each.name] = _administration(settings, me, each)
+    return found
+
+
+def _administration(settings: DaemonSettings, me: Daemon, other: Daemon) -> Address:
+    listen = settings.admin.listen
+    port = settings.admin.port if other.admin_port is None else other.admin_port
+    if not is_loopback(listen):
+        return join_address(other.address, port)
+    return join_address(listen, port) if other.address == me.address else Address("")
 
 
 class _guard:

@@ -16,7 +16,9 @@ body{font:15px/1.45 system-ui,sans-serif;color:var(--ink);background:var(--paper
 body{margin:0 auto;max-width:70rem;padding:1rem}
 h1{font-size:1.25rem;margin:.2rem 0}h2{font-size:1rem;margin:1.2rem 0 .3rem}
 table{border-collapse:collapse}td,th{text-align:left;padding:.15rem 1rem .15rem 0;vertical-align:top}
-td{white-space:nowrap}th{color:var(--soft);font-weight:500}.scroll{overflow-x:auto}.good{color:var(--good)}.bad{color:var(--bad)}.soft{color:var(--soft)}
+td{white-space:nowrap}th{color:var(--soft);font-weight:500}.scroll{overflow-x:auto}
+@media (max-width:480px){td,th{padding-right:.55rem;font-size:.92rem}}
+.good{color:var(--good)}.bad{color:var(--bad)}.soft{color:var(--soft)}
 ul{margin:.2rem 0;padding-left:1.2rem}input{font:inherit}
 """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -48,6 +49,8 @@ class DaemonStatus(msgspec.Struct, frozen=True, kw_only=True):
     trace: TraceStatus
     faults: list[dict[str, object]] | None
     """None when the settings do not enable them."""
+    administration: Mapping[str, str]
+    """Where the other daemons that the settings name are administrated; empty where that is for their machine alone."""
 
 
 def readiness_of(node: Operated) -> Readiness:
@@ -56,7 +59,11 @@ def readiness_of(node: Operated) -> Readiness:
     return Readiness(ready=not missing, reason=missing or "a daemon view works", daemon=str(node.stack.me))
 
 
-def status_of(node: Operated) -> DaemonStatus:
+Others = Callable[[], Mapping[str, str]]
+"""Where other daemons are administrated, by their names, as the settings are now."""
+
+
+def status_of(node: Operated, administration: Mapping[str, str]) -> DaemonStatus:
     """All of it."""
     at, missing = node.now(), node.why_not_ready
     groups, clients = groups_of(node.stack, limit=STATUS_LISTED_MAX), clients_at(node, STATUS_LISTED_MAX)
@@ -76,6 +83,7 @@ def status_of(node: Operated) -> DaemonStatus:
         counts={part: dict(counts) for part, counts in node.counts().items()},
         trace=node.trace_status(),
         faults=node.fault_rules(),
+        administration=administration,
     )
 
 

@@ -36,7 +36,7 @@ from isotone.daemon.admin.operated import Operated
 from isotone.daemon.admin.page import page_response
 from isotone.daemon.admin.principals import Audit, Judge, credential_of, why_foreign
 from isotone.daemon.admin.questions import answer
-from isotone.daemon.admin.report import clients_at, readiness_of, status_of
+from isotone.daemon.admin.report import Others, clients_at, readiness_of, status_of
 from isotone.evs.sessions.admission import Denied
 
 _T = TypeVar("_T")
@@ -77,6 +77,7 @@ class Routes:
         judge: Judge,
         audit: Audit,
         metrics: Metrics,
+        others: Others = dict,
         free: Sequence[str] = FREE,
     ) -> None:
         self._node, self._judge, self._audit, self._metrics = node, judge, audit, metrics
@@ -87,7 +88,7 @@ class Routes:
             "/health": self._health,
             "/ready": self._ready,
             "/metrics": self._metrics_text,
-            "/status": lambda _: json_of(200, status_of(node)),
+            "/status": lambda _: json_of(200, status_of(node, others())),
             "/groups": self._groups,
             "/clients": lambda request: json_of(200, clients_at(node, _limit(request))),
             "/explain": lambda request: json_of(200, answer(node.stack, request.query, node.now())),

@@ -13,6 +13,7 @@ from isotone.daemon.admin.http import HttpLimits, HttpServer
 from isotone.daemon.admin.metrics import Metrics
 from isotone.daemon.admin.operated import Operated
 from isotone.daemon.admin.principals import Audit, Judge, LoggedAudit, check_open, open_judge
+from isotone.daemon.admin.report import Others
 from isotone.daemon.admin.routes import FREE, Routes
 
 log = logging.getLogger("isotone.admin")
@@ -40,6 +41,7 @@ class AdminServer:
         judge: Judge | None = None,
         is_open: bool = False,
         audit: Audit | None = None,
+        others: Others = dict,
     ) -> None:
         self.settings = settings or AdminSettings()
         self.address = Address("")
@@ -52,6 +54,7 @@ class AdminServer:
             judge=judge or open_judge,
             audit=audit or LoggedAudit(),
             metrics=self.metrics,
+            others=others,
             free=(*FREE, "/metrics") if self.settings.metrics_open else FREE,
         )
         self._server = HttpServer(routes.handle, self.settings.limits)

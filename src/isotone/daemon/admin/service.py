@@ -17,7 +17,7 @@ import msgspec
 from isotone.core.addresses import DEFAULT_PORT
 from isotone.core.contract import Address
 from isotone.core.ids import DaemonViewId
-from isotone.daemon.admin.assembly import Assembly, access_parts, assembled, opened
+from isotone.daemon.admin.assembly import Assembly, access_parts, administration_of, assembled, opened
 from isotone.daemon.admin.change_log import ChangeLog
 from isotone.daemon.admin.logs import configure_logs, set_level
 from isotone.daemon.admin.server import AdminServer, AdminSettings
@@ -121,7 +121,14 @@ class Service:
             return
         settings = AdminSettings(address=where, metrics_open=self.settings.admin.metrics_open)
         access, audit = self.assembly.access, self.assembly.audit
-        self.admin = AdminServer(node, settings, judge=access.judge_admin, is_open=access.is_open, audit=audit)
+        self.admin = AdminServer(
+            node,
+            settings,
+            judge=access.judge_admin,
+            is_open=access.is_open,
+            audit=audit,
+            others=lambda: administration_of(self.settings, self.assembly.daemon),
+        )
         await self.admin.start()
 
     async def _look_up(self, node: Node) -> None:

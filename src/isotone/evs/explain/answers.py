@@ -29,6 +29,7 @@ class Wait(Enum):
     DAEMON = "daemon"
     GROUPS = "groups"  # the GROUPS of a daemon
     JOIN = "join"  # a local join is under way, and the message may come from behind it
+    READER = "reader"  # clients that do not read; their groups take nothing for now
     WINDOW = "window"  # too much of what this daemon stamped is not everywhere yet
     LINK = "link"
     TOKEN = "token"
@@ -50,6 +51,7 @@ class Blocker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     text: str
     site: str = ""
     daemons: tuple[str, ...] = ()
+    readers: tuple[str, ...] = ()  # ids of clients that do not read
     sequence: int | None = None  # in the site's stream
     lamport: int | None = None  # the time up to which a line or an acknowledgement is missing
     since: int | None = None
@@ -65,6 +67,8 @@ class MessageAnswer(msgspec.Struct, frozen=True, kw_only=True):
     daemon_view: str
     service: str = ""
     stamp: str = ""
+    groups: tuple[str, ...] = ()
+    """To which it was sent, where that is known here; of one that is held behind others, those of the first of them."""
     blockers: tuple[Blocker, ...] = ()
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from isotone.core.boundary import Send
 from isotone.core.codec.bundle import HEAD
 from isotone.core.errors import RemoteProtocolError
 from isotone.core.ids import ClientId, DaemonId
@@ -24,6 +25,7 @@ from isotone.evs.ordering.delivery import Delivery, SiteStream
 from isotone.evs.ordering.recovery import Recovery
 from isotone.evs.ordering.stamper import Draft, Stamper
 from isotone.evs.ordering.units import Unit, UnitKind
+from isotone.evs.sessions.server_session import ServerSession
 from isotone.evs.stack import Stack
 from isotone.evs.transport.transport import Transport
 
@@ -79,6 +81,27 @@ def fragment_number(unit: Unit) -> tuple[int, bool] | None:
     except RemoteProtocolError:
         return None
     return fragment.number, fragment.offset + len(fragment.body) >= fragment.total
+
+
+def inbox_letters(session: ServerSession) -> Iterator[Letter]:
+    """What a session has sent and its daemon has not handed to the groups, numbered as the client does."""
+    for taken in session.inbox:
+        if isinstance(taken.request, Send):
+            bundle = taken.request.bundle
+            yield Letter(bundle.sender, bundle.first_sequence, bundle.last_sequence, tuple(bundle.groups))
+
+
+def session_of(stack: Stack, client: ClientId) -> ServerSession | None:
+    """The session of a client of this daemon, if it has one; not every client does."""
+    if stack.sessions is None:
+        return None
+    return next((session for session in stack.sessions.all if session.client == client), None)
+
+
+def readers_for(stack: Stack, session: ServerSession) -> tuple[ClientId, ...]:
+    """The clients that do not read, for which the session's next message waits."""
+    assert stack.sessions is not None
+    return stack.sessions._table.handing.readers_for(session)
 
 
 # --- membership ----------------------------------------------------------------------------------------------------

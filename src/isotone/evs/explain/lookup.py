@@ -50,6 +50,7 @@ class FoundDraft(msgspec.Struct, frozen=True, kw_only=True):
     unbegun: bool = False
     held: bool = False  # its session waits for room on a link
     before: int = 0
+    groups: tuple[str, ...] = ()
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -60,6 +61,7 @@ class Found(msgspec.Struct, frozen=True):
     members: Sequence[DaemonId]
     network: Network | None = None
     is_whole: bool = True
+    groups: tuple[str, ...] = ()  # where the body tells
 
 
 def wanted_of(message: Stamp | MessageId) -> Wanted:
@@ -76,10 +78,10 @@ def find_draft(stack: Stack, wanted: Wanted) -> FoundDraft | None:
     """A message of a client of this daemon that has no stamp yet."""
     if wanted.id is None or wanted.daemon != stack.me:
         return None
-    if _any_is(wanted, inside.queued_in_groups(stack.groups)):
-        return FoundDraft(place=Place.QUEUED, in_groups=True)
-    if _any_is(wanted, inside.node_of(stack).waiting):
-        return FoundDraft(place=Place.QUEUED)
+    if letter := _letter_among(wanted, inside.queued_in_groups(stack.groups)):
+        return FoundDraft(place=Place.QUEUED, in_groups=True, groups=letter.groups)
+    if letter := _letter_among(wanted, inside.node_of(stack).waiting):
+        return FoundDraft(place=Place.QUEUED, groups=letter.groups)
     network = inside.installed(stack)
     if network is None:
         return None
@@ -88,15 +90,17 @@ def find_draft(stack: Stack, wanted: Wanted) -> FoundDraft | None:
     for draft, bulk, unbegun in inside.waiting_drafts(stamper):
         if draft.session != wanted.id.sender.name:
             continue
-        if wanted.names(inside.draft_letter(draft)):
+        if letter := _letter_among(wanted, (draft,)):
             held = stamper.is_held(draft.session)
-            return FoundDraft(place=Place.UNSTAMPED, bulk=bulk, unbegun=unbegun, held=held, before=before)
+            return FoundDraft(
+                place=Place.UNSTAMPED, bulk=bulk, unbegun=unbegun, held=held, before=before, groups=letter.groups
+            )
         before += 1
     return None
 
 
-def _any_is(wanted: Wanted, drafts: Iterable[Draft]) -> bool:
-    return any(wanted.names(inside.draft_letter(draft)) for draft in drafts)
+def _letter_among(wanted: Wanted, drafts: Iterable[Draft]) -> inside.Letter | None:
+    return next((letter for letter in map(inside.draft_letter, drafts) if wanted.names(letter)), None)
 
 
 # --- units ---------------------------------------------------------------------------------------------------------
@@ -138,11 +142,12 @@ def _find(
     for unit in own:
         if wanted.stamp is not None:
             if unit.lamport == wanted.stamp.lamport:
-                return Found(where, unit, members, network)
+                letter = inside.letter_of(unit.kind, unit.body)
+                return Found(where, unit, members, network, groups=() if letter is None else letter.groups)
         elif wanted.names(letter := inside.letter_of(unit.kind, unit.body)):
             assert letter is not None
             last, is_whole = _last_fragment(own, letter.large) if letter.large else (unit, True)
-            return Found(where, last, members, network, is_whole)
+            return Found(where, last, members, network, is_whole, letter.groups)
     return None
 
 

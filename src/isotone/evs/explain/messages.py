@@ -22,6 +22,7 @@ from isotone.evs.explain.words import listed, silence_of, span
 from isotone.evs.groups import State as GroupsState
 from isotone.evs.membership.network import Network
 from isotone.evs.ordering.units import Unit, UnitKind
+from isotone.evs.sessions.server_session import ServerSession
 from isotone.evs.stack import Stack
 
 
@@ -31,14 +32,16 @@ def why_not_delivered(stack: Stack, message: Stamp | MessageId, at: int) -> Mess
     answer = _Answers(stack, wanted, at)
     draft = find_draft(stack, wanted)
     if draft is not None and draft.place is Place.QUEUED:
-        return answer.make(Place.QUEUED, "it is queued", answer.queued(in_groups=draft.in_groups))
+        blockers = answer.queued(in_groups=draft.in_groups)
+        return answer.make(Place.QUEUED, "it is queued", blockers, groups=draft.groups)
     if draft is not None:
         network = inside.installed(stack)
         assert network is not None
         blockers = Waiting(inside.node_of(stack), network, at).draft(
             bulk=draft.bulk, unbegun=draft.unbegun, held=draft.held
         )
-        return answer.make(Place.UNSTAMPED, f"it is not stamped yet, {draft.before} of its session before it", blockers)
+        text = f"it is not stamped yet, {draft.before} of its session before it"
+        return answer.make(Place.UNSTAMPED, text, blockers, groups=draft.groups)
     found = find_unit(stack, wanted)
     return answer.of_unit(found) if found is not None else answer.of_nothing(message)
 
@@ -51,7 +54,12 @@ class _Answers:
         self._node = inside.node_of(stack)
 
     def make(
-        self, place: Place, text: str, blockers: Sequence[Blocker] = (), found: Found | None = None
+        self,
+        place: Place,
+        text: str,
+        blockers: Sequence[Blocker] = (),
+        found: Found | None = None,
+        groups: Sequence[str] = (),
     ) -> MessageAnswer:
         """One line, and the parts."""
         causes = "; ".join(self._timed(each) for each in blockers)
@@ -63,6 +71,7 @@ class _Answers:
             daemon_view=str(self._stack.membership.view),
             service="" if found is None else found.unit.service.name,
             stamp="" if found is None else str(Stamp(found.unit.lamport, found.members[found.unit.daemon])),
+            groups=tuple(groups) if found is None else found.groups,
             blockers=tuple(blockers),
         )
 
@@ -183,8 +192,7 @@ class _Answers:
         groups, client = self._stack.groups, message.sender
         upcoming = inside.next_sequence(groups, client)
         if upcoming is not None and message.sequence >= upcoming:
-            text = f"this daemon has not taken it from its client, whose next message is {upcoming}"
-            return self.make(Place.UNKNOWN, text)
+            return self._not_taken(message, upcoming)
         if upcoming is None and (inside.last_session(groups, client.name) or -1) < client.session:
             return self.make(Place.UNKNOWN, "no such session was ever open here")
         if inside.unfinished_bytes(groups):
@@ -192,6 +200,34 @@ class _Answers:
             return self.make(Place.DELIVERED, text)
         ending = "" if upcoming is not None else ", if the session sent it before it ended"
         return self.make(Place.DELIVERED, f"it was delivered{ending}")
+
+    def _not_taken(self, message: MessageId, upcoming: int) -> MessageAnswer:
+        """It is at its client, or in the inbox of its session; then the first in the inbox says what both wait for."""
+        text = f"this daemon has not taken it from its client, whose next message is {upcoming}"
+        session = inside.session_of(self._stack, message.sender)
+        letters = [] if session is None else list(inside.inbox_letters(session))
+        if session is None or not letters:
+            return self.make(Place.UNKNOWN, text)
+        own = next((letter for letter in letters if letter.first <= message.sequence <= letter.last), letters[0])
+        return self.make(Place.UNKNOWN, text, self._session_held(session, letters[0].groups), groups=own.groups)
+
+    def _session_held(self, session: ServerSession, groups: Sequence[str]) -> list[Blocker]:
+        """What keeps the first message of an inbox there: slow readers of its groups, or no room below."""
+        roster = self._stack.groups.roster
+        readers = [
+            reader
+            for reader in inside.readers_for(self._stack, session)
+            if reader.private_group in groups or not set(roster.groups_of(reader)).isdisjoint(groups)
+        ]
+        if readers:
+            named = listed(map(str, readers))
+            text = f"its session is held, for a client in {listed(groups)} does not read: {named}"
+            daemons = tuple(dict.fromkeys(reader.daemon.name for reader in readers))
+            return [Blocker(wait=Wait.READER, text=text, daemons=daemons, readers=tuple(map(str, readers)))]
+        network = inside.installed(self._stack)
+        if network is None or self._stack.groups.state is not GroupsState.GOP:
+            return self.queued(in_groups=True)
+        return self._waiting(network).draft(bulk=False, unbegun=False, held=False)
 
     def _of_stamp(self, stamp: Stamp, network: Network) -> MessageAnswer:
         place = network.view.members.index(stamp.daemon)

@@ -56,6 +56,9 @@ details { margin: 8px 0; } summary { cursor: pointer; padding: 4px 0; }
 code { font: 13px/1.4 ui-monospace, "DejaVu Sans Mono", monospace; background: var(--code); border-radius: 4px;
   padding: 1px 5px; }
 footer { color: var(--quiet); font-size: 13px; padding-top: 6px; padding-bottom: 40px; }
+@media (max-width: 640px) {
+  header .inner, main, nav .inner, footer { padding-left: 14px; padding-right: 14px; } nav { position: static; }
+  section { padding: 16px 14px 12px; } table.even { table-layout: auto; } figure svg { min-width: 500px; } }
 @media print { nav { display: none; } body { background: #fff; } section { break-inside: avoid; } }
 """
 
