@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import isotone
+from isotone.core.errors import MachineError
+from isotone.host.replica_log import ReplicaLog
 from isotone.replicated.errors import Rejected
 
 ACCOUNTS, OPENING = 20, 100
 TRANSFERS, AT_ONCE = 5_000, 100
+ARCHIVED_WITHIN_S = 120.0
 ledger = isotone.Procedures("ledger")
 
 
@@ -56,9 +59,19 @@ async def run(directory: Path, transfers: int = TRANSFERS) -> tuple[int, int]:
         for first in range(0, transfers, AT_ONCE):
             numbers = range(first, min(first + AT_ONCE, transfers))
             refused += sum(await asyncio.gather(*map(one, numbers)))
-        while not server.replica_log.archived:
-            await asyncio.sleep(0.2)  # a file is written when it is full
-        return refused, server.replica_log.archived
+        return refused, await _archived(server.replica_log)
+
+
+async def _archived(log: ReplicaLog) -> int:
+    """The last position that is archived, when there is one: a file is written when it is full."""
+    try:
+        async with asyncio.timeout(ARCHIVED_WITHIN_S):
+            while not log.archived:
+                await asyncio.sleep(0.2)
+    except TimeoutError:
+        why = log.archive_problem or "there are too few records for a file"
+        raise MachineError(f"nothing was archived within {ARCHIVED_WITHIN_S:g} seconds: {why}") from None
+    return log.archived
 
 
 def _free_port() -> int:

@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from isotone.cli.main import commands
 from isotone.core.ordered_log import LogEntry
+from isotone.replicated.archive import segments
 from isotone.replicated.archive.store import Archive
 
 
@@ -40,6 +41,17 @@ def test_a_damaged_segment_is_named(archive: Archive) -> None:
     result = isotone("verify", archive.uri)
     assert result.exit_code == 1
     assert segment.name in result.stdout and "3 segments, 1 damaged" in result.stdout
+
+
+def test_a_segment_of_a_newer_version_is_named(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments, "ARCHIVE_VERSION", 2)
+    newer = archive.write([LogEntry(31, b"of later", "a.1:31")])
+    monkeypatch.setattr(segments, "ARCHIVE_VERSION", 1)
+    result = isotone("verify", archive.uri, "--json")
+    (problem,) = json.loads(result.stdout)["problems"]
+    assert (result.exit_code, f"{newer.name}: archive version 2 is unknown here" in problem) == (1, True)
+    assert isotone("compact", archive.uri).exit_code == 2
+    assert len(archive.listing().segments) == 4, "nothing is lost"
 
 
 def test_a_gap_is_named(archive: Archive) -> None:

@@ -38,6 +38,18 @@ def test_a_recorded_run_gets_the_verdicts_of_the_run(recorded: tuple[RunResult, 
             assert found["properties"][label][state] == 1, label
 
 
+def test_a_run_of_which_nothing_can_be_judged_ends_with_5(
+    recorded: tuple[RunResult, list[Row]], tmp_path: Path
+) -> None:
+    """The record of one node alone: what it heard others say cannot be held against their records."""
+    node = recorded[1][0].node
+    write_jsonl(tmp_path / "one.jsonl", "one", [row for row in recorded[1] if row.node == node])
+    result = CliRunner().invoke(commands, ["check", str(tmp_path)])
+    assert result.exit_code == 5, result.output
+    assert result.stdout.endswith("nothing could be judged of 1 run: rows are missing\n")
+    assert "isotone: run 'one': no rows of " in result.stderr and "is a file missing?" in result.stderr
+
+
 def test_several_runs_are_counted_each(recorded: tuple[RunResult, list[Row]], tmp_path: Path) -> None:
     for number in range(3):
         write_jsonl(tmp_path / f"run{number}.jsonl", f"run{number}", recorded[1])

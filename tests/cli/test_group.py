@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from collections.abc import Iterator
 from threading import Event, Thread
@@ -12,7 +13,8 @@ import pytest
 
 import isotone as library
 from isotone.cli import group as commands_of_group
-from isotone.client.errors import NotAMember, Unconfirmed
+from isotone.client.errors import NotAMember, Unconfirmed, UnknownFate
+from isotone.core.ids import ClientId, DaemonId, MessageId
 from isotone.daemon.composition import Hooks
 from isotone.daemon.security.access import Access, AccessRule
 from tests.cli.running import isotone, told
@@ -79,6 +81,23 @@ def test_what_is_not_confirmed_ends_with_1(monkeypatch: pytest.MonkeyPatch, reas
     result = isotone("group", "send", "room", "hello", "--confirm")
     assert result.exit_code == 1
     assert f"not confirmed: {reason}" in result.stderr
+
+
+@pytest.mark.parametrize("error", [Unconfirmed, UnknownFate])
+def test_what_became_of_which_message_is_told_to_people_and_programs(
+    monkeypatch: pytest.MonkeyPatch, error: type[Unconfirmed | UnknownFate]
+) -> None:
+    name = "#ann#d1#3#17:5"
+
+    async def lost(*_: object, **__: object) -> NoReturn:
+        raise error("disconnected", id=MessageId(ClientId(DaemonId("d1", 3), "ann", 17), 5))
+
+    monkeypatch.setattr(commands_of_group, "send", lost)
+    shown = isotone("group", "send", "room", "hello", "--confirm")
+    assert shown.exit_code == 1 and f"message {name}" in shown.stderr
+    told = isotone("group", "send", "room", "hello", "--confirm", "--json")
+    assert (told.exit_code, told.stderr) == (1, shown.stderr)
+    assert json.loads(told.stdout) == {"error": shown.stderr.removeprefix("isotone: ").rstrip(), "id": name}
 
 
 def test_what_is_not_done_in_time_ends_with_1(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import pty
@@ -17,12 +18,14 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 import isotone as isotone_library
 from isotone.cli import group as commands_of_group
 from isotone.cli.admin_client import AdminClient
 from isotone.cli.group_work import described
 from isotone.cli.local_cluster import LocalCluster, places_of
+from isotone.cli.status_tables import status_view
 from isotone.daemon.admin.metric_table import METRICS
 from tests.cli.running import WITHIN_S, Running, answers, first_object, isotone, process, told, wait_until
 from tests.ports import free_ports
@@ -53,7 +56,7 @@ def test_status_of_several_is_a_line_each(cluster: Running) -> None:
 def test_status_for_people(cluster: Running) -> None:
     shown = isotone("status", *cluster.at("d1"))
     assert shown.exit_code == 0
-    for part in ("d1#", "ready", "works: d1, d2, d3", "under way"):
+    for part in ("d1#", "ready", "works: d1, d2, d3", "lag: "):
         assert part in shown.stdout
     assert "timeouts" not in shown.stdout
     everywhere = [part for name in cluster.daemons for part in cluster.at(name)]
@@ -61,6 +64,32 @@ def test_status_for_people(cluster: Running) -> None:
     for part in ("sites", "links", "timeouts", "where it comes from"):
         assert part in with_links
     assert with_links.count("again: share of packets sent more than once") == 1, "columns are explained once, below all"
+
+
+def test_status_of_one_fits_a_terminal_however_much_there_is(cluster: Running) -> None:
+    """Many groups and clients with the longest names, faults, and messages that wait."""
+    status = told("status", *cluster.at("d1"))
+    status["stack"]["lines"] |= {"agreed_since": status["at"] - 3_000_000, "slowest": ["s2"]}
+    status["faults"] = [{}, {}]
+    group = {"view": "(19456!d3#1, 19457!d1#1, 120!d1#3)", "members_total": 1000, "local": 9, "in_transition": True}
+    status["groups"] = [{**group, "name": f"{n:02}{'g' * 62}"} for n in range(200)]
+    client = {"kind": "session", "principal": "p" * 40, "groups": 9, "held_bytes": 5 << 20, "blocks": True}
+    status["clients"] = [{**client, "name": f"{n:02}{'c' * 62}", "connected": True} for n in range(200)]
+    status["totals"] = {"groups": 5_000, "clients": 9_999}
+    console = Console(width=80, height=24, file=io.StringIO())
+    console.print(status_view(status))
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert len(lines) < 24 and max(map(len, lines)) <= 80
+    shown = " ".join(" ".join(lines).split())
+    for part in (
+        "groups: 6 of 5000",
+        "clients: 6 of 9999",
+        "messages have waited 3 s for site s2",
+        "2 faults are",
+        "in transition",
+    ):
+        assert part in shown
+    assert shown.count("senders wait for it") == 6
 
 
 def test_status_can_be_watched(cluster: Running, tmp_path: Path) -> None:

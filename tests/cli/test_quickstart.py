@@ -46,6 +46,17 @@ def test_the_quickstart(cluster: Running, monkeypatch: pytest.MonkeyPatch, capsy
     wait_until(cluster.is_together, "all are together again")
 
 
+def test_the_program_twenty_times_in_a_row(cluster: Running, capsys: pytest.CaptureFixture[str]) -> None:
+    """The two greetings race for their places; none is ever lost, and both programs hear the same."""
+    (program,) = (cluster.placed(text) for kind, text in blocks("quickstart") if kind == "python")
+    compiled = compile(program, "quickstart.md", "exec")
+    for _ in range(20):
+        exec(compiled, {"__name__": "quickstart"})
+        said = capsys.readouterr().out.splitlines()[-1]
+        greetings = "'alice: hello from alice'", "'bob: hello from bob'"
+        assert said in {f"[{one}, {other}, 'alice: good-bye']" for one, other in (greetings, greetings[::-1])}
+
+
 def test_the_program_loses_no_line_when_it_starts_during_a_cut(cluster: Running) -> None:
     """It waits until both are in one view; before that each would speak to itself."""
     (program,) = (cluster.placed(text) for kind, text in blocks("quickstart") if kind == "python")

@@ -11,6 +11,7 @@ from isotone.core.errors import LocalProtocolError
 from isotone.core.ordered_log import Snapshot
 from isotone.host.archiving import archive_writers
 from isotone.host.replica_log import ReplicaLog
+from isotone.host.replica_status import status_of
 from isotone.replicated.archive import segments
 from isotone.replicated.archive.segments import entries_of
 from isotone.replicated.archive.store import Archive
@@ -69,6 +70,26 @@ def test_the_log_is_cut_only_where_it_is_archived(tmp_path: Path) -> None:
         await log.offer_snapshot(Snapshot(10, b"state"))
         with pytest.raises(LocalProtocolError, match="the archive ends at 10"):
             await log.offer_snapshot(Snapshot(11, b"state"))
+        await group.stop()
+
+    run(main)
+
+
+def test_trouble_with_the_archive_stands_in_the_status(tmp_path: Path) -> None:
+    async def main() -> None:
+        group = Replicas(tmp_path / "servers")
+        await group.start()
+        await group.primary()
+        log, place = group.logs["a"], tmp_path / "archive"
+        assert (status_of(log).archived_position, status_of(log).archive) == (None, "")
+        writer = writer_of(log, place)
+        assert (status_of(log).archived_position, status_of(log).archive) == (0, "")
+        place.write_text("no directory")
+        writing = asyncio.create_task(writer.run())
+        while not status_of(log).archive:
+            await asyncio.sleep(0)
+        assert "the archive" in status_of(log).archive
+        writing.cancel()
         await group.stop()
 
     run(main)

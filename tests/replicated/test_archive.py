@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from isotone.core.errors import InputError, MachineError
 from isotone.core.memory_log import MemoryLog
 from isotone.core.ordered_log import LogEntry, Snapshot
 from isotone.replicated.archive import segments as segments_module
+from isotone.replicated.archive import writer as writer_module
 from isotone.replicated.archive.segments import (
     Segment,
     encode_segment,
@@ -123,6 +125,162 @@ def test_compacting_joins_segments_and_keeps_the_rows(tmp_path: Path) -> None:
     assert [(each.first, each.last) for each in archive.listing().segments] == [(1, 50), (51, 60)]
     assert archive.compact() == (2, 1)
     assert len(list(tmp_path.iterdir())) == 1
+
+
+class Synced:
+    """What is on disk by our own word: which files, and which names the directory had."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, place: Path) -> None:
+        self.files: set[int] = set()
+        self.names: set[str] = set()
+        self.failing = False
+        self._place, self._fsync = place, os.fsync
+        monkeypatch.setattr(os, "fsync", self._sync)
+
+    def _sync(self, descriptor: int) -> None:
+        if self.failing:
+            raise OSError(5, "Input/output error")
+        self._fsync(descriptor)
+        found = os.fstat(descriptor)
+        if self._place.exists() and found.st_ino == self._place.stat().st_ino:
+            self.names = {path.name for path in self._place.iterdir()}
+        else:
+            self.files.add(found.st_ino)
+
+    def has(self, first: int, last: int) -> bool:
+        """These positions survive a loss of power now."""
+        found = [path for path in self._place.iterdir() if path.name in self.names and path.stat().st_ino in self.files]
+        held = arranged((parse_name(path.name) for path in found), "here")
+        return (held.first, held.end) == (first, last)
+
+    def lose_power(self) -> None:
+        """Nothing is known to be on disk."""
+        self.files, self.names = set(), set()
+
+
+def test_what_counts_as_archived_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of a writer, of one that goes on behind it, and of a server that only looks."""
+    place = tmp_path / "new" / "archive"
+    synced = Synced(monkeypatch, place)
+
+    async def main() -> None:
+        log = await filled(30)
+        seen: list[int] = []
+
+        def reached(position: int) -> None:
+            assert synced.has(1, position)
+            seen.append(position)
+
+        await ArchiveWriter(log, Archive(place), on_archived=reached).step()
+        assert seen == [10, 20, 30]
+        assert {place.parent.stat().st_ino, tmp_path.stat().st_ino} <= synced.files, "new directories too"
+        for may_write in (True, False):
+            synced.lose_power()
+            await ArchiveWriter(log, Archive(place), may_write=lambda may=may_write: may, on_archived=reached).step()
+        assert seen == [10, 20, 30, 30, 30]
+
+    asyncio.run(main())
+
+
+def test_what_cannot_be_synced_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced = Synced(monkeypatch, tmp_path)
+
+    async def main() -> None:
+        log = await filled(20)
+        seen: list[int] = []
+        writer = ArchiveWriter(log, Archive(tmp_path), on_archived=seen.append)
+        synced.failing = True
+        with pytest.raises(MachineError, match=r"cannot write .* Input/output error"):
+            await writer.step()
+        assert (seen, list(tmp_path.iterdir())) == ([], []), "a file that may not be on disk gets no name"
+        synced.failing = False
+        assert (await writer.step(), seen) == (2, [10, 20])
+
+    asyncio.run(main())
+
+
+def test_compacting_removes_only_what_is_on_disk_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced = Synced(monkeypatch, tmp_path)
+    for first in (1, 11):
+        Archive(tmp_path).write(entries(first, first + 9))
+    remove = Archive.remove
+
+    def removed(archive: Archive, segment: Segment) -> None:
+        assert segment_of(entries(1, 20)).name in synced.names
+        remove(archive, segment)
+
+    monkeypatch.setattr(Archive, "remove", removed)
+    assert Archive(tmp_path).compact() == (2, 1)
+    synced.lose_power()
+    Archive(tmp_path).write(entries(11, 20))  # a late writer
+    synced.lose_power()
+    assert Archive(tmp_path).compact() == (0, 0)
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_the_next_writer_removes_what_a_killed_one_left(tmp_path: Path) -> None:
+    async def main() -> None:
+        log = await filled(20)
+        archive = Archive(tmp_path)
+        archive.write(entries(1, 10))
+        left = [f".{segment_of(entries(first, first + 9)).name}.0123" for first in (1, 11)]
+        joining = f".joining-{segment_of(entries(1, 10)).name}.4567"
+        for name in (*left, joining):
+            (tmp_path / name).write_bytes(b"half")
+        other = ArchiveWriter(log, archive, may_write=lambda: False)
+        await other.step()
+        assert len(archive.listing().unfinished) == 3, "they may be of one that is alive"
+        writer = ArchiveWriter(log, archive)
+        assert (await writer.step(), await writer.step()) == (1, 0)
+        assert archive.listing().unfinished == (joining,)
+        assert archive.compact() == (2, 1)
+        assert archive.listing().unfinished == ()
+
+    asyncio.run(main())
+
+
+def test_a_writer_whose_file_was_removed_finds_the_same_one_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two writers for a moment: one names its file while the other one syncs its own, and removes that."""
+    slow, fast = Archive(tmp_path), Archive(tmp_path)
+    sync = slow._sync_path
+
+    def overtaken(path: str) -> None:
+        sync(path)
+        if ".parquet." in path:
+            fast.write(entries(1, 10))
+            fast.remove_unfinished(fast.listing())
+
+    monkeypatch.setattr(slow, "_sync_path", overtaken)
+    assert slow.write(entries(1, 10)) == segment_of(entries(1, 10))
+    assert [path.name for path in tmp_path.iterdir()] == [segment_of(entries(1, 10)).name]
+
+
+def test_a_writer_says_what_keeps_it_and_when_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer_module, "AGAIN_AFTER_S", 0.0)
+    (tmp_path / "archive").write_text("no directory")
+    told: list[str] = []
+
+    async def main() -> None:
+        log = await filled(10)
+        goes_on = asyncio.Event()
+
+        def tell(problem: str) -> None:
+            told.append(problem)
+            if problem:
+                (tmp_path / "archive").unlink(missing_ok=True)
+            else:
+                goes_on.set()
+
+        writing = asyncio.create_task(
+            ArchiveWriter(log, Archive(tmp_path / "archive"), on_problem=tell, look_every_s=0.0).run()
+        )
+        await goes_on.wait()
+        writing.cancel()
+
+    asyncio.run(main())
+    assert len(told) == 2 and "the archive" in told[0] and told[1] == ""
 
 
 @pytest.mark.parametrize(

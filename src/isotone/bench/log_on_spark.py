@@ -26,6 +26,8 @@ WIDTH = 200
 RECORD_BYTES = 100
 AT_ONCE = 4_096
 PAUSE_S = 0.5
+LEARNER = "d"
+LEARNED_WITHIN_S = 600.0
 Say = Callable[[str], None]
 
 
@@ -48,21 +50,20 @@ class Bench:
         for turn in range(again):
             seconds = self._copied({"archive": str(archive)}, f"archive-{turn}", records)
             yield self._rate("from the archive into Parquet", turn, records, seconds, "700,000")
-        servers = Isotone(self._directory / "servers")
-        servers.start()
+        servers = Isotone(self._directory / "servers", learner=LEARNER)
+        servers.start(*SERVERS, LEARNER)
         try:
-            self._say(f"{tail:,} records into three servers")
+            self._say(f"{tail:,} records into three servers, and to a learner")
             end = asyncio.run(_fill(servers, tail))
-            replicas = ",".join(map(servers.address, SERVERS))
+            voters = ",".join(map(servers.address, SERVERS))
             for turn in range(again):
-                before = servers.cpu_seconds()
-                seconds = self._copied({"replica": replicas}, f"tail-{turn}", end)
-                spent = servers.cpu_seconds() - before
+                before = servers.cpu_seconds(*SERVERS)
+                seconds = self._copied({"replica": voters}, f"tail-{turn}", end)
+                spent = servers.cpu_seconds(*SERVERS) - before
                 yield self._rate("from the live tail into Parquet", turn, end, seconds, "100,000")
-                yield _share(f"CPU of all three servers meanwhile, turn {turn + 1}", spent, seconds, "")
-            learned = {"archive": str(archive), "replica": replicas}
-            yield from self._beside_an_archive(servers, learned, records)
-            yield self._latency(servers, replicas, batches)
+                yield _share("CPU of the voting servers, which alone are asked", turn, spent, seconds, "")
+            yield from self._beside_voters(servers, end, again)
+            yield self._latency(servers, voters, batches)
         finally:
             servers.end()
 
@@ -82,13 +83,18 @@ class Bench:
             f"{name}, turn {turn + 1}", count / seconds, "rows per s", f"{count:,} in {seconds:.1f} s", goal=goal
         )
 
-    def _beside_an_archive(self, servers: Isotone, options: dict[str, str], records: int) -> Iterator[Figure]:
-        """A read at full speed of what is archived: servers are asked how far they are, and for nothing else."""
-        began, before = time.perf_counter(), servers.cpu_seconds()
-        rows = self._spark.read.format("isotone").options(**options, to=str(records)).load()
-        rows.write.parquet(str(self._directory / "beside"))
-        seconds = time.perf_counter() - began
-        yield _share("CPU of all three servers while the archive is read", servers.cpu_seconds() - before, seconds, "5")
+    def _beside_voters(self, servers: Isotone, end: int, again: int) -> Iterator[Figure]:
+        """A full-speed read of the whole log: the first half from an archive of it, the rest from the learner."""
+        archive = self._directory / "of-the-servers"
+        archived = asyncio.run(_archive_half(servers, archive))
+        replicas = ",".join(map(servers.address, (*SERVERS, LEARNER)))
+        for turn in range(again):
+            before, learned = servers.cpu_seconds(*SERVERS), servers.cpu_seconds(LEARNER)
+            seconds = self._copied({"archive": str(archive), "replica": replicas}, f"beside-{turn}", end)
+            spent, learned = servers.cpu_seconds(*SERVERS) - before, servers.cpu_seconds(LEARNER) - learned
+            yield self._rate(f"{archived:,} from an archive, the rest from a learner", turn, end, seconds, "")
+            yield _share("CPU of the voting servers beside archive and learner", turn, spent, seconds, "5")
+            yield _share("CPU of the learner", turn, learned * len(SERVERS), seconds, "")
 
     def _latency(self, servers: Isotone, replicas: str, batches: int) -> Figure:
         """From the acknowledgement of a record to a micro-batch that has it, one record at a time."""
@@ -113,11 +119,11 @@ class Bench:
         return Figure("from an acknowledged record to its micro-batch", middle, "s", told, (low, high), "0.4")
 
 
-def _share(name: str, spent: float, seconds: float, goal: str) -> Figure:
-    """Of one core, of each server on average."""
-    return Figure(
-        name, 100 * spent / len(SERVERS) / seconds, "% of a core each", f"{spent:.2f} s in {seconds:.1f} s", goal=goal
-    )
+def _share(name: str, turn: int, spent: float, seconds: float, goal: str) -> Figure:
+    """Of one core, of each of three servers on average."""
+    each = spent / len(SERVERS)
+    over = f"{each:.3f} s each in {seconds:.1f} s"
+    return Figure(f"{name}, turn {turn + 1}", 100 * each / seconds, "% of a core each", over, goal=goal)
 
 
 def write_archive(place: Path, records: int) -> None:
@@ -132,13 +138,29 @@ def write_archive(place: Path, records: int) -> None:
 
 
 async def _fill(servers: Isotone, count: int) -> int:
-    """Append so many records; the position of the last."""
+    """Append so many records; the position of the last, which the learner has too."""
     await servers.ready()
     async with RemoteLog(servers.address(SERVERS[0])) as log:
         for first in range(0, count, AT_ONCE):
             some = range(first, min(count, first + AT_ONCE))
             await asyncio.gather(*(log.append(b"%020d" % number + b"x" * (RECORD_BYTES - 20)) for number in some))
-        return await log.end()
+        end = await log.end()
+    async with RemoteLog(servers.address(LEARNER)) as log:
+        await log.wait_for(end, within_s=LEARNED_WITHIN_S)
+    return end
+
+
+async def _archive_half(servers: Isotone, place: Path) -> int:
+    """Archive the log of the servers up to about its middle, as they would; the last position there."""
+    place.mkdir()
+    store = Archive(place)
+    async with RemoteLog(servers.address(LEARNER)) as log:
+        half = await log.end() // 2
+        last = 0
+        while last + segments.SEGMENT_RECORDS_MAX <= half:
+            await asyncio.to_thread(store.write, await log.read(last + 1, last + segments.SEGMENT_RECORDS_MAX))
+            last += segments.SEGMENT_RECORDS_MAX
+    return last
 
 
 async def _one_at_a_time(servers: Isotone, count: int, seen: list[tuple[float, int]]) -> list[float]:

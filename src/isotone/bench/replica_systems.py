@@ -92,11 +92,11 @@ class System(ABC):
         for process in self.processes.values():
             process.wait()
 
-    def cpu_seconds(self) -> float:
-        """Of all servers since they began."""
+    def cpu_seconds(self, *servers: str) -> float:
+        """Of these servers, or of all, since they began."""
         total = 0.0
-        for process in self.processes.values():
-            tasks = Path(f"/proc/{process.pid}/task")
+        for server in servers or self.processes:
+            tasks = Path(f"/proc/{self.processes[server].pid}/task")
             for thread in os.listdir(tasks):
                 with suppress(OSError):  # it ended meanwhile
                     total += int((tasks / thread / "schedstat").read_text().split()[0]) / 1e9

@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import click
@@ -18,18 +19,21 @@ from isotone.core.errors import InputError, MachineError
 from isotone.flows.compiler import compile_text
 from isotone.flows.hierarchy import grown, leaves_of, ring_settings
 from isotone.host.flow_invitations import Invitation
-from isotone.host.flow_nodes import RunningNode, start_authority
+from isotone.host.flow_nodes import RunningNode, Tell, start_authority
 from isotone.host.flow_process import FlowProcess
 
 LOOK_S = 0.2
+TOGETHER = 64
+"""Nodes that start at once: whoever is not answered asks its authority again, ten times a second."""
 HOST = "127.0.0.1"
 
 
 class LocalNodes:
     """An authority and nodes in this process, each with a socket of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Tell | None = None) -> None:
         self.nodes: list[RunningNode] = []
+        self._tell = tell
         self._authority: FlowProcess | None = None
 
     async def start(self, program: str, nodes: int, fan_out: int, token_ms: int, state: Path) -> None:
@@ -44,9 +48,12 @@ class LocalNodes:
         leaves = leaves_of(names)
         for number in range(nodes):
             ring = leaves[number * len(leaves) // nodes]
-            node = RunningNode(Invitation(ring, self._authority.address, program), f"n{number + 1}")
+            node = RunningNode(Invitation(ring, self._authority.address, program), f"n{number + 1}", self._tell)
             await node.start(HOST, 0)
             self.nodes.append(node)
+            if len(self.nodes) % TOGETHER == 0:
+                while not all(each.is_admitted for each in self.nodes[-TOGETHER:]):
+                    await asyncio.sleep(LOOK_S)
 
     def close(self) -> None:
         """Stop what `start` began."""
@@ -61,39 +68,81 @@ async def confirmed(version: int) -> bool:
     return True
 
 
-def versions_table(nodes: list[RunningNode], began: float) -> Table:
-    """How many nodes confirmed which version."""
-    table = Table(box=None, title=f"{time.monotonic() - began:.1f} s")
-    table.add_column("version", justify="right")
-    table.add_column("confirmed by")
-    for version, count in sorted(Counter(node.entered for node in nodes).items()):
-        table.add_row(str(version), f"{'█' * (40 * count // len(nodes))} {count}")
-    return table
+class Progress:
+    """Which version each node confirmed, and what must not happen: a node begins one before all confirmed the last."""
+
+    def __init__(self, nodes: int) -> None:
+        self.began = time.monotonic()
+        self.begun = self.begun_early = self.left_out = 0
+        self.versions_at_once_max = 1
+        self._last: dict[str, int] = {}
+        self._having = Counter({0: nodes})  # how many confirmed this version, and no later one
+
+    def hear(self, name: str, what: str, told: object) -> None:
+        """What a node tells."""
+        if what == "left_out":
+            self.left_out += 1
+        elif what == "applying" and isinstance(told, int):
+            lowest = min(self._having)
+            self.begun += 1
+            self.begun_early += lowest < told - 1
+            self.versions_at_once_max = max(self.versions_at_once_max, told - lowest)
+        elif what == "confirmed" and isinstance(told, int):
+            before, self._last[name] = self._last.get(name, 0), told
+            self._having[told] += 1
+            self._having[before] -= 1
+            if not self._having[before]:
+                del self._having[before]
+
+    def is_at(self, version: int) -> bool:
+        """Whether all nodes confirmed it."""
+        return min(self._having) >= version
+
+    def table(self) -> Table:
+        """How many nodes confirmed which version."""
+        table = Table(box=None, title=f"{time.monotonic() - self.began:.1f} s")
+        table.add_column("version", justify="right")
+        table.add_column("confirmed by")
+        nodes = self._having.total()
+        for version, count in sorted(self._having.items()):
+            table.add_row(str(version), f"{'█' * (40 * count // nodes)} {count}")
+        return table
 
 
 async def roll_out(
     nodes: int, versions: int, *, fan_out: int, token_ms: int, within_s: float, show: Callable[[Table], None]
 ) -> dict[str, object]:
-    """Versions 1 to the last over all nodes; what was seen on the way."""
-    began = time.monotonic()
-    local = LocalNodes()
-    widest = 0
+    """Versions 1 to the last over all nodes, once all are counted; what was seen on the way."""
+    progress = Progress(nodes)
+    local = LocalNodes(progress.hear)
+
+    async def wait(reached: Callable[[], bool], what: str) -> float:
+        while not reached():
+            if time.monotonic() - progress.began > within_s:
+                raise MachineError(f"not all nodes {what} within {within_s:g} s")
+            await asyncio.sleep(LOOK_S)
+            show(progress.table())
+        return round(time.monotonic() - progress.began, 2)
+
     with tempfile.TemporaryDirectory(prefix="isotone-flow-") as directory:
         try:
             await local.start(program_text("phases"), nodes, fan_out, token_ms, Path(directory))
+            joined_s = await wait(lambda: all(node.is_counted for node in local.nodes), "were counted")
             for node in local.nodes:
                 node.follow_versions(versions, confirmed)
-            while any(node.entered < versions for node in local.nodes):
-                if time.monotonic() - began > within_s:
-                    raise MachineError(f"not all nodes confirmed version {versions} within {within_s:g} s")
-                await asyncio.sleep(LOOK_S)
-                running = [node.entered for node in local.nodes if node.entered]
-                widest = max(widest, max(running, default=0) - min(running, default=0))
-                show(versions_table(local.nodes, began))
+            done_s = await wait(lambda: progress.is_at(versions), f"confirmed version {versions}")
         finally:
             local.close()
-    spent = round(time.monotonic() - began, 2)
-    return {"nodes": nodes, "versions": versions, "seconds": spent, "versions_at_once_max": widest + 1}
+    return {
+        "nodes": nodes,
+        "versions": versions,
+        "joined_s": joined_s,
+        "seconds": round(done_s - joined_s, 2),
+        "versions_at_once_max": progress.versions_at_once_max,
+        "begun": progress.begun,
+        "begun_early": progress.begun_early,
+        "left_out": progress.left_out,
+    }
 
 
 @click.command("rollout")
@@ -121,10 +170,18 @@ def rollout_command(*, nodes: int, versions: int, fan_out: int, token_ms: int, w
         )
         return
     with live_display() as live:
-        done = asyncio.run(
-            roll_out(nodes, versions, fan_out=fan_out, token_ms=token_ms, within_s=within, show=live.update)
+        show = partial(live.update, refresh=True)
+        done = asyncio.run(roll_out(nodes, versions, fan_out=fan_out, token_ms=token_ms, within_s=within, show=show))
+    console = results()
+    console.print(f"{nodes} nodes were counted after {done['joined_s']} s")
+    console.print(f"all confirmed versions 1 to {versions} in {done['seconds']} s")
+    if not done["begun_early"]:
+        console.print("none began a version before all had confirmed the one before")
+    else:
+        console.print(
+            f"{done['begun_early']} times a node began a version before all had confirmed the one before; "
+            f"{done['left_out']} times a node was not counted for a while"
         )
-    results().print(f"{nodes} nodes confirmed versions 1 to {versions} in {done['seconds']} s")
 
 
 @click.command("run")

@@ -18,6 +18,8 @@ from isotone.core.errors import InputError, IsotoneError, MachineError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+NEW = ".new"
+"""Below the directory of tables: those that are not all written yet."""
 FOLLOW_EVERY = "1 second"
 """With --follow: so often Spark looks whether there is more."""
 
@@ -45,8 +47,9 @@ def tables_command(
     """Write the dicts, sets, counters and SQLite tables of the log in ARCHIVE, all as they were at one position.
 
     DIR/objects is one Parquet table with the columns object, kind, key, value, json, number, revision, as_of,
-    partitioned by object. DIR/databases/DATABASE/TABLE is each table of a database. Where there are databases, the last
-    position is the last one whose row changes are archived. What was there is replaced as a whole.
+    partitioned by object. DIR/databases/DATABASE/TABLE is each table of a database: for them the row changes are needed
+    that servers archive in ARCHIVE/changes. Without --as-of the position is the last one that both have. What was there
+    is replaced when all is written; a run that is killed then may leave nothing, but never tables of two positions.
 
     With --follow they are in DIR/current, a link to DIR/at-POSITION that is replaced when the log has grown.
 
@@ -62,12 +65,15 @@ def tables_command(
         raise InputError("--as-of names one position, and --follow goes on: choose one of them")
     if find_spec("pyspark") is None:
         raise MachineError("tables need pyspark: install isotone[pipeline]")
-    changes, position = _changes_of(archive, credential_file, as_of)
     options = {"archive": archive, "archiveCredentialFile": credential_file, "replica": replica}
+    changes, changed_to = _changes_of(archive, credential_file)
     of_changes = {"archive": changes, "archiveCredentialFile": credential_file} if changes else {}
+    if not changes:
+        click.echo(f"databases are left out: {_why_no_changes(archive)}", err=True)
     if follow:
         _follow(master, options, of_changes, out, as_json=as_json)
     else:
+        position = as_of if as_of is not None else _last_position(options, changed_to)
         objects, tables = _write(master, options, of_changes, out, position)
         _tell(out, position, objects, tables, as_json=as_json)
     return 0
@@ -86,7 +92,14 @@ def _write(
     master: str | None, options: dict[str, str], changes: dict[str, str], out: Path, position: int | None
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """What was written: how many rows of each object, and where each table of a database is."""
-    from isotone.pipeline.log.current_tables import DATABASES, OBJECTS, read_log, write_databases, write_objects
+    from isotone.pipeline.log.current_tables import (
+        DATABASES,
+        OBJECTS,
+        put_in_place,
+        read_log,
+        write_databases,
+        write_objects,
+    )
     from isotone.pipeline.log.databases import row_changes, rows_as_of
     from isotone.pipeline.log.objects import objects_as_of
 
@@ -94,14 +107,19 @@ def _write(
         spark = _spark(master)
         advance("applying the log")
         rows = objects_as_of(read_log(spark, options, 1, position), position)
-        write_objects(rows, out / OBJECTS)
-        written = spark.read.schema(rows.schema).parquet(str(out / OBJECTS))
+        new = out / NEW
+        shutil.rmtree(new, ignore_errors=True)  # of one that was killed
+        write_objects(rows, new / OBJECTS)
+        written = spark.read.schema(rows.schema).parquet(str(new / OBJECTS))
         objects = [row.asDict() for row in written.groupBy("object", "kind").count().orderBy("object").collect()]
-        shutil.rmtree(out / DATABASES, ignore_errors=True)
-        if not changes:
-            return objects, []
-        log = read_log(spark, changes, 1, position)
-        return objects, write_databases(rows_as_of(row_changes(log), position), out / DATABASES)
+        tables: list[dict[str, Any]] = []
+        if changes:
+            log = read_log(spark, changes, 1, position)
+            tables = write_databases(rows_as_of(row_changes(log), position), new / DATABASES)
+        put_in_place(new, out)
+        for table in tables:
+            table["path"] = str(out / Path(table["path"]).relative_to(new))
+        return objects, tables
 
 
 def _follow(master: str | None, options: dict[str, str], changes: dict[str, str], out: Path, *, as_json: bool) -> None:
@@ -134,16 +152,33 @@ def _own_errors() -> Iterator[None]:
         raise _own_error(error) from error
 
 
-def _changes_of(archive: str, credential_file: str, as_of: int | None) -> tuple[str, int | None]:
-    """Where the changes of databases are, if there are any, and the position of all tables."""
+def _changes_of(archive: str, credential_file: str) -> tuple[str, int]:
+    """Where the changes of databases are, if there are any, and their last position."""
     from isotone.replicated.archive.store import Archive
     from isotone.replicated.database.change_log import FOLDER
 
     if not archive:
-        return "", as_of
+        return "", 0
     place = f"{archive.rstrip('/')}/{FOLDER}"
     end = Archive(place, credential_file).listing().end
-    return (place, as_of or end) if end else ("", as_of)
+    return (place, end) if end else ("", 0)
+
+
+def _why_no_changes(archive: str) -> str:
+    from isotone.replicated.database.change_log import FOLDER
+
+    if not archive:
+        return "their row changes are in an archive, and none is named"
+    return f"there are no row changes in {archive.rstrip('/')}/{FOLDER}"
+
+
+def _last_position(options: dict[str, str], changed_to: int) -> int | None:
+    """Of the log, and of the changes where there are any: either may be ahead. None for a log without records."""
+    from isotone.pipeline.log.options import parse_options
+    from isotone.pipeline.log.reading import extent
+
+    last = extent(parse_options({name: value for name, value in options.items() if value})).last
+    return (min(last, changed_to) if changed_to else last) or None
 
 
 def _tell(

@@ -63,7 +63,8 @@ def _show(found: dict[str, dict[str, Any]], silent: dict[str, str]) -> None:
         table.add_row(*(_cell(status, key) for key in COLUMNS))
     console.print(table)
     for status in found.values():
-        for line in (status["why_no_primary"], status["disk"], *(each["why"] for each in status["not_green"])):
+        lines = (status["why_no_primary"], status["disk"], status.get("archive") and f"archive: {status['archive']}")
+        for line in (*lines, *(each["why"] for each in status["not_green"])):
             if line:
                 console.print(f"{status['server']}: {line}", markup=False)
     for each, reason in silent.items():

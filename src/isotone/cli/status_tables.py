@@ -10,6 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 ROWS_MAX = 12
+ROWS_ALONE_MAX = 6
+"""Groups, and clients, of one daemon: with all else that is told of it they fit a screen of 24 lines."""
 ROWS_TOGETHER_MAX = 5
 """Groups and clients that are listed below a table of daemons, so that all of it fits a screen of 24 lines."""
 COLUMNS_EXPLAINED = (
@@ -46,11 +48,12 @@ def status_view(status: dict[str, Any]) -> RenderableType:
 
 
 def traffic(status: dict[str, Any]) -> Text:
-    """What is under way: messages that are here and not everywhere yet, and who is waited for."""
+    """The lag: what is here and not everywhere yet, and who is waited for since when."""
     lines, held = status["stack"]["lines"] or {}, status["stack"]["memory"]
-    text = Text(f"under way: {size(held['unstable'])} not yet everywhere, {size(held['unstamped'])} not yet ordered")
+    text = Text(f"lag: {size(held['unstable'])} not yet everywhere, {size(held['unstamped'])} not yet ordered")
     if lines.get("agreed_since") is not None and lines["slowest"]:
-        text.append(f"; messages wait for site {', '.join(lines['slowest'])}", style="yellow")
+        waited = span(max(1, status["at"] - lines["agreed_since"]))
+        text.append(f"; messages have waited {waited} for site {', '.join(lines['slowest'])}", style="yellow")
     return text
 
 
@@ -172,10 +175,10 @@ def groups_table(status: dict[str, Any]) -> Table:
             "in transition" if group["in_transition"] else "",
             group["view"],
         )
-        for group in status["groups"][:ROWS_MAX]
+        for group in status["groups"][:ROWS_ALONE_MAX]
     )
     title = _some("groups", status["totals"]["groups"])
-    return _table(title, ("group", "members", "here", "", "view"), rows)
+    return _table(title, ("group", "members", "here", "", "view"), rows, cut=("group", "view"))
 
 
 def clients_table(status: dict[str, Any]) -> Table:
@@ -189,10 +192,10 @@ def clients_table(status: dict[str, Any]) -> Table:
             size(client["held_bytes"]),
             "senders wait for it" if client["blocks"] else "" if client["connected"] else "away",
         )
-        for client in status["clients"][:ROWS_MAX]
+        for client in status["clients"][:ROWS_ALONE_MAX]
     )
     title = _some("clients", status["totals"]["clients"])
-    return _table(title, ("client", "kind", "principal", "groups", "held", ""), rows)
+    return _table(title, ("client", "kind", "principal", "groups", "held", ""), rows, cut=("client", "principal"))
 
 
 def tail(status: dict[str, Any]) -> Text:
@@ -210,7 +213,7 @@ def tail(status: dict[str, Any]) -> Text:
 
 def cluster_table(rows: Iterable[tuple[str, dict[str, Any] | None, str]]) -> Table:
     """Several daemons, one line each: name, status if it answered, and what else is to be said."""
-    table = _table("", ("daemon", "site", "state", "sees", "groups", "clients", "slow readers", "under way", ""), ())
+    table = _table("", ("daemon", "site", "state", "sees", "groups", "clients", "slow readers", "lag", ""), ())
     for name, status, note in rows:
         if status is None:
             table.add_row(name, "", Text("no answer", style="red"), "", "", "", "", "", note)
@@ -233,17 +236,22 @@ def cluster_table(rows: Iterable[tuple[str, dict[str, Any] | None, str]]) -> Tab
 
 
 def _some(title: str, total: int) -> str:
-    return f"{title}: {ROWS_MAX} of {total}" if total > ROWS_MAX else title
+    return f"{title}: {ROWS_ALONE_MAX} of {total}" if total > ROWS_ALONE_MAX else title
 
 
-def _table(title: str, columns: Iterable[str], rows: Iterable[tuple[str, ...]]) -> Table:
+def _table(title: str, columns: Sequence[str], rows: Iterable[tuple[str, ...]], *, cut: Sequence[str] = ()) -> Table:
+    """With columns to ``cut``, where the screen is too narrow, each row takes one line."""
     table = Table(
         title=title or None, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
     )
     for column in columns:
-        table.add_column(column, header_style="dim")
+        table.add_column(column, header_style="dim", no_wrap=bool(cut) and column not in cut)
     for row in rows:
-        table.add_row(*row)
+        cells = [
+            Text(cell, no_wrap=True, overflow="ellipsis") if column in cut else cell
+            for column, cell in zip(columns, row, strict=True)
+        ]
+        table.add_row(*cells)
     return table
 
 

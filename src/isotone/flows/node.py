@@ -104,7 +104,7 @@ class FlowNode:
             case TimerFired(at, ("tick", str(ring))):
                 return self._on_tick(ring, at)
             case TimerFired(_, "alive"):
-                return [*self._say_alive(), SetTimer("alive", ALIVE_US)]
+                return [*self._say_alive(), SetTimer("alive", self._alive_us())]
             case InputGiven(_, values):
                 return self._on_input(values)
             case Started():
@@ -174,6 +174,10 @@ class FlowNode:
         for each in above:
             actions += [_send(each.authority, Depart(each.name, each.me)), CancelTimer(("tick", each.name))]
         return actions
+
+    def _alive_us(self) -> int:
+        """A sign of life for each token, where tokens are rare; authorities of many members would drown in more."""
+        return max([ALIVE_US, *(each.pace.interval_us for each in self.stack)])
 
     def _say_alive(self) -> list[Action]:
         actions: list[Action] = []

@@ -19,14 +19,14 @@ def archive_writers(
     """Of the log, and of the changes of its databases, if it has an archive.
 
     The first by name of the servers in the primary component writes; while it is not there the next one does. If two
-    of them write for a moment, they write the same.
+    of them write for a moment, they write the same. What keeps an archive from going on stands in the server's status.
     """
     if not uri:
         return []
     places: dict[str, ArchiveSource] = {uri: replicated}
     if changes is not None:
         places[f"{uri.rstrip('/')}/{FOLDER}"] = changes
-    reached = dict.fromkeys(places, 0)
+    reached, problems = dict.fromkeys(places, 0), dict.fromkeys(places, "")
     replicated.archived = 0
 
     def may_write() -> bool:
@@ -40,7 +40,20 @@ def archive_writers(
 
         return hear
 
+    def hears_of_trouble(place: str) -> Callable[[str], None]:
+        def hear(problem: str) -> None:
+            problems[place] = problem
+            replicated.archive_problem = "; ".join(dict.fromkeys(filter(None, problems.values())))
+
+        return hear
+
     return [
-        ArchiveWriter(source, Archive(place, credential_file), may_write=may_write, on_archived=hears(place))
+        ArchiveWriter(
+            source,
+            Archive(place, credential_file),
+            may_write=may_write,
+            on_archived=hears(place),
+            on_problem=hears_of_trouble(place),
+        )
         for place, source in places.items()
     ]

@@ -102,6 +102,20 @@ class RunningNode:
             raise InputError(str(error)) from error
         self.process.tell(lambda at: InputGiven(at, values))
 
+    @property
+    def is_admitted(self) -> bool:
+        """Whether the authority of its ring answered."""
+        node = self.process.automaton
+        assert isinstance(node, FlowNode)
+        return bool(node.stack) and node.stack[0].is_booted
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether it counts in its ring, and in the rings above as far as it leads."""
+        node = self.process.automaton
+        assert isinstance(node, FlowNode)
+        return node.is_regular and all(each.ring.regular for each in node.stack)
+
     def close(self) -> None:
         """Leave."""
         if self._applying is not None:

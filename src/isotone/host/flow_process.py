@@ -38,12 +38,18 @@ from isotone.core.contract import (
 )
 from isotone.core.errors import InputError, MachineError
 from isotone.daemon.engine import Engine, Lane
+from isotone.daemon.sockets import bind_datagrams
 from isotone.daemon.storage import Disk, StateDirectory
 from isotone.daemon.timers import Timers
 
 STATUS_QUESTION = b"isotone flow status"
 LABEL = "flows"
 PLACES_MAX = 1_000
+READS_MAX = 128  # datagrams at one turn of the loop
+DATAGRAM_BYTES_MAX = 65_535
+BUFFER_BYTES = 4 * 1024 * 1024
+"""Of the socket: an authority hears hundreds of members at once. What does not fit is lost, and members are taken for
+dead."""
 
 
 def parse_place(text: str) -> tuple[str, int]:
@@ -92,10 +98,8 @@ class FlowProcess(asyncio.DatagramProtocol):
             _, incarnation = self._state.open("flows")
             storage = self._state.storage()
             self._disk = Disk(self._state)
-        try:
-            await self._loop.create_datagram_endpoint(lambda: self, local_addr=(host, port))
-        except OSError as error:
-            raise MachineError(f"cannot bind {host}:{port}: {error.strerror}") from error
+        self._socket = bind_datagrams(host, port, receive_bytes=BUFFER_BYTES, send_bytes=BUFFER_BYTES)
+        await self._loop.create_datagram_endpoint(lambda: self, sock=self._socket)
         assert self._transport is not None
         found = self._transport.get_extra_info("sockname")
         if ip_address(found[0]).is_unspecified:
@@ -137,7 +141,16 @@ class FlowProcess(asyncio.DatagramProtocol):
         self._transport = cast("asyncio.DatagramTransport", transport)
 
     def datagram_received(self, data: bytes, addr: tuple[Any, ...]) -> None:
-        """Of asyncio: one datagram."""
+        """Of asyncio, which hands over one datagram in each turn of its loop: take all that wait."""
+        self._on_datagram(data, addr)
+        for _ in range(READS_MAX):
+            try:
+                data, addr = self._socket.recvfrom(DATAGRAM_BYTES_MAX)
+            except OSError:  # no more, or closed meanwhile
+                return
+            self._on_datagram(data, addr)
+
+    def _on_datagram(self, data: bytes, addr: tuple[Any, ...]) -> None:
         if data == STATUS_QUESTION:
             assert self._transport is not None
             told = self._status(self.automaton) if self._status else {}

@@ -78,6 +78,7 @@ class RemoteLog:
             raise LocalProtocolError("name the address of at least one server")
         self.server = ""  # that serves
         self.connect_within_s, self.grace_s, self.look_every_s = CONNECT_WITHIN_S, GRACE_S, LOOK_EVERY_S
+        self.tries_again = True  # when no server answers, as long as there is time; or says so at once
         self._hello = wire.Hello(
             wire.VERSION, checked_text(name, "a client's name"), checked_bytes(credential, "a credential")
         )
@@ -143,6 +144,8 @@ class RemoteLog:
                     self._next += 1
             if is_refused:
                 raise MachineError(f"no server of the log takes this client: {_listed(reasons)}")
+            if not self.tries_again:
+                raise MachineError(f"no server of the log answers: {_listed(reasons)}")
             await pauses.wait()
 
     async def _open(self, address: str) -> Stream:

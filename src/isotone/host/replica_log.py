@@ -85,6 +85,7 @@ class ReplicaLog(Levels):
         self.standing = corel.StandingChanged(corel.Standing.DETACHED, False, (), "not started")
         self.disk_is_low = False
         self.archived: int | None = None  # up to here the log is in its archive; None: it has none
+        self.archive_problem = ""  # why the archive does not go on
         self.sync = sync
         self._changes = Changes(lambda: f"the change of servers is not green. {self.why_no_primary()}")
         self.host = Host(

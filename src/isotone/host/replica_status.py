@@ -55,6 +55,8 @@ class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
     commits: int
     syncs: int
     disk: str  # what is wrong with it, if anything
+    archived_position: int | None  # up to here the log is in its archive; None: it has none
+    archive: str  # why that does not go on, if it does not
 
 
 def status_of(log: ReplicaLog) -> ReplicaStatus:
@@ -95,6 +97,8 @@ def status_of(log: ReplicaLog) -> ReplicaStatus:
         commits=disk.commits,
         syncs=disk.syncs,
         disk=disk.failed or _disk_of(log),
+        archived_position=log.archived,
+        archive=log.archive_problem,
     )
 
 

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 POINT = "nodes long, mttf_s double, detection_s double, seed long, probes long"
-MEASURED = f"{POINT}, layers long, phase_s double, phases long, views_per_s double, cpu_s double"
+MEASURED = (
+    f"{POINT}, layers long, phase_s double, phases long, views_per_s double, cpu_per_virtual_s double, cpu_s double"
+)
 
 
 def phase_sweep(spark: SparkSession, daemons: int, seeds: Sequence[int], probes: int) -> DataFrame:
@@ -36,7 +38,7 @@ def _play(batches: Iterable[Any]) -> Iterator[Any]:
         for point in batch.to_pylist():
             row = phase_row(*point.values())
             spent = row["cpu_per_virtual_s"] * (0.5 * row["layers"] + 0.3) * point["probes"]
-            told = {name: row[name] for name in ("layers", "phase_s", "phases", "views_per_s")}
+            told = {name: row[name] for name in ("layers", "phase_s", "phases", "views_per_s", "cpu_per_virtual_s")}
             yield arrow.RecordBatch.from_pylist([{**point, **told, "cpu_s": spent}])
 
 
@@ -49,6 +51,7 @@ def means(measured: DataFrame) -> DataFrame:
             F.round(F.avg("phase_s"), 3).alias("phase_s"),
             F.sum("phases").alias("phases"),
             F.round(F.avg("views_per_s"), 1).alias("views_per_s"),
+            F.round(F.avg("cpu_per_virtual_s"), 3).alias("cpu_per_virtual_s"),
             F.round(F.sum("cpu_s"), 1).alias("cpu_s"),
         )
         .orderBy(

@@ -24,14 +24,14 @@ NOW = {"availableNow": True}
 
 
 def test_tables_of_databases_follow_the_archive(spark: SparkSession, book: Book, tmp_path: Path) -> None:
-    """In three batches; the driver of the second dies before its version is current."""
+    """In two batches; the driver of the second dies before its version is current."""
     register(spark)
     out, told = tmp_path / "out", list[int]()
     log, changes = {"archive": str(book.archive)}, {"archive": str(book.archive / FOLDER)}
-    options = {**changes, "maxRecordsPerBatch": str(LENGTH // 3)}
+    options = {**changes, "maxRecordsPerBatch": str(LENGTH // 2)}
 
     def die(out: Path, place: Path) -> None:
-        if place.name.endswith(str(2 * LENGTH // 3)):
+        if place.name.endswith(str(LENGTH)):
             raise RuntimeError("the driver dies")
         make_current(out, place)
 
@@ -40,9 +40,9 @@ def test_tables_of_databases_follow_the_archive(spark: SparkSession, book: Book,
         patched.setattr(current_tables, "_make_current", die)
         with pytest.raises(Exception, match="the driver dies"):
             follow(spark, log, options, out, trigger=NOW, tell=told.append).awaitTermination()
-    assert told == [position_of(out)] == [LENGTH // 3]
+    assert told == [position_of(out)] == [LENGTH // 2]
     follow(spark, log, options, out, trigger=NOW, tell=told.append).awaitTermination()
-    assert told == [LENGTH // 3, 2 * LENGTH // 3, LENGTH]
+    assert told == [LENGTH // 2, LENGTH]
     place = out / CURRENT / DATABASES
     found = [
         {"table": name, "path": str(path), "count": len(book.at[LENGTH][name])}
@@ -50,9 +50,17 @@ def test_tables_of_databases_follow_the_archive(spark: SparkSession, book: Book,
     ]
     assert_written(spark, found, book, LENGTH)
     assert len(list(place.glob("*/*"))) == len(book.at[LENGTH])
-    assert sorted(path.name for path in out.glob("at-*")) == [f"at-{2 * LENGTH // 3}", f"at-{LENGTH}"]
+    assert sorted(path.name for path in out.glob("at-*")) == [f"at-{LENGTH // 2}", f"at-{LENGTH}"]
     assert os.readlink(out / CURRENT) == f"at-{LENGTH}"
     assert LENGTH % SEGMENT == 0  # all of it is archived
+
+
+def test_the_version_before_stays_and_older_ones_go(tmp_path: Path) -> None:
+    for position in (9, 10, 11):
+        (tmp_path / f"at-{position}").mkdir()
+        current_tables._make_current(tmp_path, tmp_path / f"at-{position}")
+        assert position_of(tmp_path) == position
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["at-10", "at-11", CURRENT]
 
 
 def _quoted(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import msgspec
@@ -12,11 +13,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from isotone.cli.main import commands
+from isotone.cli.pipeline_objects import NEW, _changes_of, _last_position
+from isotone.pipeline.log.current_tables import DATABASES, OBJECTS, put_in_place
 from isotone.pipeline.log.databases import row_changes, rows_as_of
 from isotone.pipeline.log.source import register
+from isotone.replicated.archive.store import Archive
 from isotone.replicated.database.change_log import FOLDER
 from isotone.replicated.database.changes import TableForm
-from tests.pipeline.log.book import CHECKED, LENGTH, Book, Tables, assert_written
+from tests.pipeline.log.book import CHECKED, LENGTH, SEGMENT, Book, Tables, assert_written
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +63,56 @@ def test_the_command_writes_each_table_with_types(spark: SparkSession, book: Boo
     assert_written(spark, json.loads(result.stdout)["tables"], book, book.fullest)
     result = CliRunner().invoke(commands, [*arguments[:-1], str(LENGTH + 1)])
     assert (result.exit_code, "is not there yet" in result.stderr) == (2, True), result.stderr
+
+
+def test_the_last_position_is_one_that_log_and_changes_have(book: Book, tmp_path: Path) -> None:
+    """The archives are written by and by: either may be ahead of the other."""
+    whole = {"archive": str(book.archive)}
+    behind = {"archive": str(shutil.copytree(book.archive, tmp_path / "behind"))}
+    log = Archive(behind["archive"])
+    log.remove(log.listing().segments[-1])
+    assert _changes_of(str(book.archive), "") == (str(book.archive / FOLDER), LENGTH)
+    assert _last_position(whole, LENGTH) == LENGTH
+    assert _last_position(behind, LENGTH) == LENGTH - SEGMENT
+    assert _last_position(whole, LENGTH - SEGMENT) == LENGTH - SEGMENT
+    assert _last_position(whole, 0) == LENGTH  # a log without databases
+
+
+def test_tables_that_are_replaced_are_never_of_two_positions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run is killed before each of its renames; the next one goes through."""
+    rename, left = Path.rename, 0
+
+    def killed(path: Path, target: Path) -> Path:
+        nonlocal left
+        if not left:
+            raise KeyboardInterrupt
+        left -= 1
+        return rename(path, target)
+
+    def write(place: Path, text: str) -> None:
+        for name in (OBJECTS, DATABASES):
+            (place / name).mkdir(parents=True, exist_ok=True)
+            (place / name / "rows").write_text(text)
+
+    def there() -> list[str]:
+        return [(tmp_path / name / "rows").read_text() for name in (OBJECTS, DATABASES) if (tmp_path / name).exists()]
+
+    monkeypatch.setattr(Path, "rename", killed)
+    seen = []
+    for renames in range(4):
+        write(tmp_path, "old")
+        write(tmp_path / NEW, "new")
+        left = renames
+        with pytest.raises(KeyboardInterrupt):
+            put_in_place(tmp_path / NEW, tmp_path)
+        seen.append(there())
+        left = 9
+        shutil.rmtree(tmp_path / NEW)
+        write(tmp_path / NEW, "newer")
+        put_in_place(tmp_path / NEW, tmp_path)
+        assert there() == ["newer", "newer"]
+        assert sorted(path.name for path in tmp_path.iterdir()) == [DATABASES, OBJECTS]
+    assert seen == [["old", "old"], ["old"], [], ["new"]]
 
 
 def test_changes_are_a_stream_too(spark: SparkSession, changes: DataFrame, book: Book, tmp_path: Path) -> None:

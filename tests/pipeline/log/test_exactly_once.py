@@ -124,5 +124,5 @@ def test_a_driver_is_killed_between_two_commits_and_every_record_is_there_once(
         lines = [row.rpartition(b"|")[0] for _, row in written]
         assert sorted(lines) == sorted(_record(number) for number in range(ARCHIVED))
         rows = spark.read.format("isotone").option("replica", servers.replica).load()
-        found = committed_rows(rows, QUERY).orderBy("batch", "place").collect()
+        found = committed_rows(rows, QUERY).orderBy("position", "place").collect()
         assert [(row["batch"], bytes(row["row"])) for row in found] == written

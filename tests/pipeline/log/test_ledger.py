@@ -6,11 +6,13 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from examples.ledger import ledger
 from examples.ledger.ledger import ACCOUNTS, OPENING, run
 from examples.ledger.totals import changes_of, totals
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from isotone.core.errors import MachineError
 from isotone.pipeline.log.databases import row_changes, rows_as_of, table_of_rows, tables_in
 from isotone.replicated.archive import segments, writer
 
@@ -37,3 +39,9 @@ def test_the_total_is_the_same_at_every_position(
     ((database, form),) = tables_in(rows)
     balances = table_of_rows(rows, database, form).agg(F.sum("balance").alias("total"), F.count("*").alias("count"))
     assert [tuple(row) for row in balances.collect()] == [(ACCOUNTS * OPENING, ACCOUNTS)]
+
+
+def test_it_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger, "ARCHIVED_WITHIN_S", 0.01)
+    with pytest.raises(MachineError, match=r"nothing was archived .* too few records"):
+        asyncio.run(run(tmp_path, 1))

@@ -1,4 +1,6 @@
-"""The example: each acknowledged line is in the table once, through kills of a server and of the job, and a cut."""
+"""The example: each acknowledged line is in the table once, through kills of a server, of a collector and of the job,
+and through a cut between the sites.
+"""
 
 from __future__ import annotations
 
@@ -12,44 +14,92 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import pytest
-from examples.log_collection import collect as collecting
-from examples.log_collection.collect import collect
+from examples.log_collection.collect import Mark
 from examples.log_collection.table import ROWS, keep, lines
 from pyspark.sql import SparkSession
 
-from tests.integration.replica_cluster import ReplicaCluster, replica_cluster, run
+from tests.integration.replica_cluster import ReplicaCluster, run
 
-ROOT = Path(__file__).parents[3]
+EXAMPLE = Path(__file__).parents[3] / "examples" / "log_collection"
 WITHIN_S = 900.0  # of a machine that does much else
 AT_ONCE = 20
-SITES = {"north": "abc", "south": "cba"}
-"""Whom a site asks first."""
+SITES = {"north": "ab", "south": "c"}
+"""Each has servers of its own, and its collector asks these."""
 
 
 def _line(site: str, number: int) -> str:
     return f'{site}.example - - "GET /page/{number} HTTP/1.1" 200'
 
 
-class Sites:
-    """Both of them, and what was acknowledged to each."""
+class TwoSites(ReplicaCluster):
+    """Servers on two sites."""
 
-    def __init__(self, cluster: ReplicaCluster) -> None:
-        self.servers = {site: ",".join(map(cluster.port, names)) for site, names in SITES.items()}
-        self.acknowledged: dict[str, list[int]] = {site: [] for site in SITES}
+    def text(self) -> str:
+        text = super().text()
+        for site, names in SITES.items():
+            for name in names:
+                daemon = f'[[daemon]]\nname = "{name}"\n'
+                assert daemon in text
+                text = text.replace(daemon, f'{daemon}site = "{site}"\n')
+        return "".join(f'[[site]]\nname = "{site}"\n' for site in SITES) + text
 
-    async def write(self, first: int) -> None:
-        """Some more lines at each."""
-        numbers = range(first, first + AT_ONCE)
-        texts = {site: [_line(site, number) for number in numbers] for site in SITES}
-        told = self.acknowledged
-        await asyncio.gather(*(collect(at, self.servers[at], texts[at], told[at].append, first) for at in SITES))
+
+class Collector:
+    """The program of a site, and its file."""
+
+    def __init__(self, cluster: ReplicaCluster, site: str) -> None:
+        self.site, self.file = site, cluster.directory / f"{site}.access.log"
+        self.file.touch()
+        self._command = [sys.executable, str(EXAMPLE / "collect.py"), site]
+        self._command += [",".join(map(cluster.port, SITES[site])), str(self.file)]
+        self._written = 0
+        self.process: subprocess.Popen[bytes]
+
+    def start(self) -> None:
+        with (self.file.parent / f"{self.site}.collector").open("ab") as log:
+            self.process = subprocess.Popen(self._command, stdout=log, stderr=log)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def write(self) -> None:
+        """Some more lines."""
+        numbers = range(self._written + 1, self._written + AT_ONCE + 1)
+        self._written += AT_ONCE
+        with self.file.open("a") as file:
+            file.write("".join(f"{_line(self.site, number)}\n" for number in numbers))
+
+    @property
+    def acknowledged(self) -> int:
+        assert self.process.poll() is None, (self.file.parent / f"{self.site}.collector").read_text()
+        return Mark.read(self.file).number
+
+
+@asynccontextmanager
+async def _cluster(directory: Path) -> AsyncIterator[tuple[ReplicaCluster, Collector, Collector]]:
+    """With a collector on each site."""
+    directory.mkdir()
+    cluster = TwoSites(directory)
+    north, south = (Collector(cluster, site) for site in SITES)
+    try:
+        cluster.start()
+        await cluster.primary()
+        for collector in (north, south):
+            collector.write()
+            collector.start()
+        yield cluster, north, south
+    finally:
+        for collector in (north, south):
+            if hasattr(collector, "process"):
+                collector.kill()
+        cluster.end()
 
 
 @asynccontextmanager
 async def _job(cluster: ReplicaCluster, servers: str, place: Path) -> AsyncIterator[None]:
     """The program that keeps the table, killed with its Java when it has begun to write."""
-    command = [sys.executable, str(ROOT / "examples" / "log_collection" / "table.py"), servers, str(place)]
+    command = [sys.executable, str(EXAMPLE / "table.py"), servers, str(place)]
     with (place.parent / "job.log").open("wb") as log:
         job = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
     try:
@@ -65,41 +115,51 @@ async def _job(cluster: ReplicaCluster, servers: str, place: Path) -> AsyncItera
         job.wait()
 
 
-def test_every_acknowledged_line_is_there_once_in_one_order(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(collecting, "WITHIN_S", 1.0)
+def test_every_acknowledged_line_is_there_once_in_one_order(spark: SparkSession, tmp_path: Path) -> None:
     place = tmp_path / "table"
 
     async def main() -> None:
-        async with replica_cluster(tmp_path / "servers") as cluster:
-            sites = Sites(cluster)
-            await sites.write(1)
-            async with _job(cluster, sites.servers["north"], place):
-                more = asyncio.create_task(sites.write(1 + AT_ONCE))
+        async with _cluster(tmp_path / "servers") as (cluster, north, south):
+
+            async def acknowledged(count: int, *collectors: Collector) -> None:
+                what = f"{count} lines acknowledged"
+                await cluster.until(lambda: all(each.acknowledged >= count for each in collectors), what, WITHIN_S)
+
+            servers = ",".join(map(cluster.port, "cba"))
+            async with _job(cluster, servers, place):
+                await acknowledged(AT_ONCE // 2, north, south)
                 await cluster.kill("b")
-                await more
+                north.kill()
+                before = Mark.read(north.file).number
+                north.write()
+                south.write()
+                north.start()
+                await acknowledged(2 * AT_ONCE, north, south)
+                assert before >= AT_ONCE // 2, "the new one went on behind the killed one"
             cluster.start("b")
             await cluster.primary()
+            job = await asyncio.to_thread(keep, spark, servers, place, processingTime="0 seconds")
             await cluster.cut("ab", "c")
             await cluster.primary("a", "b")
-            more = asyncio.create_task(sites.write(1 + 2 * AT_ONCE))
-            north = sites.acknowledged["north"]
-            await cluster.until(lambda: len(north) == 3 * AT_ONCE, "lines of the majority", WITHIN_S)
-            assert len(sites.acknowledged["south"]) == 2 * AT_ONCE  # its server is alone
+            north.write()
+            south.write()
+            await acknowledged(3 * AT_ONCE, north)
+            assert south.acknowledged == 2 * AT_ONCE  # its server is alone
+            await asyncio.to_thread(job.processAllAvailable)  # through the cut
+            shown = {row["site"]: row["count"] for row in lines(spark, place).groupBy("site").count().collect()}
+            assert shown == {"north": 3 * AT_ONCE, "south": 2 * AT_ONCE}
             await cluster.cut()
-            await more
+            await acknowledged(3 * AT_ONCE, south)
             await cluster.primary()
-            job = await asyncio.to_thread(keep, spark, sites.servers["south"], place, availableNow=True)
-            await asyncio.to_thread(job.awaitTermination)
+            await asyncio.to_thread(job.processAllAvailable)
+            job.stop()
             log = [json.loads(record) for record in await cluster.records("a")]
         found = lines(spark, place).orderBy("position").collect()
-        for site, numbers in sites.acknowledged.items():
-            mine = [row for row in found if row["site"] == site]
-            assert [row["number"] for row in mine] == numbers == list(range(1, 3 * AT_ONCE + 1))
-            assert [row["line"] for row in mine] == [_line(site, number) for number in numbers]
+        for collector in (north, south):
+            site = collector.site
+            mine = [(row["number"], row["line"]) for row in found if row["site"] == site]
+            assert mine == [(number, _line(site, number)) for number in range(1, 3 * AT_ONCE + 1)]
         assert all(log[row["position"] - 1]["line"] == row["line"] for row in found)
-        assert len({row["position"] for row in found}) == len(found)
+        assert len({row["position"] for row in found}) == len(found) == 2 * 3 * AT_ONCE
 
-    (tmp_path / "servers").mkdir()
     run(main(), WITHIN_S)

@@ -105,6 +105,7 @@ def test_the_command_writes_one_table(spark: SparkSession, archive: tuple[Path, 
     dicts, _ = expected(log, 60)
     told = {each["object"]: each["count"] for each in json.loads(result.stdout)["objects"] if each["kind"] == "dict"}
     assert told == {name: len(entries) for name, entries in dicts.items()}
+    assert f"databases are left out: there are no row changes in {place}/changes" in result.stderr
     assert CliRunner().invoke(commands, ["pipeline", "tables", "--out", str(tmp_path / "x")]).exit_code == 2
     for more, told_error in (
         ([str(tmp_path / "none")], "there is no archive at"),

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from isotone.core.errors import InputError, MachineError
-from isotone.core.memory_log import MemoryLog
-from isotone.host import log_client
+from isotone.core.ordered_log import LogEntry
+from isotone.pipeline.log import servers as servers_module
 from isotone.pipeline.log.sink import Committed, Staged, committed_rows, encode_record
 from isotone.pipeline.log.source import IsotoneSource, register
 from isotone.replicated.archive import segments
@@ -117,7 +117,7 @@ def test_wrong_options_are_named(
     archive: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, object], told: str
 ) -> None:
     """Here as Spark calls the source, without a Java between."""
-    monkeypatch.setattr(log_client, "CONNECT_WITHIN_S", 0.1)  # nobody will answer
+    monkeypatch.setattr(servers_module, "FIRST_WITHIN_S", 0.0)  # nobody will answer
 
     def planned() -> None:
         source = IsotoneSource({name: str(value).replace("A", str(archive)) for name, value in options.items()})
@@ -132,20 +132,28 @@ def test_a_user_of_spark_reads_what_is_wrong(source: SparkSession, archive: Path
         load(source, archive=archive, to=500).count()
 
 
-def test_a_damaged_segment_is_named(source: SparkSession, tmp_path: Path) -> None:
-    async def written() -> None:
-        log = MemoryLog()
-        for number in range(segments.SEGMENT_RECORDS_MAX):
-            await log.append(b"%d" % number)
-        await ArchiveWriter(log, Archive(tmp_path)).step()
-
-    asyncio.run(written())
-    (path,) = tmp_path.iterdir()
+def test_a_segment_that_is_damaged_or_of_a_newer_version_is_named(
+    source: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segments, "ARCHIVE_VERSION", 2)
+    newer = Archive(tmp_path).write([LogEntry(1, b"of later", "a.1:1")])
+    monkeypatch.setattr(segments, "ARCHIVE_VERSION", 1)
+    damaged = Archive(tmp_path).write([LogEntry(2, b"record", "a.1:2")])
+    path = tmp_path / damaged.name
     data = bytearray(path.read_bytes())
-    data[200] ^= 1
+    data[100] ^= 1
     path.write_bytes(data)
-    with pytest.raises(PySparkException, match=path.name):
-        load(source, archive=tmp_path).count()
+    for position, told in ((1, f"{newer.name}: archive version 2 is unknown here"), (2, damaged.name)):
+        with pytest.raises(PySparkException, match=told):
+            load(source, archive=tmp_path, from_=position, to=position).count()
+
+
+def test_messagepack_becomes_columns_too(source: SparkSession, tmp_path: Path) -> None:
+    records = [msgspec.msgpack.encode({"user": "ü", "amount": 7, "blob": b"x"}), b"\xc1", msgspec.msgpack.encode([1])]
+    Archive(tmp_path).write([LogEntry(at, record, f"a.1:{at}") for at, record in enumerate(records, 1)])
+    rows = load(source, archive=tmp_path, decode="msgpack", columns="user string, amount bigint, blob binary, no int")
+    found = rows.orderBy("position").select("user", "amount", "blob", "no").collect()
+    assert [tuple(row) for row in found] == [("ü", 7, b"x", None), (None,) * 4, (None,) * 4]
 
 
 def _run_stream(rows: DataFrame, out: Path) -> None:
@@ -173,15 +181,33 @@ def test_rows_count_that_the_first_commit_of_a_batch_names(source: SparkSession,
         Staged("q", "two", 0, (b"3",)),
         Staged("q", "two", 1, (b"late",)),  # of an attempt that told of one chunk only
         Staged("other", "one", 0, (b"not ours",)),
-        Committed("q", 7, (("two", 1), ("one", 1))),
+        Committed("q", 7, (("two", 1), ("one", 1)), "here"),
         Staged("q", "again", 0, (b"4",)),
-        Committed("q", 7, (("again", 1),)),
-        Committed("q", 8, ()),
+        Committed("q", 7, (("again", 1),), "here"),
+        Committed("q", 8, (), "here"),
+        Staged("q", "three", 0, (b"5",)),
+        Committed("q", 7, (("three", 1),), "another checkpoint"),
     ]
     servers.append(*(encode_record(record) for record in records))
-    found = committed_rows(load(source, replica=servers.replica), "q").orderBy("batch", "place").collect()
-    assert [(row["batch"], row["place"], bytes(row["row"])) for row in found] == [
-        (7, 0, b"3"),
-        (7, 1, b"1"),
-        (7, 2, b"2"),
+    found = committed_rows(load(source, replica=servers.replica), "q").orderBy("position", "place").collect()
+    assert [(row["checkpoint"], row["batch"], row["place"], bytes(row["row"])) for row in found] == [
+        ("here", 7, 0, b"3"),
+        ("here", 7, 1, b"1"),
+        ("here", 7, 2, b"2"),
+        ("another checkpoint", 7, 0, b"5"),
     ]
+
+
+def test_a_query_with_a_new_checkpoint_writes_further_rows(
+    source: SparkSession, servers: Servers, archive: Path, tmp_path: Path
+) -> None:
+    """Spark counts its batches from 0 again; nothing of them may be taken for what is there."""
+    for checkpoint, numbers in (("first", "1 AND 2"), ("second", "3 AND 5")):
+        rows = source.readStream.format("isotone").option("archive", str(archive)).load()
+        writer = rows.where(f"position BETWEEN {numbers}").select("record").writeStream.format("isotone")
+        writer = writer.options(replica=servers.replica, query="anew", checkpointLocation=str(tmp_path / checkpoint))
+        writer.trigger(availableNow=True).start().awaitTermination()
+    found = committed_rows(load(source, replica=servers.replica), "anew").orderBy("position", "place").collect()
+    assert [bytes(row["row"]) for row in found] == [b'{"user": "u%d", "amount": %d}' % (at, at) for at in range(5)]
+    assert [row["batch"] for row in found] == [0] * 5
+    assert len({row["checkpoint"] for row in found}) == 2

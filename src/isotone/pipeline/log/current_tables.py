@@ -28,6 +28,7 @@ from isotone.pipeline.log.reading import extent
 
 OBJECTS, DATABASES = "objects", "databases"
 CURRENT, CHECKPOINT = "current", "checkpoint"
+OLD = ".old"
 _CHANGES, _MACHINE = ".changes", ".machine"
 _VERSION = "at-"
 KEPT = 2
@@ -109,6 +110,21 @@ def _make_current(out: Path, place: Path) -> None:
 def write_objects(rows: DataFrame, place: Path) -> None:
     """One table of all objects, partitioned by them."""
     rows.write.mode("overwrite").partitionBy("object").parquet(str(place))
+
+
+def put_in_place(new: Path, out: Path) -> None:
+    """Replace what there is by what is new. Killed at any moment this leaves tables of one position, or none."""
+    old = out / OLD
+    shutil.rmtree(old, ignore_errors=True)
+    old.mkdir(parents=True)
+    for name in (DATABASES, OBJECTS):  # databases go first and come last: they are never beside other objects
+        if (out / name).exists():
+            (out / name).rename(old / name)
+    for name in (OBJECTS, DATABASES):
+        if (new / name).exists():
+            (new / name).rename(out / name)
+    shutil.rmtree(old)
+    shutil.rmtree(new)
 
 
 def write_databases(rows: DataFrame, place: Path) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, DataType, DoubleType, LongType, StringType, StructField, StructType
 
-from isotone.replicated.archive.segments import require_pyarrow
+from isotone.replicated.archive.places import require_pyarrow
 from isotone.replicated.database.change_log import PositionChanges, decode_changes
 from isotone.replicated.database.changes import Cells, RowChange, TableChange, TableForm, encoder
 

@@ -24,7 +24,8 @@ from pyspark.sql.types import (
 )
 
 from isotone.core.errors import InputError
-from isotone.replicated.archive.segments import arrow_schema, require_pyarrow
+from isotone.replicated.archive.places import require_pyarrow
+from isotone.replicated.archive.segments import arrow_schema
 
 TAKEN = ("position", "message", "sender", "record")
 

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from isotone.core.errors import InputError
-from isotone.replicated.archive.segments import require_pyarrow
+from isotone.replicated.archive.places import require_pyarrow
 from isotone.replicated.dict_state import DictState
 from isotone.replicated.machine import Machine, kind_of
 from isotone.replicated.small_states import CounterState, SetState

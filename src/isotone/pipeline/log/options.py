@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import msgspec
 
 from isotone.core.errors import InputError
+from isotone.replicated.archive.places import check_no_secret
 
 KNOWN = {
     "archive": "a directory or URI with the archive of the log",
@@ -75,6 +76,7 @@ def parse_options(given: Mapping[str, str]) -> LogOptions:
         columns=found.get("columns", ""),
         query=found.get("query", ""),
     )
+    check_no_secret(options.archive)
     if not options.archive and not options.replicas:
         raise InputError("the source isotone needs the option archive, or replica, or both")
     if options.first is not None and options.last is not None and options.first > options.last:

@@ -1,50 +1,55 @@
 """Where the rows of the log come from: archive first, then servers of the log, those that do not vote before others.
 
+A server may lag behind the others, or have cut away what they still keep, so a task is given servers that have its
+positions. Positions that nobody has are an error, also between the end of the archive and what servers keep.
+
 Implements: [DESIGN 5], tables and streams. Deviations: none.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from pathlib import Path
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
 
 import msgspec
 
-from isotone.core.errors import InputError, IsotoneError, LocalProtocolError, MachineError
-from isotone.host.log_client import RemoteLog
+from isotone.core.errors import InputError, MachineError
 from isotone.pipeline.log.options import LogOptions
-from isotone.replicated.archive.segments import Segment, require_pyarrow, table_of
+from isotone.pipeline.log.servers import Kept, Servers, read_range
+from isotone.replicated.archive.places import require_pyarrow
+from isotone.replicated.archive.segments import Segment
 from isotone.replicated.archive.store import Archive, Listing
 
 SEGMENTS_RECORDS_MAX = 65_536
 """Small segments are read together, up to so many records in one task."""
 TAIL_RECORDS_MAX = 65_536
-READ_RECORDS_MAX = 4_096
-ANSWER_WITHIN_S = 30.0
-_T = TypeVar("_T")
+ON_LOSS = "failOnDataLoss=false goes on without what is gone"
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """What one task reads: positions ``first`` … ``last``, from these segments, or from the servers."""
+    """What one task reads: positions ``first`` … ``last``, from these segments, or from these servers."""
 
     first: int
     last: int
     segments: tuple[Segment, ...] = ()
+    servers: tuple[str, ...] = ()
+    """Addresses, those first that are to be asked first."""
 
 
 class Extent(msgspec.Struct, frozen=True):
-    """What there is of the log: from the oldest position that anybody keeps to the last."""
+    """What there is of the log, from the oldest position to the last."""
 
     first: int
     last: int
     listing: Listing
-    servers: tuple[str, ...]
-    """Addresses, those first that are to be asked first."""
+    servers: tuple[Kept, ...] = ()
+    """Those first that are to be asked first."""
+    silent: str = ""
+    """Who does not answer, and why."""
 
 
-def extent(options: LogOptions) -> Extent:
+def extent(options: LogOptions, servers: Servers | None = None) -> Extent:
     """Ask the archive and the servers."""
     listing = Listing(())
     if options.archive:
@@ -53,62 +58,106 @@ def extent(options: LogOptions) -> Extent:
             raise InputError(f"there is no archive at {options.archive}")
         listing = archive.listing()
     if not options.replicas:
-        return Extent(listing.first, listing.end, listing, ())
-    found = servers_of(options)
-    kept = min(first for _, first, _ in found.values())
-    green = max(last for _, _, last in found.values())
-    first = listing.first if listing.segments and kept <= listing.end + 1 else kept
-    servers = tuple(sorted(found, key=lambda address: (found[address][0], address)))
-    return Extent(first, max(green, listing.end), listing, servers)
+        return Extent(listing.first, listing.end, listing)
+    if servers is None:
+        with closing(Servers(options)) as own:
+            return extent_of(listing, own.kept(), own.described_problems())
+    return extent_of(listing, servers.kept(), servers.described_problems())
 
 
-def servers_of(options: LogOptions) -> dict[str, tuple[bool, int, int]]:
-    """Of each server that answers: whether it votes, and what it keeps."""
-    found: dict[str, tuple[bool, int, int]] = {}
-    problems: list[str] = []
-    for address in options.replicas:
-        try:
-            status = asked([address], options, lambda log: log.status())
-            found[address] = (status["is_voter"], status["first_position"], status["green_position"])
-        except IsotoneError as error:
-            problems.append(str(error))
-    if not found:
-        raise MachineError(f"no server of the log answers: {'; '.join(problems)}")
-    return found
+def extent_of(listing: Listing, kept: tuple[Kept, ...], silent: str = "") -> Extent:
+    """What an archive and servers have together.
+
+    The oldest position is that of the archive. Without one it is the oldest of those that lie without a gap before the
+    last: a server that was left behind long ago may have others.
+    """
+    last = max(each.last for each in kept)
+    first = max(each.first for each in kept if each.last == last)
+    while before := [each.first for each in kept if each.first < first <= each.last + 1]:
+        first = min(before)
+    if listing.segments:
+        first, last = min(first, listing.first), max(last, listing.end)
+    return Extent(first, last, listing, kept, silent)
 
 
-def pieces(there: Extent, first: int, last: int) -> list[Piece]:
+def pieces(there: Extent, first: int, last: int, *, fail_on_loss: bool = True) -> list[Piece]:
     """The positions ``first`` … ``last`` in pieces for tasks; `InputError` for what nobody has."""
     if first < there.first:
-        raise InputError(f"position {first} was cut away: the oldest that archive and servers keep is {there.first}")
+        if fail_on_loss:
+            raise InputError(
+                f"position {first} was cut away: the oldest that archive and servers keep is {there.first}; {ON_LOSS}"
+            )
+        first = there.first
     if last > there.last:
         raise InputError(f"position {last} is not there yet: the last is {there.last}")
     found: list[Piece] = []
-    group: list[Segment] = []
-    for segment in there.listing.covering(first, last):
-        if group and segment.last - group[0].first >= SEGMENTS_RECORDS_MAX:
-            found.append(_from_archive(group, first, last))
-            group = []
-        group.append(segment)
-    if group:
-        found.append(_from_archive(group, first, last))
-    begin = max(first, there.listing.end + 1) if there.listing.segments else first
-    while begin <= last:
-        end = min(last, begin + TAIL_RECORDS_MAX - 1)
-        found.append(Piece(begin, end))
-        begin = end + 1
+    while first <= last:
+        more = _next_pieces(there, first, last)
+        if more:
+            found += more
+            first = more[-1].last + 1
+            continue
+        begins = [each.first for each in there.servers] + [each.first for each in there.listing.segments]
+        before = min([*(each for each in begins if each > first), last + 1])
+        if fail_on_loss:
+            raise InputError(_missing(there, first, before - 1))
+        first = before
     return found
 
 
-def _from_archive(group: list[Segment], first: int, last: int) -> Piece:
-    return Piece(max(first, group[0].first), min(last, group[-1].last), tuple(group))
+def _missing(there: Extent, first: int, last: int) -> str:
+    archive = f"the archive ends at {there.listing.end}" if there.listing.segments else "there is no archive of them"
+    silent = f" ({there.silent})" if there.silent else ""
+    return (
+        f"positions {first} to {last} are missing: {archive}, and no server that answers has them{silent}. "
+        f"Read what is behind them with from={last + 1}, or all that there is: {ON_LOSS}"
+    )
 
 
-def read_piece(piece: Piece, options: LogOptions, servers: tuple[str, ...]) -> Iterator[Any]:
+def _next_pieces(there: Extent, first: int, last: int) -> list[Piece]:
+    """Those that begin at ``first``; none when nobody has it."""
+    listing = there.listing
+    if listing.segments and listing.first <= first <= listing.end:
+        return _from_archive(listing, first, min(last, listing.end))
+    having = [each for each in there.servers if each.has(first)]
+    if not having:
+        return []
+    last = min(last, having[0].last, first + TAIL_RECORDS_MAX - 1)
+    if listing.segments and first < listing.first:
+        last = min(last, listing.first - 1)
+    preferred = sorted(there.servers, key=lambda each: not (each.has(first) and each.has(last)))
+    return [Piece(first, last, servers=tuple(each.address for each in preferred))]
+
+
+def _from_archive(listing: Listing, first: int, last: int) -> list[Piece]:
+    groups: list[list[Segment]] = [[]]
+    for segment in listing.covering(first, last):
+        if groups[-1] and segment.last - groups[-1][0].first >= SEGMENTS_RECORDS_MAX:
+            groups.append([])
+        groups[-1].append(segment)
+    return [Piece(max(first, each[0].first), min(last, each[-1].last), tuple(each)) for each in groups]
+
+
+def read_piece(piece: Piece, options: LogOptions) -> Iterator[Any]:
     """Arrow tables with exactly the piece's positions, in order."""
-    if not piece.segments:
-        yield from _from_servers(piece, options, servers)
+    if piece.segments:
+        yield from _from_segments(piece, options)
         return
+    first = piece.first
+    try:
+        for table in read_range(piece.servers, piece.first, piece.last, options):
+            first += len(table)
+            yield table
+    except InputError:
+        found = Archive(options.archive, options.archive_credential_file).listing() if options.archive else Listing(())
+        if not found.segments or not found.first <= first <= piece.last <= found.end:
+            raise
+        # The servers have cut it away since the query was planned: then it is archived.
+        for each in _from_archive(found, first, piece.last):
+            yield from _from_segments(each, options)
+
+
+def _from_segments(piece: Piece, options: LogOptions) -> Iterator[Any]:
     archive = Archive(options.archive, options.archive_credential_file)
     for segment in piece.segments:
         table = _read_segment(archive, segment)
@@ -125,50 +174,6 @@ def _read_segment(archive: Archive, segment: Segment) -> Any:
             if other != segment and other.first <= segment.first and segment.last <= other.last:
                 return archive.read(other).slice(segment.first - other.first, len(segment))
         raise
-
-
-def _from_servers(piece: Piece, options: LogOptions, servers: tuple[str, ...]) -> Iterator[Any]:
-    with asyncio.Runner() as runner:
-        log = runner.run(_opened(servers, options))
-        try:
-            first = piece.first
-            while first <= piece.last:
-                entries = runner.run(log.read(first, min(piece.last, first + READ_RECORDS_MAX - 1)))
-                if not entries:
-                    raise MachineError(f"{log.server or servers[0]} does not have position {first} yet")
-                yield table_of(entries)
-                first += len(entries)
-        except LocalProtocolError as error:
-            raise InputError(f"position {first} was cut away: {error}") from error
-        finally:
-            runner.run(log.close())
-
-
-async def _opened(servers: tuple[str, ...], options: LogOptions) -> RemoteLog:
-    return RemoteLog(servers, name="spark", credential=credential_of(options))
-
-
-def asked(servers: list[str], options: LogOptions, ask: Callable[[RemoteLog], Awaitable[_T]]) -> _T:
-    """One question to the first of these servers that answers."""
-
-    async def ask_one() -> _T:
-        async with asyncio.timeout(ANSWER_WITHIN_S), await _opened(tuple(servers), options) as log:
-            return await ask(log)
-
-    try:
-        return asyncio.run(ask_one())
-    except TimeoutError:
-        raise MachineError(f"{', '.join(servers)}: no answer within {ANSWER_WITHIN_S:g} seconds") from None
-
-
-def credential_of(options: LogOptions) -> bytes:
-    """The credential for the servers; empty without one."""
-    if not options.credential_file:
-        return b""
-    try:
-        return (Path(options.credential_file).read_bytes().splitlines() or [b""])[0].strip()
-    except OSError as error:
-        raise InputError(f"cannot read the credential in {options.credential_file}: {error.strerror}") from error
 
 
 def batches(tables: Iterator[Any]) -> Iterator[Any]:

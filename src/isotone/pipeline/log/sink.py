@@ -1,11 +1,14 @@
-"""The sink ``writeStream.format("isotone")``: rows of a stream into the ordered log, exactly once.
+"""The sink ``writeStream.format("isotone")``: rows of a stream into the ordered log, so that each counts exactly once.
 
 A task *stages* its rows as records of the log, under the query's name and a name of this attempt; nobody counts them
 yet. The driver then commits the batch: one record that names the attempts whose rows count, in their order. Of two
 commits of one batch the first in the order counts. So rows of tasks that were killed, repeated or run twice count at
 most once, also when the driver dies between this commit and Spark's own and the batch comes again with other rows.
 
-`committed_rows` reads them back.
+Spark numbers batches within a checkpoint, from 0. A commit therefore names the checkpoint too, by the id that Spark
+keeps in it: batches of a query that began anew with another checkpoint are further ones, never those that are there.
+
+`committed_rows` reads the rows back. The records themselves begin with `MARK`.
 
 Implements: [DESIGN 5], tables and streams. Deviations: none.
 """
@@ -19,6 +22,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
@@ -28,11 +32,12 @@ from isotone.core.errors import InputError, IsotoneError, MachineError
 from isotone.host.answers import Maybe
 from isotone.host.log_client import RemoteLog
 from isotone.pipeline.log.options import LogOptions
-from isotone.pipeline.log.reading import credential_of
-from isotone.replicated.archive.segments import require_pyarrow
+from isotone.pipeline.log.servers import credential_of
+from isotone.replicated.archive.places import require_pyarrow
 
 MARK = b"\x00isotone-sink-1\x00"
 """What a record of a sink begins with; no text and no MessagePack map does."""
+QUERY_ID = "sql.streaming.queryId"
 CHUNK_BYTES_MAX = 1024 * 1024
 APPEND_WITHIN_S = 60.0
 GIVE_UP_AFTER_S = 300.0
@@ -48,18 +53,19 @@ class Staged(msgspec.Struct, frozen=True, tag="stage"):
 
 
 class Committed(msgspec.Struct, frozen=True, tag="commit"):
-    """A batch, with the tasks whose rows count and how many chunks each staged."""
+    """A batch of a checkpoint, with the tasks whose rows count and how many chunks each staged."""
 
     query: str
     batch: int
     winners: tuple[tuple[str, int], ...]
+    checkpoint: str = ""
 
 
 class TaskDone(WriterCommitMessage):
-    """What a task tells the driver."""
+    """What a task tells the driver, which has no other way to learn its checkpoint."""
 
-    def __init__(self, attempt: str, chunks: int) -> None:
-        self.attempt, self.chunks = attempt, chunks
+    def __init__(self, attempt: str, chunks: int, checkpoint: str) -> None:
+        self.attempt, self.chunks, self.checkpoint = attempt, chunks, checkpoint
 
 
 def encode_record(record: Staged | Committed) -> bytes:
@@ -78,7 +84,7 @@ def decode_record(record: bytes) -> Staged | Committed | None:
 
 
 class LogSink(DataSourceStreamArrowWriter):
-    """Of one query. A row's column ``record`` is appended as it is; rows of several columns become JSON objects."""
+    """Of one query. A row is the bytes of its column ``record``, if it has no other; otherwise it is a JSON object."""
 
     def __init__(self, options: LogOptions, schema: StructType) -> None:
         if not options.replicas:
@@ -97,7 +103,7 @@ class LogSink(DataSourceStreamArrowWriter):
             for rows in _chunks(self._records(iterator)):
                 appending.append(encode_record(Staged(self._options.query, attempt, count, rows)))
                 count += 1
-        return TaskDone(attempt, count)
+        return TaskDone(attempt, count, _checkpoint())
 
     def _records(self, iterator: Iterator[Any]) -> Iterator[bytes]:
         require_pyarrow()
@@ -111,12 +117,25 @@ class LogSink(DataSourceStreamArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """In the driver: this batch is these tasks' rows."""
-        winners = tuple((each.attempt, each.chunks) for each in messages if isinstance(each, TaskDone))
+        done = [each for each in messages if isinstance(each, TaskDone)]
+        if not done:
+            return  # a batch of no task has no rows
+        (checkpoint,) = {each.checkpoint for each in done}
+        winners = tuple((each.attempt, each.chunks) for each in done)
         with _Appending(self._options) as appending:
-            appending.append(encode_record(Committed(self._options.query, batchId, winners)))
+            appending.append(encode_record(Committed(self._options.query, batchId, winners, checkpoint)))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Nothing is to be taken back: what no commit names never counts."""
+
+
+def _checkpoint() -> str:
+    """In a task: the id of the query, which Spark makes for a new checkpoint and keeps in it."""
+    context = TaskContext.get()
+    found = None if context is None else context.getLocalProperty(QUERY_ID)
+    if not found:
+        raise MachineError(f"Spark does not say to which checkpoint this task belongs ({QUERY_ID})")
+    return str(found)
 
 
 class _Appending:
@@ -167,27 +186,29 @@ def _chunks(records: Iterator[bytes]) -> Iterator[tuple[bytes, ...]]:
 
 
 _PARTS = (
-    "position bigint, kind string, query string, batch bigint, attempt string, chunk bigint, place bigint, "
-    "count bigint, row binary"
+    "position bigint, kind string, query string, checkpoint string, batch bigint, attempt string, chunk bigint, "
+    "place bigint, count bigint, row binary"
 )
 
 
 def committed_rows(log: DataFrame, query: str) -> DataFrame:
     """The rows that a query committed, from the log as ``format("isotone")`` reads it.
 
-    Columns: batch, place (within the batch, from 0), position (of the commit), row. The same whoever reads them.
+    Columns: position (of the commit), place (within the batch, from 0), row, batch, checkpoint. Their order is that of
+    position and place, the same whoever reads them.
     """
     parts = log.select("position", "record").mapInArrow(_parts, _PARTS).where(F.col("query") == query)
     parts = parts.localCheckpoint(eager=True)  # the log is read once
-    commits = parts.where("kind = 'commit'").select("batch", "attempt", "place", "count", "position")
-    first = commits.groupBy("batch").agg(F.min("position").alias("position"))
-    winners = commits.join(first, on=["batch", "position"], how="inner")
+    commits = parts.where("kind = 'commit'").select("checkpoint", "batch", "attempt", "place", "count", "position")
+    first = commits.groupBy("checkpoint", "batch").agg(F.min("position").alias("position"))
+    winners = commits.join(first.select("position"), on="position", how="inner")
     staged = parts.where("kind = 'stage'").dropDuplicates(["attempt", "chunk", "place"])
     rows = staged.select("attempt", "chunk", F.col("place").alias("within"), "row")
     found = winners.join(rows, on="attempt", how="inner").where(F.col("chunk") < F.col("count"))
-    order = Window.partitionBy("batch").orderBy("place", "chunk", "within")
+    order = Window.partitionBy("position").orderBy("place", "chunk", "within")
     numbered = found.withColumn("in_batch", F.row_number().over(order) - F.lit(1))
-    return numbered.select("batch", F.col("in_batch").cast("bigint").alias("place"), "position", "row")
+    place = F.col("in_batch").cast("bigint").alias("place")
+    return numbered.select("position", place, "row", "batch", "checkpoint")
 
 
 def _parts(batches: Iterator[Any]) -> Iterator[Any]:
@@ -198,6 +219,7 @@ def _parts(batches: Iterator[Any]) -> Iterator[Any]:
             ("position", arrow.int64()),
             ("kind", arrow.string()),
             ("query", arrow.string()),
+            ("checkpoint", arrow.string()),
             ("batch", arrow.int64()),
             ("attempt", arrow.string()),
             ("chunk", arrow.int64()),
@@ -214,12 +236,13 @@ def _parts(batches: Iterator[Any]) -> Iterator[Any]:
             match decode_record(record):
                 case Staged() as staged:
                     found += [
-                        (position, "stage", staged.query, None, staged.attempt, staged.chunk, place, None, row)
+                        (position, "stage", staged.query, None, None, staged.attempt, staged.chunk, place, None, row)
                         for place, row in enumerate(staged.rows)
                     ]
                 case Committed() as commit:
+                    head = (position, "commit", commit.query, commit.checkpoint, commit.batch)
                     found += [
-                        (position, "commit", commit.query, commit.batch, attempt, None, place, count, None)
+                        (*head, attempt, None, place, count, None)
                         for place, (attempt, count) in enumerate(commit.winners)
                     ]
         columns = list(zip(*found, strict=True)) if found else [()] * len(form)

@@ -29,10 +29,11 @@ from pyspark.sql.datasource import (
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
-from isotone.core.errors import InputError
+from isotone.core.errors import InputError, MachineError
 from isotone.pipeline.log.decoding import parse_columns, with_columns
 from isotone.pipeline.log.options import LogOptions, parse_options
 from isotone.pipeline.log.reading import Extent, Piece, batches, extent, pieces, read_piece
+from isotone.pipeline.log.servers import ANSWER_WITHIN_S, Servers
 
 NAME = "isotone"
 SCHEMA = StructType(
@@ -56,12 +57,12 @@ def register(session: SparkSession) -> None:
 class LogPartition(InputPartition):
     """What one task reads, and from where."""
 
-    def __init__(self, piece: Piece, servers: tuple[str, ...]) -> None:
-        super().__init__(msgspec.msgpack.encode((piece, servers)))
+    def __init__(self, piece: Piece) -> None:
+        super().__init__(msgspec.msgpack.encode(piece))
 
-    def parts(self) -> tuple[Piece, tuple[str, ...]]:
-        """The piece and the servers."""
-        return msgspec.msgpack.decode(self.value, type=tuple[Piece, tuple[str, ...]])
+    def piece(self) -> Piece:
+        """As it was planned."""
+        return msgspec.msgpack.decode(self.value, type=Piece)
 
 
 class IsotoneSource(DataSource):
@@ -100,10 +101,10 @@ class IsotoneSource(DataSource):
 def _rows(options: LogOptions, partition: InputPartition) -> Iterator[Any]:
     """In a task."""
     assert isinstance(partition, LogPartition)
-    piece, servers = partition.parts()
+    piece = partition.piece()
     if piece.first > piece.last:
         return
-    found: Iterable[Any] = batches(read_piece(piece, options, servers))
+    found: Iterable[Any] = batches(read_piece(piece, options))
     if options.decode:
         found = with_columns(found, options.decode, parse_columns(options.columns))
     yield from found
@@ -151,9 +152,8 @@ class LogReader(DataSourceReader):
         last = self._options.last if self._options.last is not None else there.last
         first = max(first, self._filter_first)
         last = last if self._filter_last is None else min(last, self._filter_last)
-        if first > last:
-            return [LogPartition(Piece(1, 0), there.servers)]
-        return [LogPartition(piece, there.servers) for piece in pieces(there, first, last)]
+        found = [] if first > last else pieces(there, first, last, fail_on_loss=self._options.fail_on_loss)
+        return [LogPartition(piece) for piece in found or [Piece(1, 0)]]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of one range."""
@@ -165,8 +165,9 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: LogOptions) -> None:
         self._options = options
+        self._servers = Servers(options)
         self._there: Extent | None = None
-        self._looked_at = 0.0
+        self._looked_at = self._answered_at = 0.0
         self._end: int | None = None  # where ``availableNow`` ends
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -206,19 +207,34 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """The positions behind ``start`` up to ``end``."""
         first, last = start["position"] + 1, end["position"]
-        there = self._look(now=True)
-        if first < there.first and not self._options.fail_on_loss:
-            first = there.first
         if first > last:
             return []
-        return [LogPartition(piece, there.servers) for piece in pieces(there, first, last)]
+        there = self._look_for(last)
+        return [LogPartition(piece) for piece in pieces(there, first, last, fail_on_loss=self._options.fail_on_loss)]
+
+    def _look_for(self, last: int) -> Extent:
+        """The server that told of this position may be gone by now; it is in the order, so others come to have it."""
+        give_up_at = time.monotonic() + ANSWER_WITHIN_S
+        while (there := self._look(now=True)).last < last and time.monotonic() < give_up_at:
+            time.sleep(LOOK_EVERY_S)
+        return there
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of one range."""
         return _rows(self._options, partition)
 
+    def stop(self) -> None:
+        """The query ended."""
+        self._servers.close()
+
     def _look(self, *, now: bool = False) -> Extent:
-        if now or self._there is None or time.monotonic() - self._looked_at > LOOK_EVERY_S:
-            self._there = extent(self._options)
+        """Servers that are all away for a moment end no query: until they are back it knows what it knew."""
+        at = time.monotonic()
+        if now or self._there is None or at - self._looked_at > LOOK_EVERY_S:
+            try:
+                self._there, self._answered_at = extent(self._options, self._servers), at
+            except MachineError:
+                if self._there is None or at - self._answered_at > ANSWER_WITHIN_S:
+                    raise
             self._looked_at = time.monotonic()
         return self._there

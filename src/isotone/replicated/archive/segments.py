@@ -1,6 +1,7 @@
 """One segment of an archive: its name, its columns, its digest, and how its rows become a file and back.
 
-Implements: [DESIGN 5], tables and streams. Deviations: none.
+Implements: [DESIGN 5], tables and streams. Deviations: D-time there is no column of time, because messages carry none:
+a segment is a function of the log alone, which holds no clock; whoever needs the time writes it into records.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from typing import Any
 
 import msgspec
 
-from isotone.core.errors import InputError, MachineError
+from isotone.core.errors import InputError
 from isotone.core.ordered_log import LogEntry
+from isotone.replicated.archive.places import require_pyarrow
 
 ARCHIVE_VERSION = 1
 SEGMENT_RECORDS_MAX = 4_096
@@ -82,17 +84,6 @@ def digest_of(entries: Iterable[LogEntry]) -> str:
 def sender_of(message: str) -> str:
     """The server that sent a message, by the message's name."""
     return message.partition(":")[0].rpartition(".")[0]
-
-
-def require_pyarrow() -> Any:
-    """The library, or what to do about its absence."""
-    try:
-        import pyarrow
-        import pyarrow.fs
-        import pyarrow.parquet
-    except ImportError:
-        raise MachineError("an archive needs pyarrow: install isotone[trace]") from None
-    return pyarrow
 
 
 def arrow_schema() -> Any:

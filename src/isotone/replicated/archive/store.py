@@ -1,13 +1,17 @@
 """An archive at a URI: what is there, reading and writing of segments, and whether it is whole.
 
+A log is cut where it is archived, so what counts as archived must be on disk. In a directory a file is synced before it
+gets its name, and the directory behind that; an object store has an object durably when it answers.
+
 Implements: [DESIGN 5], tables and streams. Deviations: none.
 """
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,26 +19,32 @@ import msgspec
 
 from isotone.core.errors import InputError, MachineError
 from isotone.core.ordered_log import LogEntry
+from isotone.replicated.archive.places import file_system, require_pyarrow
 from isotone.replicated.archive.segments import (
     Segment,
     decode_segment,
     encode_segment,
     entries_of,
     parse_name,
-    require_pyarrow,
     segment_of,
 )
 
 COMPACT_RECORDS_MAX = 262_144
 COMPACT_BYTES_MAX = 256 * 1024 * 1024
 """Segments are joined up to so many records and so many bytes of their files."""
+HIDDEN, JOINING = ".", ".joining-"
+"""A file begins so while it is written; a joined one in another way, since a writer removes only those of writers."""
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """The segments that hold the archive, in order and without overlaps, and those that they make needless."""
+    """The segments that hold the archive, in order and without overlaps, and those that they make needless.
+
+    ``unfinished``: files that somebody writes, or that a writer left when it was killed.
+    """
 
     segments: tuple[Segment, ...]
     needless: tuple[Segment, ...] = ()
+    unfinished: tuple[str, ...] = ()
 
     @property
     def first(self) -> int:
@@ -62,7 +72,8 @@ class Archive:
         self.uri = str(uri)
         if not self.uri:
             raise InputError("an archive needs a place: a directory or a URI such as s3://bucket/folder")
-        self._files, self._root = _file_system(self.uri, credential_file)
+        self._files, self._root = file_system(self.uri, credential_file)
+        self._synced: set[Segment] = set()
 
     def listing(self) -> Listing:
         """What is there; an `InputError` for a gap, and for segments that overlap or contradict each other."""
@@ -70,7 +81,8 @@ class Archive:
         with self._told("list"):
             selector = arrow.fs.FileSelector(self._root, allow_not_found=True)
             names = [each.base_name for each in self._files.get_file_info(selector) if each.is_file]
-        return arranged((parse_name(name) for name in names), self.uri)
+        found = arranged((parse_name(name) for name in names), self.uri)
+        return msgspec.structs.replace(found, unfinished=tuple(name for name in names if name.startswith(HIDDEN)))
 
     def exists(self) -> bool:
         """Whether its directory is there."""
@@ -85,26 +97,80 @@ class Archive:
         return decode_segment(segment, data, f"{self.uri}/{segment.name}")
 
     def write(self, entries: Sequence[LogEntry]) -> Segment:
-        """Write these entries as one segment; nobody ever sees a part of it. One that is there already stays."""
+        """Write these entries as one segment, durably; nobody ever sees a part of it. One that is there stays."""
         segment = segment_of(entries)
-        self._put(segment, encode_segment(entries))
+        self._put(segment, encode_segment(entries), HIDDEN)
         return segment
 
-    def _put(self, segment: Segment, data: bytes) -> None:
-        arrow = require_pyarrow()
+    def _put(self, segment: Segment, data: bytes, prefix: str) -> None:
         with self._told(f"write {segment.name} to"):
             self._files.create_dir(self._root, recursive=True)
-            if self._files.get_file_info(self._path(segment)).type == arrow.fs.FileType.File:
-                return
-            hidden = f"{self._root}/.{segment.name}.{uuid.uuid4().hex}"
-            with self._files.open_output_stream(hidden) as file:
-                file.write(data)
-            self._files.move(hidden, self._path(segment))
+        if not self._has(segment):
+            hidden = f"{self._root}/{prefix}{segment.name}.{uuid.uuid4().hex}"
+            try:
+                with self._told(f"write {segment.name} to"):
+                    with self._files.open_output_stream(hidden) as file:
+                        file.write(data)
+                    self._sync_path(hidden)
+                    self._files.move(hidden, self._path(segment))
+            except MachineError:
+                with suppress(OSError):
+                    self._files.delete_file(hidden)  # what could not be synced may never be
+                if not self._has(segment):  # another writer may have written it, and removed ours
+                    raise
+        self.sync([segment])
+
+    def _has(self, segment: Segment) -> bool:
+        with self._told(f"look for {segment.name} in"):
+            kind = self._files.get_file_info(self._path(segment)).type
+        return bool(kind == require_pyarrow().fs.FileType.File)
+
+    def sync(self, segments: Iterable[Segment]) -> None:
+        """Return when these are durable, whoever wrote them."""
+        with self._told("sync"):
+            if wanted := set(segments) - self._synced:
+                for segment in wanted:
+                    self._sync_path(self._path(segment))
+                self._sync_path(self._root)
+                if not self._synced:
+                    self._sync_parents()
+                self._synced |= wanted
+
+    def _sync_parents(self) -> None:
+        """The directory itself may be new, and some above it."""
+        for folder in Path(self._root).parents:
+            with suppress(PermissionError):
+                self._sync_path(str(folder))
+
+    def _sync_path(self, path: str) -> None:
+        """A file or a directory of this machine."""
+        if self._files.type_name != "local":
+            return
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
     def remove(self, segment: Segment) -> None:
         """Remove the file of a segment."""
         with self._told(f"remove {segment.name} from"):
             self._files.delete_file(self._path(segment))
+        self._synced.discard(segment)
+
+    def remove_unfinished(self, listing: Listing) -> None:
+        """Remove what killed writers left of segments that are there by now.
+
+        A writer that is alive and meant to write the same finds it written.
+        """
+        for name in listing.unfinished:
+            segment = parse_name(name.removeprefix(HIDDEN).rpartition(".")[0])
+            if segment is not None and segment.last <= listing.end:
+                self._remove_hidden(name)
+
+    def _remove_hidden(self, name: str) -> None:
+        with suppress(FileNotFoundError):  # its writer has given it its name
+            self._files.delete_file(f"{self._root}/{name}")
 
     def verify(self, advance: Callable[[str], None] = lambda note: None) -> list[str]:
         """Read every segment; what is wrong, a sentence for each damaged one."""
@@ -124,13 +190,18 @@ class Archive:
         """
         listing = self.listing()
         joined = made = 0
+        for name in listing.unfinished:
+            if name.startswith(JOINING):
+                self._remove_hidden(name)
         for run in self._runs(listing.segments):
             entries = [entry for segment in run for entry in entries_of(self.read(segment))]
-            self.write(entries)
+            self._put(segment_of(entries), encode_segment(entries), JOINING)
             joined, made = joined + len(run), made + 1
             for segment in run:
                 self.remove(segment)
                 advance(segment.name)
+        if listing.needless:
+            self.sync(self.listing().segments)
         for segment in listing.needless:
             self.remove(segment)
         return joined, made
@@ -184,26 +255,3 @@ def arranged(found: Iterable[Segment | None], where: str) -> Listing:
         else:
             raise InputError(f"{where}: {last.name} and {segment.name} overlap")
     return Listing(tuple(held), tuple(needless))
-
-
-def _file_system(uri: str, credential_file: str) -> tuple[Any, str]:
-    arrow = require_pyarrow()
-    arguments = _credentials(credential_file) if credential_file else {}
-    try:
-        if "://" not in uri:
-            return arrow.fs.LocalFileSystem(), str(Path(uri).resolve())
-        if arguments and uri.startswith("s3://"):
-            return arrow.fs.S3FileSystem(**arguments), uri.removeprefix("s3://").rstrip("/")
-        files, root = arrow.fs.FileSystem.from_uri(uri)
-    except (OSError, TypeError, ValueError, arrow.ArrowException) as error:
-        raise InputError(f"{uri!r} is no place for an archive: {str(error).splitlines()[0]}") from error
-    return files, root.rstrip("/")
-
-
-def _credentials(path: str) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(Path(path).read_bytes(), type=dict[str, Any])
-    except OSError as error:
-        raise InputError(f"cannot read the credentials in {path}: {error.strerror}") from error
-    except msgspec.MsgspecError:
-        raise InputError(f"{path}: credentials are one JSON object with the arguments of the file system") from None

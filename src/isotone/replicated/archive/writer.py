@@ -13,7 +13,7 @@ from typing import Protocol
 from isotone.core.errors import IsotoneError, LocalProtocolError, MachineError
 from isotone.core.ordered_log import LogEntry
 from isotone.replicated.archive.segments import SEGMENT_RECORDS_MAX, whole_segment
-from isotone.replicated.archive.store import Archive
+from isotone.replicated.archive.store import Archive, Listing
 
 log = logging.getLogger("isotone.archive")
 
@@ -37,7 +37,8 @@ class ArchiveSource(Protocol):
 class ArchiveWriter:
     """Of one server. Whoever `may_write` writes; the others look how far the archive has come.
 
-    ``on_archived`` hears the last position that the archive holds, whoever wrote it, so that the log may be cut there.
+    ``on_archived`` hears the last position that the archive holds durably, whoever wrote it, so that the log may be cut
+    there; ``on_problem`` why the archive does not go on, and an empty text when it does again.
     """
 
     def __init__(
@@ -47,10 +48,11 @@ class ArchiveWriter:
         *,
         may_write: Callable[[], bool] = lambda: True,
         on_archived: Callable[[int], None] = lambda position: None,
+        on_problem: Callable[[str], None] = lambda problem: None,
         look_every_s: float = LOOK_EVERY_S,
     ) -> None:
         self._log, self._archive = source, archive
-        self._may_write, self._on_archived = may_write, on_archived
+        self._may_write, self._on_archived, self._on_problem = may_write, on_archived, on_problem
         self._look_every_s = look_every_s
         self.end = 0  # the last position that is known to be in the archive
         self.problem = ""  # why it does not go on; empty when all is well
@@ -60,24 +62,42 @@ class ArchiveWriter:
         while True:
             try:
                 await self.step()
-                self.problem = ""
+                self._note("")
                 pause = self._look_every_s
             except IsotoneError as error:
-                if self.problem != str(error):
-                    log.error("the archive waits: %s", error)
-                self.problem, pause = str(error), AGAIN_AFTER_S
+                self._note(str(error))
+                pause = AGAIN_AFTER_S
             await asyncio.sleep(pause)
+
+    def _note(self, problem: str) -> None:
+        if problem == self.problem:
+            return
+        if problem:
+            log.error("the archive waits: %s", problem)
+        else:
+            log.info("the archive goes on")
+        self.problem = problem
+        self._on_problem(problem)
 
     async def step(self) -> int:
         """Look how far the archive is, and write all whole segments behind that; how many were written."""
-        listing = await asyncio.to_thread(self._archive.listing)
+        listing = await asyncio.to_thread(self._durable_listing)
         end, written = listing.end, 0
         self._reached(end)
+        if self._may_write() and listing.unfinished:
+            await asyncio.to_thread(self._archive.remove_unfinished, listing)
         while self._may_write() and (entries := await self._next_segment(end)):
             await asyncio.to_thread(self._archive.write, entries)
             end, written = entries[-1].position, written + 1
             self._reached(end)
         return written
+
+    def _durable_listing(self) -> Listing:
+        """Whoever wrote a segment may have died before its name was on disk."""
+        listing = self._archive.listing()
+        if listing.end > self.end:
+            self._archive.sync(listing.segments)
+        return listing
 
     async def _next_segment(self, end: int) -> list[LogEntry]:
         """The entries of the segment behind this position, if they are all there."""
