@@ -91,6 +91,12 @@ JUDGED = (
     Evidence("foundation-codec.txt", ("src/isotone/core",), "", 20),
     Evidence("spread-fuzz.txt", ("src/isotone/daemon/spread",), "", 10),
     Evidence("replica-kills.txt", ("src/isotone/corel", "src/isotone/host"), "", 60),
+    Evidence(
+        "centre-disasters.txt",
+        ("src/isotone/corel", "src/isotone/hab", "src/isotone/host"),
+        "python -m tests.integration.test_centre_kills --kills 20 --out {out}",
+        10,
+    ),
     Evidence("bench-pipeline.txt", (*CHECKS, "src/isotone/pipeline"), "", 60),
     bench("clients", DAEMON, 10),
     bench("membership", DAEMON, 10),

@@ -151,6 +151,12 @@ def test_a_centre_that_recorded_its_own_loss_is_behind_the_fence_whatever_it_tak
     assert judged((*recorded, got("a1", 1, "a1.1:1")), ("b1",)) == {"HAB-FENCED"}
 
 
+def test_an_epoch_that_falls_is_seen_in_what_is_delivered() -> None:
+    promised = (*STARTED, *SENT, got("b1", 1, "a1.1:1"), role("b1", "backup", epoch=2))
+    assert judged(promised, ("b1",)) == set()
+    assert judged((*promised, got("b1", 2, "a1.1:2")), ("b1",)) == {"HAB-EPOCHS"}
+
+
 def test_a_centre_that_leaves_though_nobody_declared_it_lost_is_not_excused() -> None:
     left = (*STARTED, *SENT, got("c1", 1, "a1.1:1"), role("c1", "out"), got("b1", 1, "a1.1:2"))
     own_word = ("b1", HaDeclared("b1", "b", "c", 3, ("b",), True, False, confessed=True))

@@ -76,13 +76,19 @@ class Centres:
     async def found(self) -> None:
         """All run for the first time."""
         for centre in self.file.centre:
-            reply = await self.ask(centre.process[0].name, Act("found", centre.name))
-            assert reply.outcome == "done", reply
+            await self.act(centre.process[0].name, Act("found", centre.name))
 
     async def stop(self, *names: str) -> None:
         for name in tuple(names):
             del self.running[name]
             await self._stacks.pop(name).aclose()
+
+    async def act(self, at: str, act: Act) -> Reply:
+        """Again while it waits for something: a process gives it some seconds, which may be few on a busy machine."""
+        while (reply := await self.ask(at, act)).outcome == "waits":
+            pass
+        assert reply.outcome == "done", reply
+        return reply
 
     async def ask(self, at: str, act: Act | None = None, operator: str = "anna") -> Reply:
         """Of the process of this name."""

@@ -4,11 +4,12 @@ order, in all copies, and the checkers find every promise kept that the run put 
 
 Three processes in each of three centres (``ISOTONE_CENTRE_SIZE``), one disaster (``ISOTONE_CENTRE_KILLS``). Many:
 
-    ISOTONE_CENTRE_KILLS=20 python -m tests.integration.test_centre_kills > results/centre-disasters.txt
+    python -m tests.integration.test_centre_kills --kills 20 --out results/centre-disasters.txt
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
@@ -116,7 +117,8 @@ def until(is_so: Callable[[], bool]) -> None:
 class Play:
     """A run: processes by name, and all that any of them said."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, kills: int = KILLS) -> None:
+        self.kills = kills
         self.centres = Centres(directory, dict.fromkeys(CENTRES, SIZE), head="confirmations = 2")
         self.processes: dict[str, Process] = {}
         self.ended: list[Process] = []
@@ -240,7 +242,7 @@ def run(play: Play) -> dict[str, Verdict]:
     play.act("found", operator="anna")
     for process in play.processes.values():
         process.tell("load")
-    for _ in range(KILLS):
+    for _ in range(play.kills):
         disaster(play)
     count = max(each["rested"] for each in play.told("rest", "rested").values())
     dumps = play.told(f"dump {count}", "items")
@@ -261,9 +263,9 @@ def judge_states(dumps: dict[str, dict[str, Any]], play: Play) -> None:
         assert (dumped["items"], dumped["total"], dumped["rows"]) == (one["items"], one["total"], one["rows"])
         first = max(dumped["first"], one["first"])
         assert dumped["order"][first - dumped["first"] :] == one["order"][first - one["first"] :]
-    assert len(play.all_of("acked")) > 2 * WRITES * KILLS and not set(play.all_of("acked")) - one["items"].keys()
+    assert len(play.all_of("acked")) > 2 * WRITES * play.kills and not set(play.all_of("acked")) - one["items"].keys()
     counted = len(play.all_of("counted"))
-    killed = KILLS * SIZE  # each may have had one write under way of which nobody heard
+    killed = play.kills * SIZE  # each may have had one write under way of which nobody heard
     assert counted <= one["total"] <= counted + len(play.all_of("doubtful")) + killed
     names = [name for _, name in one["rows"]]
     assert [number for number, _ in one["rows"]] == [*range(1, len(names) + 1)] and len(names) == len(set(names))
@@ -324,16 +326,24 @@ def expected(each: Property, *, at_rest: bool) -> State:
 
 def main() -> None:
     """Many disasters, and what came of them, as text."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--kills", type=int, default=KILLS, help="how many disasters")
+    parser.add_argument("--out", type=Path, help="where the text goes, if not to the standard output")
+    arguments = parser.parse_args()
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as directory:
-        play = Play(Path(directory))
+        play = Play(Path(directory), arguments.kills)
         try:
             verdicts = run(play)
         finally:
             for process in play.processes.values():
                 process.end(kill=True)
         lines = report_of(play, verdicts, time.monotonic() - began)
-    print("\n".join(lines))
+    text = "\n".join(lines) + "\n"
+    if arguments.out is None:
+        print(text, end="")
+    else:
+        arguments.out.write_text(text)
 
 
 def report_of(play: Play, verdicts: dict[str, Verdict], seconds: float) -> list[str]:
@@ -343,14 +353,14 @@ def report_of(play: Play, verdicts: dict[str, Verdict], seconds: float) -> list[
     lost, waits = Counter(centre for _, centre in play.disasters), sorted(play.take_overs)
     cpu = resource.getrusage(resource.RUSAGE_CHILDREN)
     return [
-        f"# ISOTONE_CENTRE_KILLS={KILLS} python -m tests.integration.test_centre_kills",
+        f"# python -m tests.integration.test_centre_kills --kills {play.kills}",
         f"# commit {commit.stdout.strip()}; real processes, files and syncs on loopback; CPython {version}, {machine}, "
         f"{cores} cores, shared with others",
         "",
-        f"{KILLS} times all {SIZE} processes of the primary of {len(CENTRES)} data centres were killed (SIGKILL) while",
-        "all processes wrote to a dict, a counter and a database; two operators declared the centre lost, another one",
-        "took over, and the lost one came back as a backup. At the end every acknowledged write was there, once, in",
-        "one order, in the memory of every process and in its SQLite file.",
+        f"{play.kills} times all {SIZE} processes of the primary of {len(CENTRES)} data centres were killed (SIGKILL)",
+        "while all processes wrote to a dict, a counter and a database; two operators declared the centre lost,",
+        "another one took over, and the lost one came back as a backup. At the end every acknowledged write was",
+        "there, once, in one order, in the memory of every process and in its SQLite file.",
         "",
         f"the primary was lost at     {', '.join(f'{name} {count} times' for name, count in sorted(lost.items()))}",
         f"acknowledged writes         {len(play.all_of('acked'))} dict, {len(play.all_of('counted'))} counter, "

@@ -30,6 +30,7 @@ from isotone.hab.messages import (
     Handover,
     Join,
     LeaderUnaware,
+    Leased,
     OkSent,
     OkState,
     OkStored,
@@ -39,7 +40,7 @@ from isotone.hab.messages import (
     UpdateState,
 )
 from isotone.hab.process import ALIVE, Hab, Local
-from isotone.hab.settings import HabSettings
+from isotone.hab.settings import HabSettings, Mode
 
 SETTINGS = HabSettings(centres={"a": ("a1", "a2"), "b": ("b1", "b2"), "c": ("c1",)})
 LOST = Declare(Declaration("a", 0, "b", ("b", "c")))
@@ -423,3 +424,27 @@ def test_who_has_not_begun_yet_has_lost_no_state() -> None:
     later = Hab(SETTINGS, "a1", 2)
     later.centre.confirmed = 1
     assert commands(later, later.handle(join)) == [Join("b", "b1#1.0.0")]
+
+
+def test_at_once_the_primary_delivers_ahead_while_it_has_a_lease_and_no_further_than_it_may() -> None:
+    """The other choice of 3.1. A majority that was heard renews the lease."""
+    settings = msgspec.structs.replace(SETTINGS, mode=Mode.AT_ONCE, ahead_max=2, lease_us=1_000_000)
+    hab = Hab(settings, "a1", 1)
+    hab.handle(Started(0))
+
+    def told(at: int, command: object) -> list[bytes]:
+        local = Local("nobody", 1, COMMANDS.encode(command))  # type: ignore[arg-type]
+        actions = hab.handle(LocalDelivered(at, (msgspec.msgpack.encode(local),)))
+        return [entry.record for each in actions if isinstance(each, HaDeliver) for entry in each.entries]
+
+    assert told(1, send(1)) == [b"m1"]
+    late = settings.lease_us + 1
+    assert told(late, send(2)) == []  # the lease ran out
+    assert Leased(hab.centre.epoch) not in commands(hab, hab.handle(TimerFired(late, ALIVE)))  # nobody was heard
+    hab.handle(PacketReceived(late, "b1", WIDE.encode(Alive("b", 2, hab.centre.epoch, 0, ()))))
+    assert Leased(hab.centre.epoch) in commands(hab, hab.handle(TimerFired(late, ALIVE)))
+    assert told(late, Leased(hab.centre.epoch)) == [b"m2"]
+    assert told(late, send(3)) == []  # two are ahead of what is confirmed
+    assert told(late, Confirm(hab.centre.epoch, 1)) == [b"m3"]
+    far = 2 * late + 1
+    assert told(far, send(4)) == [] and told(far, Confirm(hab.centre.epoch, 3)) != []  # a confirmation renews it too

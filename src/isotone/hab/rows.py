@@ -12,6 +12,8 @@ from isotone.hab.messages import Declaration, Entry
 from isotone.hab.settings import HabSettings, Mode
 from isotone.trace import hab as trace
 
+AHEAD = "ahead"
+
 
 def message_name(process: str, incarnation: int, counter: int) -> str:
     """How the trace names a broadcast."""
@@ -24,21 +26,29 @@ def digest_of(record: bytes) -> int:
 
 
 def delivered(process: str, centre: Centre, settings: HabSettings, records: Sequence[Entry], last: int) -> Record:
-    """Records are delivered, up to the entry ``last``."""
+    """Records are delivered, up to the entry ``last``.
+
+    One that becomes the primary by a hand-over delivers what it stored as a backup: that is not ahead of the others.
+    """
     confirmed = centre.log.position_at(min(centre.confirmed, centre.log.end))
-    is_ahead = settings.mode is Mode.AT_ONCE and centre.role is Role.PRIMARY and last > centre.confirmed
+    role = centre.role.value
+    if centre.role is Role.PRIMARY and last > centre.confirmed:
+        if last <= centre.start:
+            role = Role.BACKUP.value
+        elif settings.mode is Mode.AT_ONCE:
+            role = AHEAD
     row = trace.HaDelivered(
         process,
         centre.name,
         centre.number,
         centre.epoch,
         centre.life,
-        "ahead" if is_ahead else centre.role.value,
+        role,
         records[0].position,
         tuple(message_name(entry.origin, entry.incarnation, entry.counter) for entry in records),
         tuple(digest_of(entry.record) for entry in records),
         confirmed,
-        settings.ahead_max if is_ahead else 0,
+        settings.ahead_max if role == AHEAD else 0,
     )
     return Record(row)
 

@@ -71,7 +71,7 @@ def _judge_epochs(lives: list[Life], account: Account) -> None:
         last: tuple[int, EventId] | None = None
         for row in life.rows:
             entry = row.entry
-            if not isinstance(entry, trace.HaRole):
+            if not isinstance(entry, trace.HaRole | trace.HaDelivered):
                 continue
             event = event_of(row)
             account.exercised.add("EPOCHS")
@@ -80,7 +80,7 @@ def _judge_epochs(lives: list[Life], account: Account) -> None:
                     "EPOCHS", (last[1], event), f"{life.process} went from epoch {last[0]} to {entry.epoch}."
                 )
             last = (entry.epoch, event)
-            if entry.role == "primary":
+            if entry.role in LEADS:
                 account.exercised.add("PRIMARY")
                 centre, first = owners.setdefault(entry.epoch, (life.centre, event))
                 if centre != life.centre:
@@ -127,6 +127,7 @@ def _judge_numbers(lives: list[Life], account: Account) -> None:
                     highest[life.process] = (entry.number, event_of(row))
 
 
+LEADS = ("primary", "ahead")
 RETURNED = "it came back as a backup"
 
 
