@@ -11,7 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isotone.spec.check.replicated import ReplicatedChecker, linear
-from isotone.spec.check.replicated.linear import NEVER, Operation, TooLarge, is_linearizable, register, witness_of
+from isotone.spec.check.replicated.linear import (
+    NEVER,
+    Operation,
+    TooLarge,
+    counter,
+    is_linearizable,
+    register,
+    witness_of,
+)
 from isotone.spec.replicated_properties import replicated_labels
 from isotone.spec.verdicts import State
 from isotone.trace import replicated as trace
@@ -46,17 +54,53 @@ def test_good_histories_are_accepted(history: list[Operation]) -> None:
     assert is_linearizable(history, register)
 
 
+NOISE = [
+    op("delete", "", "0", -6, -5),
+    op("get", "", "-", -4, -3),
+    op("compare_and_set", "5>6", "0", -4, 90),
+    op("set", "9", None, 0),
+    op("set", "8", "", 92, 93),
+    op("get", "", "8", 94, 95),
+    op("set", "7", "", 100, 101),
+]
+"""Explained, before, during and behind what is not."""
+
+
 @pytest.mark.parametrize("history", BROKEN.values(), ids=BROKEN)
-def test_broken_histories_are_caught_with_a_witness(history: list[Operation]) -> None:
-    assert not is_linearizable(history, register)
-    noise = [op("get", "", str(number), 10 + number, 11 + number) for number in range(0)]
-    witness = witness_of([*history, *noise], register)
-    assert witness and not is_linearizable(witness, register)
+def test_broken_histories_are_caught_with_a_witness_and_nothing_else(history: list[Operation]) -> None:
+    assert is_linearizable(NOISE, register)
+    assert not is_linearizable([*history, *NOISE], register)
+    witness = witness_of([*history, *NOISE], register)
+    assert not is_linearizable(witness, register)
+    assert {(each.method, each.argument, each.called) for each in witness} == {
+        (each.method, each.argument, each.called) for each in history
+    }
+
+
+@pytest.mark.parametrize("history", BROKEN.values(), ids=BROKEN)
+def test_nothing_can_be_left_out_of_a_witness(history: list[Operation]) -> None:
+    witness = witness_of([*history, *NOISE], register)
+    for each in witness:
+        rest = [other for other in witness if other is not each]
+        if each.method != "get":
+            rest.append(op(each.method, each.argument, None, each.called))
+        assert each.answer is None or is_linearizable(rest, register)
 
 
 def test_a_witness_leaves_out_reads_that_do_not_matter() -> None:
     history = [op("set", "1", "", 0, 1), op("get", "", "1", 2, 3), op("get", "", "1", 4, 5), op("get", "", "-", 6, 7)]
     assert [each.answer for each in witness_of(history, register)] == ["", "-"]
+
+
+def test_what_waits_for_the_end_of_a_partition_is_judged() -> None:
+    """Forty operations at one time, and a read that was answered after what it missed."""
+    writes = [op("set", str(number), "", number, 1000 + number % 7) for number in range(30)]
+    deletes = [op("delete", "", str(number % 2), 30 + number, 1000) for number in range(4)]
+    reads = [op("get", "", str(number), 40 + number, 1000) for number in range(0, 30, 5)]
+    lost = [op("set", f"x{number}", None, number) for number in range(10)]
+    held = [*writes, *deletes, *reads, *lost]
+    assert is_linearizable([*held, op("set", "new", "", 1010, 1011), op("get", "", "new", 1012, 1013)], register)
+    assert not is_linearizable([*held, op("set", "new", "", 1010, 1011), op("get", "", "5", 1012, 1013)], register)
 
 
 def explained(history: Sequence[Operation]) -> bool:
@@ -101,7 +145,9 @@ def test_the_search_agrees_with_trying_all_orders(history: list[Operation]) -> N
 def test_a_search_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linear, "STEPS_MAX", 10)
     with pytest.raises(TooLarge):
-        is_linearizable([op("set", str(number), None, 0) for number in range(9)] + [op("get", "", "x", 1, 2)], register)
+        is_linearizable(
+            [op("add", str(2**number), None, 0) for number in range(9)] + [op("count", "", "x", 1, 2)], counter
+        )
 
 
 # --- whole traces ----------------------------------------------------------------------------------------------------
