@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import count, permutations
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -162,12 +163,32 @@ def states(entries: Sequence[Entry]) -> dict[str, State]:
 
 
 def asked(operation: str, kind: str, name: str, method: str, argument: str, *more: Any) -> list[Entry]:
-    result, at = more
+    result, at, key = (*more, "")[:3]
     server = operation[0]
     return [
-        trace.ObjectCalled(server, operation, kind, name, method, "", argument, at),
+        trace.ObjectCalled(server, operation, kind, name, method, key, argument, at),
         trace.ObjectAnswered(server, operation, "done", result, at + 1),
     ]
+
+
+def ordered(*commands: str) -> list[Entry]:
+    """From place 1 on, each of a call of its own; one that is told in capitals counts for nothing."""
+    return [
+        trace.CommandOrdered("a", place, "t", f"7.{place}", each.lower(), each.islower())
+        for place, each in enumerate(commands, 1)
+    ]
+
+
+def owned(begin: int, end: int) -> list[Entry]:
+    return [
+        trace.ObjectHeld("a", "a1", "owned", "workers/a1", 3, False, 1, begin),
+        trace.ObjectLost("a", "a1", 3, "released", end),
+    ]
+
+
+def watched(operation: str, after: int, *changes: tuple[int, str, str]) -> list[Entry]:
+    told = msgspec.json.encode(changes).decode()
+    return asked(operation, "watch", "stock", "watch", str(after), told, 0)
 
 
 def held(operation: str, fence: int, begin: int, end: int, *more: str) -> list[Entry]:
@@ -193,6 +214,45 @@ CASES: dict[str, tuple[list[Entry], str, State]] = {
         [*asked("a1", "queue", "jobs", "put", "x", "7", 0), trace.ItemsLeft("a", "jobs", ())],
         "REP-QUEUE",
         State.VIOLATED,
+    ),
+    "item lost by its taker": (
+        [
+            *asked("a1", "queue", "jobs", "put", "x", "5", 0),
+            *held("b1", 1, 2, 3, "item", "crashed"),
+            trace.ItemsLeft("a", "jobs", ()),
+        ],
+        "REP-QUEUE",
+        State.VIOLATED,
+    ),
+    "item finished by another": (
+        [
+            *asked("a1", "queue", "jobs", "put", "x", "5", 0),
+            *held("b1", 1, 2, 3, "item", "lost"),
+            *asked("b2", "queue", "jobs", "done", "", "0", 4, "5"),
+            trace.ItemsLeft("a", "jobs", ()),
+        ],
+        "REP-QUEUE",
+        State.VIOLATED,
+    ),
+    "item finished": (
+        [
+            *asked("a1", "queue", "jobs", "put", "x", "5", 0),
+            *held("b1", 1, 2, 3, "item", "done"),
+            *asked("b2", "queue", "jobs", "done", "", "1", 4, "5"),
+            trace.ItemsLeft("a", "jobs", ()),
+        ],
+        "REP-QUEUE",
+        State.HOLDS,
+    ),
+    "item perhaps finished": (
+        [
+            *asked("a1", "queue", "jobs", "put", "x", "5", 0),
+            *held("b1", 1, 2, 3, "item", "crashed"),
+            *asked("b2", "queue", "jobs", "done", "", "1", 4, "5")[:1],
+            trace.ItemsLeft("a", "jobs", ()),
+        ],
+        "REP-QUEUE",
+        State.HOLDS,
     ),
     "item left": (
         [*asked("a1", "queue", "jobs", "put", "x", "7", 0), trace.ItemsLeft("a", "jobs", ("7",))],
@@ -236,10 +296,85 @@ CASES: dict[str, tuple[list[Entry], str, State]] = {
         "REP-LINEAR",
         State.VIOLATED,
     ),
-    "red additions": (asked("a1", "tally", "t", "tally_read", "", "5 add:3,double 8", 0), "REP-RED", State.HOLDS),
-    "nothing is red": (asked("a1", "tally", "t", "tally_read", "", "5 - 5", 0), "REP-RED", State.NOT_EXERCISED),
-    "applied at red": (asked("a1", "tally", "t", "tally_read", "", "5 add:3,double 16", 0), "REP-RED", State.VIOLATED),
-    "not seen at red": (asked("a1", "tally", "t", "tally_read", "", "5 add:3 5", 0), "REP-RED", State.VIOLATED),
+    "red additions": (
+        [*ordered("add+5"), *asked("a1", "tally", "t", "tally_read", "", "1 7.9:add+3:1,7.8:double:1 8", 0)],
+        "REP-RED",
+        State.HOLDS,
+    ),
+    "red and green by now": (
+        [
+            *ordered("add+5", "DOUBLE", "double"),
+            *asked("a1", "tally", "t", "tally_read", "", "3 7.1:add+5:1,7.4:add+1:1 11", 0),
+        ],
+        "REP-RED",
+        State.HOLDS,
+    ),
+    "red twice, and of a session that is over": (
+        [*ordered("add+5"), *asked("a1", "tally", "t", "tally_read", "", "1 7.9:add+3:1,7.9:add+3:1,6.1:add+9:0 8", 0)],
+        "REP-RED",
+        State.HOLDS,
+    ),
+    "nothing is red": (
+        [*ordered("add+5"), *asked("a1", "tally", "t", "tally_read", "", "1 - 5", 0)],
+        "REP-RED",
+        State.NOT_EXERCISED,
+    ),
+    "applied at red": (
+        [*ordered("add+5"), *asked("a1", "tally", "t", "tally_read", "", "1 7.9:add+3:1,7.8:double:1 16", 0)],
+        "REP-RED",
+        State.VIOLATED,
+    ),
+    "not seen at red": (
+        [*ordered("add+5"), *asked("a1", "tally", "t", "tally_read", "", "1 7.9:add+3:1 5", 0)],
+        "REP-RED",
+        State.VIOLATED,
+    ),
+    "another green number": (
+        [*ordered("add+5", "double"), *asked("a1", "tally", "t", "tally_read", "", "2 - 5", 0)],
+        "REP-RED",
+        State.VIOLATED,
+    ),
+    "owned and there": (
+        [*owned(0, 9), *asked("b1", "owned", "workers", "items", "", '["a1"]', 3)],
+        "REP-OWNED",
+        State.HOLDS,
+    ),
+    "gone while its owner lives": (
+        [*owned(0, 9), *asked("b1", "owned", "workers", "items", "", "[]", 3)],
+        "REP-OWNED",
+        State.VIOLATED,
+    ),
+    "gone with its owner": (
+        [*owned(0, 9), *asked("b1", "owned", "workers", "items", "", "[]", 9)],
+        "REP-OWNED",
+        State.NOT_EXERCISED,
+    ),
+    "two watches": (
+        watched("a1", 1, (2, "apples", "1"), (4, "pears", "-")) + watched("b1", 0, (2, "apples", "1"), (3, "x", "1")),
+        "REP-WATCH",
+        State.VIOLATED,
+    ),
+    "watches of one story": (
+        watched("a1", 1, (2, "apples", "1"), (4, "pears", "-"), (5, "x", "3"))
+        + watched("b1", 2, (4, "pears", "-"), (5, "x", "3")),
+        "REP-WATCH",
+        State.HOLDS,
+    ),
+    "told twice": (watched("a1", 1, (2, "apples", "1"), (2, "apples", "1")), "REP-WATCH", State.VIOLATED),
+    "told in another order": (watched("a1", 1, (4, "apples", "1"), (2, "pears", "1")), "REP-WATCH", State.VIOLATED),
+    "told though it was before": (watched("a1", 3, (2, "apples", "1")), "REP-WATCH", State.VIOLATED),
+    "a transaction in two parts": (
+        asked("a1", "pair", "pair", "set", "1", "", 0) + asked("b1", "pair", "pair", "get", "", "1|-", 5),
+        "REP-LINEAR",
+        State.VIOLATED,
+    ),
+    "a transaction as a whole": (
+        asked("a1", "pair", "pair", "set", "1", "", 0)
+        + asked("b1", "pair", "pair", "compare_and_set", "1>2", "1", 3, "y")
+        + asked("b2", "pair", "pair", "get", "", "2", 5, "x"),
+        "REP-LINEAR",
+        State.HOLDS,
+    ),
     "stale count": (
         asked("a1", "counter", "hits", "add", "2", "2", 0) + asked("b1", "counter", "hits", "count", "", "0", 5),
         "REP-LINEAR",

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from isotone.core.errors import InputError
-from isotone.spec.check.replicated.linear import MODELS, NEVER, NOTHING, READS, Operation
+from isotone.spec.check.replicated.linear import MODELS, NEVER, NOTHING, READS, WHOLE, Operation
 from isotone.spec.verdicts import EventId
 from isotone.trace.events import Row
 from isotone.trace.replicated import ObjectAnswered, ObjectCalled
@@ -84,7 +84,7 @@ def _on_each_key(told: _Told) -> Iterator[tuple[str, Operation]]:
     if called.method == "transact":
         yield from _transaction(told)
     else:
-        key = "" if called.kind_of == "bank" else called.key
+        key = "" if called.kind_of in WHOLE else called.key
         yield key, told.operation(called.method, called.argument, told.answer)
 
 

@@ -107,7 +107,10 @@ def bank(state: str, operation: Operation) -> str | None:
     return after if operation.answer in (None, str(balances[giver])) else None
 
 
-MODELS: dict[str, Model] = {"dict": register, "counter": counter, "set": member, "bank": bank}
+MODELS: dict[str, Model] = {"dict": register, "counter": counter, "set": member, "bank": bank, "pair": register}
+"""By kind. A pair is two keys that only transactions change, both to one value: one register, or it is torn."""
+WHOLE = frozenset({"bank", "pair"})
+"""Judged as one, whatever key an operation names."""
 
 
 def is_linearizable(history: Sequence[Operation], model: Model) -> bool:
