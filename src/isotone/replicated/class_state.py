@@ -13,7 +13,7 @@ from typing import Any, TypeVar, overload
 import msgspec
 
 from isotone.core.errors import InputError, LocalProtocolError
-from isotone.replicated.outcome import CommandRefused, Context
+from isotone.replicated.outcome import CommandRefused, Context, check_own_fault
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 MARK = "__isotone_command__"
@@ -122,4 +122,5 @@ def _run(cls: type[Any], frozen: bytes, method: str, arguments: tuple[Any, ...])
         result = getattr(copy, method)(*own)
         return msgspec.msgpack.encode(copy), msgspec.msgpack.decode(msgspec.msgpack.encode(result))
     except Exception as error:
+        check_own_fault(error, f"the command {cls.__name__}.{method}")
         raise CommandRefused(f"{cls.__name__}.{method} raised {type(error).__name__}: {error}") from error

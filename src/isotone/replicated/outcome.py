@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from isotone.core.errors import MachineError
+
 if TYPE_CHECKING:
     from isotone.replicated.class_state import Classes
     from isotone.replicated.database.state import Databases
@@ -14,6 +16,23 @@ if TYPE_CHECKING:
 
 class CommandRefused(Exception):  # becomes `errors.Rejected` where it is told
     """The command changes nothing, at every replica; the text says why."""
+
+
+def check_own_fault(error: BaseException, what: str) -> None:
+    """Raise `MachineError` if memory or stack ran out while a command ran: another replica may have had enough, so it
+    is no answer, also where the command made another error of it.
+    """
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        if isinstance(cause, MemoryError | RecursionError):
+            raise MachineError(
+                f"{what} ran out of {'memory' if isinstance(cause, MemoryError) else 'stack'} here: this replica stops "
+                "before it could answer otherwise than the others. Nothing is lost: give it more, or start a program "
+                "whose command needs less, at every server"
+            ) from error
+        seen.add(id(cause))
+        cause = cause.__cause__ or cause.__context__
 
 
 class Waiting:
