@@ -385,6 +385,13 @@ CASES: dict[str, tuple[list[Entry], str, State]] = {
         "REP-LINEAR",
         State.HOLDS,
     ),
+    "a count of an object that was removed": (
+        asked("a1", "counter", "hits", "add", "2", "2", 0)
+        + asked("b2", "counter", "hits", "remove", "", "1", 3)
+        + asked("b1", "counter", "hits", "count", "", "0", 5),
+        "REP-LINEAR",
+        State.NOT_EXERCISED,
+    ),
     "a member twice": (
         asked("a1", "set", "people", "join", "", "1", 0) + asked("b1", "set", "people", "join", "", "1", 5),
         "REP-LINEAR",
