@@ -12,6 +12,7 @@ from isotone.replicated import dict_state, lock_state, machine, small_states
 from isotone.replicated.class_state import Classes, command
 from isotone.replicated.machine import Machine, Outcome
 from isotone.replicated.outcome import Answer
+from isotone.replicated.own_class import bound_arguments
 from isotone.replicated.records import (
     MARK,
     Announced,
@@ -394,11 +395,33 @@ class Deep(msgspec.Struct):
         raise MemoryError
 
     @command
-    def nest(self) -> list[Any]:
-        nested: list[Any] = []
-        for _ in range(100_000):
-            nested = [nested]
-        return nested
+    def nest(self, depth: int = 100_000) -> list[Any]:
+        return nested(depth)
+
+
+def nested(depth: int) -> list[Any]:
+    made: list[Any] = []
+    for _ in range(depth - 1):
+        made = [made]
+    return made
+
+
+@pytest.mark.parametrize("depth", [99, 100, 200])
+def test_what_is_nested_too_deep_is_refused_as_argument_and_as_result(depth: int) -> None:
+    made = Classes()
+    made.add(Deep)
+    script = Script(made)
+    session = script.open()
+    for server in SERVERS:
+        script.put(Announced(server, SERVERS, "class:Deep", ("nest",)))
+    (answer,) = script.call(session, "class:Deep", "x", "nest", depth)
+    told = "Deep.nest raised ValueError: it returned a value that is nested deeper than 100"
+    assert answer.error == (told if depth > 100 else "")
+    if depth < 100:  # the arguments are a list themselves
+        assert bound_arguments("x", Deep.nest, (nested(depth),), {}) == (nested(depth),)
+    else:
+        with pytest.raises(LocalProtocolError, match="an argument is nested deeper than 100"):
+            bound_arguments("x", Deep.nest, (nested(depth),), {})
 
 
 @pytest.mark.parametrize("method", ["dive", "dive_and_hide_it", "fill", "nest"])

@@ -18,6 +18,23 @@ class CommandRefused(Exception):  # becomes `errors.Rejected` where it is told
     """The command changes nothing, at every replica; the text says why."""
 
 
+DEPTH_MAX = 100
+"""Of lists and dicts in one another, in arguments and results: more might not be read where less stack is left."""
+
+
+def is_too_deep(value: Any) -> bool:
+    """Whether plain data, as they were decoded, are nested deeper than that."""
+    open_values = [(value, 1)]
+    while open_values:
+        each, depth = open_values.pop()
+        if isinstance(each, list | tuple | dict):
+            if depth > DEPTH_MAX:
+                return True
+            inner = each.values() if isinstance(each, dict) else each
+            open_values += [(one, depth + 1) for one in inner]
+    return False
+
+
 def check_own_fault(error: BaseException, what: str) -> None:
     """Raise `MachineError` if memory or stack ran out while a command ran: another replica may have had enough, so it
     is no answer, also where the command made another error of it.
