@@ -21,6 +21,7 @@ from collections.abc import Collection, Sequence
 from itertools import pairwise
 from pathlib import Path
 
+from isotone.bench.measure import this_machine
 from isotone.cli.check import check_traces
 from isotone.cli.replica_verify import SESSIONS
 from isotone.host.log_client import RemoteLog
@@ -185,6 +186,17 @@ def ports_in_a_row() -> int:
             return found[0]
 
 
+def head() -> str:
+    """What stands above the rounds: the command, the commit, the machine."""
+    machine = this_machine()
+    return (
+        "# python -m tests.integration.object_kills\n"
+        f"# commit {machine.commit}; real processes, files and syncs; {machine.python}, {machine.processor}, "
+        f"{machine.cores} cores, {machine.system}\n"
+        "# SIGKILL under a mixed load of objects\n\n"
+    )
+
+
 def main(words: Sequence[str] | None = None) -> None:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -202,9 +214,7 @@ def main(words: Sequence[str] | None = None) -> None:
     run = Kills(options.state, first_port)
     ports.write_text(str(first_port))
     if not text:
-        options.results.write_text(
-            "# python -m tests.integration.object_kills\n# SIGKILL under a mixed load of objects\n\n"
-        )
+        options.results.write_text(head())
     while killed < options.kills:
         number += 1
         line = run.round(number, min(ROUND_KILLS, options.kills - killed))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.object_kills import Kills, ports_in_a_row
+from tests.integration.object_kills import Kills, head, ports_in_a_row
 from tests.integration.object_program import SERVERS
 
 DISK_BYTES = 64 * 1024
@@ -46,3 +46,8 @@ def test_fences_that_are_wrong_are_noticed(tmp_path: Path, held: str) -> None:
     (tmp_path / "notes" / "a.held").write_text(held)
     with pytest.raises(AssertionError):
         Kills(tmp_path, 1).check_fences()
+
+
+def test_results_begin_with_the_commit_and_the_machine() -> None:
+    command, commit, *_ = head().splitlines()
+    assert command.endswith("object_kills") and commit.startswith("# commit ") and "cores" in commit

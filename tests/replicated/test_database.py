@@ -280,6 +280,44 @@ def test_what_a_procedure_returns_must_be_encodable() -> None:
     assert "cannot be encoded" in bank().call("odd").error
 
 
+def test_a_procedure_that_runs_out_of_stack_or_memory_is_no_answer() -> None:
+    made = Procedures("bank")
+
+    @made.procedure
+    def dive(db: Transaction) -> None:
+        db.execute("CREATE TABLE IF NOT EXISTS account (owner TEXT PRIMARY KEY)")
+        sink()
+
+    @made.procedure
+    def dive_quietly(db: Transaction) -> None:
+        try:
+            sink()
+        except RecursionError:
+            raise ValueError("not done") from None
+
+    def sink() -> None:
+        sink()
+
+    @made.procedure
+    def fill(db: Transaction) -> None:
+        raise MemoryError
+
+    @made.procedure
+    def count(db: Transaction) -> int:
+        return len(db.execute("SELECT name FROM sqlite_master WHERE name = 'account'"))
+
+    files = MemoryFiles()
+    for procedure in ("dive", "dive_quietly", "fill"):
+        copy = DatabaseCopy(made, files)
+        copy.open(b"", 0, {})
+        with pytest.raises(MachineError, match=rf"the procedure {procedure} of bank ran out of (stack|memory) here"):
+            copy.call(1, b"1", procedure, ())
+        copy.close()
+    copy = DatabaseCopy(made, files)
+    copy.open(b"", 0, {})
+    assert copy.call(1, b"1", "count", ()).value == 0
+
+
 def test_a_statement_is_all_or_nothing_also_with_or_fail() -> None:
     made = bank()
     made.call("careless", "INSERT OR FAIL INTO account VALUES ('carol', 1), ('alice', 1)")

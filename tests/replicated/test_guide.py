@@ -80,6 +80,9 @@ async def with_objects(directory: Path) -> None:
         other = asyncio.create_task(shop.commitment("transfer-17", ["a", "b"]).vote("b", True, within_s=WITHIN_S))
         await run(block("shop.commitment"), names)
         await other
+        assert await shop.dict("stock").items(stale_ok=True)
+        await run(block("shop.remove"), names)
+        assert not await shop.dict("stock").items(stale_ok=True)
 
 
 ALONE: list[tuple[str, Callable[[str], str]]] = [
@@ -107,6 +110,7 @@ def test_every_block_is_run_by_one_of_these() -> None:
         "write_to_storage",
         "provisional()",
         "shop.commitment",
+        "shop.remove",
         '"host-b:4816"',
         "isotone.testing.seeds",
     ]

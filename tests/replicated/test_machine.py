@@ -7,11 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from isotone.core.errors import InputError, LocalProtocolError
+from isotone.core.errors import InputError, LocalProtocolError, MachineError
 from isotone.replicated import dict_state, lock_state, machine, small_states
 from isotone.replicated.class_state import Classes, command
 from isotone.replicated.machine import Machine, Outcome
 from isotone.replicated.outcome import Answer
+from isotone.replicated.own_class import bound_arguments
 from isotone.replicated.records import (
     MARK,
     Announced,
@@ -19,6 +20,7 @@ from isotone.replicated.records import (
     Closed,
     Opened,
     Record,
+    Removed,
     Renewed,
     Ticked,
     decode,
@@ -219,6 +221,7 @@ def test_what_makes_no_sense_is_refused_and_changes_no_object(
     script = Script()
     (answer,) = script.call(script.open(), kind, "x", method, *arguments)
     assert answer.error and answer.value is None
+    assert not script.machine.state.objects
 
 
 def test_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -365,3 +368,162 @@ def test_what_cannot_be_replicated_is_told() -> None:
         Classes().add(Plain)
     with pytest.raises(LocalProtocolError, match="no command"):
         Classes().add(Script)
+
+
+# --- what the machine lacks is no answer -----------------------------------------------------------------------------
+
+
+class Deep(msgspec.Struct):
+    """Commands that need more than there is."""
+
+    depth: int = 0
+
+    @command
+    def dive(self) -> int:
+        self.depth += 1
+        return self.dive()
+
+    @command
+    def dive_and_hide_it(self) -> None:
+        try:
+            self.dive()
+        except RecursionError:
+            raise ValueError("not done") from None
+
+    @command
+    def fill(self) -> None:
+        raise MemoryError
+
+    @command
+    def nest(self, depth: int = 100_000) -> list[Any]:
+        return nested(depth)
+
+
+def nested(depth: int) -> list[Any]:
+    made: list[Any] = []
+    for _ in range(depth - 1):
+        made = [made]
+    return made
+
+
+@pytest.mark.parametrize("depth", [99, 100, 200])
+def test_what_is_nested_too_deep_is_refused_as_argument_and_as_result(depth: int) -> None:
+    made = Classes()
+    made.add(Deep)
+    script = Script(made)
+    session = script.open()
+    for server in SERVERS:
+        script.put(Announced(server, SERVERS, "class:Deep", ("nest",)))
+    (answer,) = script.call(session, "class:Deep", "x", "nest", depth)
+    told = "Deep.nest raised ValueError: it returned a value that is nested deeper than 100"
+    assert answer.error == (told if depth > 100 else "")
+    if depth < 100:  # the arguments are a list themselves
+        assert bound_arguments("x", Deep.nest, (nested(depth),), {}) == (nested(depth),)
+    else:
+        with pytest.raises(LocalProtocolError, match="an argument is nested deeper than 100"):
+            bound_arguments("x", Deep.nest, (nested(depth),), {})
+
+
+@pytest.mark.parametrize("method", ["dive", "dive_and_hide_it", "fill", "nest"])
+def test_a_command_that_runs_out_of_stack_or_memory_stops_the_replica_and_is_no_answer(method: str) -> None:
+    made = Classes()
+    made.add(Deep)
+    script = Script(made)
+    session = script.open()
+    for server in SERVERS:
+        script.put(Announced(server, SERVERS, "class:Deep", (method,)))
+    position = script.machine.state.position
+    with pytest.raises(MachineError, match=rf"the command Deep\.{method} ran out of (stack|memory) here"):
+        script.machine.apply(position + 1, encode(Called(session, 1, 1, "class:Deep", "x", method, ())))
+    assert script.machine.state.position == position and not script.machine.state.objects
+
+
+# --- objects that go -------------------------------------------------------------------------------------------------
+
+
+def remove(script: Script, session: int, kind: str, name: str, who: str = "") -> Answer:
+    request = 1_000 + script.machine.state.position
+    (answer,) = script.put(Removed(session, request, request, kind, name, who)).answers[-1:]
+    script._requests[session] = request
+    return answer
+
+
+def test_an_object_is_removed_and_its_room_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "OBJECTS_MAX", 1)
+    script = Script()
+    session = script.open()
+    script.call(session, "counter", "hits", "add", 1)
+    assert "remove some" in script.call(session, "set", "people", "add", b"x")[0].error
+    assert remove(script, session, "dict", "hits").error == "hits is a counter, not a dict"
+    assert remove(script, session, "counter", "hits").value is True
+    assert remove(script, session, "counter", "hits").value is False
+    assert script.value(session, "set", "people", "add", b"x") is True
+
+
+def test_a_removal_that_comes_twice_is_done_once() -> None:
+    script = Script()
+    session = script.open()
+    script.call(session, "counter", "hits", "add", 1)
+    removed = Removed(session, 5, 5, "counter", "hits")
+    assert script.put(removed).answers == [Answer(session, 5, True)]
+    script.put(Called(session, 6, 5, "counter", "hits", "add", (1,)))
+    assert script.put(removed).answers == [Answer(session, 5, True)]
+    assert list(script.machine.state.objects) == ["hits"]
+
+
+def test_what_is_in_use_is_not_removed() -> None:
+    script = Script()
+    session = script.open()
+    fence = script.value(session, "lock", "door", "acquire", True, 1, True, b"")
+    script.call(session, "queue", "jobs", "put", b"x")
+    number, _, item_fence, _ = script.value(session, "queue", "jobs", "take", True)
+    script.call(session, "barrier", "start", "arrive", 2)
+    script.call(session, "commitment", "deal", "begin", ["a", "b"], "a")
+    for kind, name in [("lock", "door"), ("queue", "jobs"), ("barrier", "start"), ("commitment", "deal")]:
+        assert "is not removed" in remove(script, session, kind, name).error
+    assert script.value(session, "lock", "door", "release", fence) is True
+    assert script.value(session, "queue", "jobs", "done", number, item_fence) is True
+    assert remove(script, session, "queue", "jobs").value is True
+    assert list(script.machine.state.objects) == ["start", "deal"]
+
+
+def test_a_lock_that_nobody_holds_or_waits_for_takes_no_room() -> None:
+    script = Script()
+    one, two = script.open(), script.open()
+    for name in ("a", "b"):
+        script.call(one, "lock", name, "acquire", True, 1, True, b"")
+    script.call(two, "lock", "b", "acquire", True, 1, True, b"")
+    assert script.value(two, "lock", "c", "release", 7) is False
+    script.put(Closed(one))
+    assert list(script.machine.state.objects) == ["b"]
+    script.put(Closed(two))
+    assert not script.machine.state.objects
+
+
+def test_a_commitment_is_forgotten_when_all_participants_are_done_with_it() -> None:
+    script = Script()
+    one, two = script.open(), script.open()
+    for session, name in ((one, "a"), (two, "b")):
+        script.call(session, "commitment", "deal", "begin", ["a", "b"], name)
+        assert "not decided" in remove(script, session, "commitment", "deal", name).error
+        script.call(session, "commitment", "deal", "vote", name, True)
+    assert "no participant" in remove(script, one, "commitment", "deal", "x").error
+    assert remove(script, one, "commitment", "deal", "a").value is True
+    assert remove(script, one, "commitment", "deal", "a").value is True
+    assert script.value(two, "commitment", "deal", "wait") == "commit"
+    assert remove(script, two, "commitment", "deal", "b").value is True
+    assert not script.machine.state.objects
+
+
+def test_a_dict_that_was_removed_told_its_deletions_and_knows_no_older_changes() -> None:
+    script = Script()
+    session = script.open()
+    script.call(session, "dict", "stock", "set", "apples", b"1", False)
+    known = script.machine.state.objects["stock"]
+    assert isinstance(known, dict_state.DictState)
+    remove(script, session, "dict", "stock")
+    assert [(each.key, each.value) for each in known.changes] == [("apples", b"1"), ("apples", None)]
+    removed_at = script.machine.state.position
+    script.call(session, "dict", "stock", "set", "pears", b"1", False)
+    again = script.machine.state.objects["stock"]
+    assert isinstance(again, dict_state.DictState) and again.forgotten == removed_at

@@ -311,6 +311,41 @@ def test_without_asyncio(tmp_path: Path) -> None:
         for change in stock.watch(after=0):
             assert (change.revision, change.key, change.value) == (revision, "apples", 3)
             break
+        assert shop.remove(stock) and stock.items() == {}
+
+
+def test_all_objects_without_asyncio(tmp_path: Path) -> None:
+    bank = isotone.Procedures("bank")
+
+    @bank.procedure
+    def create(db: Transaction) -> int:
+        db.execute("CREATE TABLE account (owner TEXT PRIMARY KEY, balance INTEGER NOT NULL)")
+        db.execute("INSERT INTO account VALUES ('alice', 10)")
+        return db.changed
+
+    (port,) = free_ports(1)
+    options: dict[str, Any] = {"classes": [Account], "databases": [bank]}
+    address = f"127.0.0.1:{port}"
+    with replica_blocking.replica("shop", name="a", state=tmp_path, address=address, **options) as shop:
+        jobs = shop.queue("jobs")
+        number = jobs.put({"order": 17}, within_s=WITHIN_S)
+        item = jobs.take()
+        assert (item.number, item.value, item.deliveries, jobs.size()) == (number, {"order": 17}, 1, 1)
+        assert item.done() and jobs.size() == 0 and jobs.take(wait=False) is None
+        with shop.leader("scheduler").lead("here") as term:
+            assert term.is_held and shop.leader("scheduler").current() == (term.fence, "here")
+        deal = shop.commitment("deal", ["a"])
+        assert deal.vote("a", True) is True
+        deal.finish("a")
+        alice = shop.object(Account, "alice")
+        assert alice.deposit(5) == 5 and alice.read().balance == 5
+        with pytest.raises(Rejected, match="only 5 left"):
+            alice.withdraw(6)
+        accounts = shop.database("bank")
+        accounts.call("create")
+        assert accounts.read("SELECT owner, balance FROM account") == [("alice", 10)]
+        (told,) = [each for each in next(iter(accounts.changes(after=0))).changes if hasattr(each, "new")]
+        assert told.new == ("alice", 10)
 
 
 def test_the_commands(tmp_path: Path) -> None:

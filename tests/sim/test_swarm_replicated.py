@@ -9,7 +9,7 @@ import pytest
 from isotone.sim.plan import Size, encode_plan
 from isotone.sim.registry import plan_from, system_named
 from isotone.sim.replicated.programs import DEEDS, ObjectStep
-from isotone.sim.run import RunResult, play_plan, run_plan
+from isotone.sim.run import NOT_JUDGED, RunResult, play_plan, run_plan
 from isotone.sim.swarm import run_swarm
 from isotone.sim.system import Setting, draw_plan
 from isotone.spec.replicated_properties import replicated_labels
@@ -17,7 +17,10 @@ from isotone.trace.events import Row
 
 ORACLE = Setting(system="replicated", stack="oracle", size=Size.SMALL)
 FULL = Setting(system="replicated", stack="full", size=Size.SMALL)
-SEEDS = {"oracle": range(1, 17), "full": range(1, 5)}
+STANDARD = Setting(system="replicated", stack="oracle", size=Size.STANDARD)
+SEEDS = {"oracle": range(1, 15), "full": range(1, 5)}
+STANDARD_SEEDS = (102, 104)
+"""With forty operations on one key at one time, and with many that are never answered."""
 
 
 @cache
@@ -28,6 +31,18 @@ def results(stack: str) -> tuple[RunResult, ...]:
 @pytest.mark.parametrize("stack", ["oracle", "full"])
 def test_no_property_is_broken(stack: str) -> None:
     assert not {result.seed: result.violations for result in results(stack) if result.violations}
+
+
+@pytest.mark.parametrize("stack", ["oracle", "full"])
+def test_linearizability_is_judged_in_every_run(stack: str) -> None:
+    assert not [result.seed for result in results(stack) if result.verdicts["REP-LINEAR"] == NOT_JUDGED]
+
+
+@pytest.mark.parametrize("seed", STANDARD_SEEDS)
+def test_linearizability_is_judged_at_standard_size(seed: int) -> None:
+    system = system_named("replicated")
+    result = run_plan(system, draw_plan(system, STANDARD, seed))
+    assert (result.violations, result.verdicts["REP-LINEAR"]) == ((), "holds")
 
 
 def test_every_property_is_exercised() -> None:

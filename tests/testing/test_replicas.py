@@ -13,7 +13,7 @@ import isotone.testing
 from isotone.core.errors import IsotoneError, LocalProtocolError
 from isotone.core.ordered_log import Maybe
 from isotone.replicated.database.transaction import Transaction
-from isotone.replicated.errors import ReadNotSettled
+from isotone.replicated.errors import ChangesForgotten, ReadNotSettled, Rejected
 
 
 class Dice(msgspec.Struct):
@@ -171,6 +171,44 @@ async def test_a_procedure_that_is_not_deterministic_is_found() -> None:
     async with isotone.testing.cluster(daemons=1, log="shop") as c, c.replica("d1", databases=[BANK]) as one:
         with pytest.raises(LocalProtocolError, match="not deterministic"):
             await one.database("bank").call("roll", within_s=30)
+
+
+@isotone.testing.seeds(2)
+async def test_an_object_is_removed_everywhere_and_who_watches_it_is_told() -> None:
+    cluster = isotone.testing.cluster(daemons=3, log="shop")
+    async with cluster as c, c.replica("d1") as one, c.replica("d2") as two, c.replica("d3"):
+        stock = one.dict("stock", int)
+        begun = await stock.set("apples", 3, within_s=30)
+        watching = stock.watch(after=begun - 1)
+        assert (await anext(watching)).value == 3
+        assert await two.remove(two.dict("stock"), within_s=30)
+        gone = await asyncio.wait_for(anext(watching), 60)
+        assert (gone.key, gone.deleted) == ("apples", True)
+        assert await stock.items(within_s=30) == {}
+        await two.dict("stock").set("pears", 4, within_s=30)
+        again = await asyncio.wait_for(anext(watching), 60)
+        assert (again.key, again.value) == ("pears", 4)
+        with pytest.raises(ChangesForgotten):
+            await anext(stock.watch(after=begun - 1))
+        held = await one.lock("door").acquire(within_s=30)
+        assert held is not None
+        with pytest.raises(Rejected, match="somebody holds it"):
+            await two.remove(two.lock("door"), within_s=30)
+        assert not await two.remove(two.queue("jobs"), within_s=30)
+
+
+@isotone.testing.seeds(2)
+async def test_ones_own_writes_to_a_set_and_a_queue_are_read_without_a_quorum() -> None:
+    cluster = isotone.testing.cluster(daemons=3, log="shop")
+    async with cluster as c, c.replica("d1") as one, c.replica("d2") as two, c.replica("d3"):
+        number = await one.queue("jobs").put("x", within_s=30)
+        await one.set("people").add("alice", within_s=30)
+        at_least = one.machine.state.position
+        assert await two.queue("jobs").size(at_least=number, within_s=30) == 1
+        assert await two.set("people").contains("alice", at_least=at_least, within_s=30)
+        c.partition(["d1"], ["d2", "d3"])
+        assert await one.set("people").members(at_least=at_least, within_s=30) == ["alice"]
+        assert await one.queue("jobs").size(at_least=number, within_s=30) == 1
 
 
 @isotone.testing.seeds(1)

@@ -35,7 +35,8 @@ class Blocking:
             return found
 
         def call(*arguments: Any, **named: Any) -> Any:
-            return self._told(found(*arguments, **named))
+            own = [each._of if isinstance(each, Blocking) else each for each in arguments]
+            return self._told(found(*own, **named))
 
         return call
 

@@ -64,8 +64,12 @@ class Caller(Protocol):
         """Whether what this session holds is certainly still its own."""
         ...
 
-    async def until_lost(self, session: int) -> str:
-        """Until it is not, and why."""
+    def trust_left_s(self, session: int) -> float:
+        """So long nobody else can have what this session holds, by this clock, if it is not renewed any more."""
+        ...
+
+    async def until_lost(self, session: int, *, ahead_s: float = 0.0) -> str:
+        """Until it is not, or not for longer than this, and why."""
         ...
 
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, overload
 import msgspec
 
 from isotone.core.errors import InputError, LocalProtocolError
-from isotone.replicated.outcome import CommandRefused, Context
+from isotone.replicated.outcome import DEPTH_MAX, CommandRefused, Context, check_own_fault, is_too_deep
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 MARK = "__isotone_command__"
@@ -119,7 +119,10 @@ def _run(cls: type[Any], frozen: bytes, method: str, arguments: tuple[Any, ...])
     copy = msgspec.msgpack.decode(frozen, type=cls)
     own = msgspec.msgpack.decode(msgspec.msgpack.encode(arguments))  # an argument that is changed is the command's own
     try:
-        result = getattr(copy, method)(*own)
-        return msgspec.msgpack.encode(copy), msgspec.msgpack.decode(msgspec.msgpack.encode(result))
+        result = msgspec.msgpack.decode(msgspec.msgpack.encode(getattr(copy, method)(*own)))
+        if is_too_deep(result):
+            raise ValueError(f"it returned a value that is nested deeper than {DEPTH_MAX}")
+        return msgspec.msgpack.encode(copy), result
     except Exception as error:
+        check_own_fault(error, f"the command {cls.__name__}.{method}")
         raise CommandRefused(f"{cls.__name__}.{method} raised {type(error).__name__}: {error}") from error

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from isotone.replicated.records import Called, Opened, Renewed, encode
+from isotone.replicated.records import REMOVE, Called, Opened, Removed, Renewed, encode
 
 ROUND_US = 1_000_000
 """A server ticks when it has seen a round last for so long."""
@@ -46,7 +46,10 @@ class ClientSession:
         assert self.number and len(self.open) < OPEN_MAX, "the shell waits for room"
         request = self.last + 1
         settled = min(self.open, default=request)
-        record = encode(Called(self.number, request, settled, kind, name, method, arguments))
+        if method == REMOVE:
+            record = encode(Removed(self.number, request, settled, kind, name, *arguments))
+        else:
+            record = encode(Called(self.number, request, settled, kind, name, method, arguments))
         self.last, self.open[request] = request, at
         return request, record
 

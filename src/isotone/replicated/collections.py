@@ -57,21 +57,31 @@ class ReplicatedSet(ReplicatedObject):
         """Whether it was there."""
         return bool((await self._call("discard", self._encoding.encode(member), within_s=within_s)).value)
 
-    async def contains(self, member: Any, *, stale_ok: bool = False, within_s: float | None = None) -> bool:
-        """Whether it is there."""
+    async def contains(
+        self, member: Any, *, stale_ok: bool = False, at_least: int | None = None, within_s: float | None = None
+    ) -> bool:
+        """Whether it is there; see `ReplicatedDict.get` for what a read may be."""
         encoded = self._encoding.encode(member)
         return await self._read(
             "has",
             text_of(encoded),
             lambda: encoded in self._state(SetState).members,
             stale_ok=stale_ok,
+            at_least=at_least,
             within_s=within_s,
         )
 
-    async def members(self, *, stale_ok: bool = False, within_s: float | None = None) -> list[Any]:
+    async def members(
+        self, *, stale_ok: bool = False, at_least: int | None = None, within_s: float | None = None
+    ) -> list[Any]:
         """All of them, at one place in the order."""
         found = await self._read(
-            "members", "", lambda: list(self._state(SetState).members), stale_ok=stale_ok, within_s=within_s
+            "members",
+            "",
+            lambda: list(self._state(SetState).members),
+            stale_ok=stale_ok,
+            at_least=at_least,
+            within_s=within_s,
         )
         return [self._encoding.decode(each) for each in found]
 
@@ -114,7 +124,7 @@ class ReplicatedQueue(ReplicatedObject):
         number, value, fence, deliveries = reply.value
         return TakenItem(self, self._encoding.decode(value), number=number, fence=fence, deliveries=deliveries)
 
-    async def size(self, *, stale_ok: bool = False, within_s: float | None = None) -> int:
-        """How many items are not finished, taken ones included."""
-        await self._caller.go_behind(stale_ok=stale_ok, within_s=within_s)
+    async def size(self, *, stale_ok: bool = False, at_least: int | None = None, within_s: float | None = None) -> int:
+        """How many items are not finished, taken ones included. ``at_least``: such as the number of one's own item."""
+        await self._caller.go_behind(stale_ok=stale_ok, at_least=at_least, within_s=within_s)
         return len(self._state(QueueState).items)

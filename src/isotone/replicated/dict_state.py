@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from isotone.replicated.outcome import CommandRefused, Context
+from isotone.replicated.sorted_keys import SortedKeys
 
 CHANGES_MAX = 1024
 CHANGES_BYTES_MAX = 4 * 1024 * 1024
@@ -30,13 +31,14 @@ class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
     value: bytes | None
 
 
-class DictState(msgspec.Struct, tag="dict"):
-    """Of one dict."""
+class DictState(msgspec.Struct, tag="dict", dict=True):
+    """Of one dict. What finds keys by order or owner is made when it is first needed and is no part of the state."""
 
     entries: dict[str, Entry] = {}
     changes: list[Change] = []  # the last ones
     changes_bytes: int = 0
     forgotten: int = 0  # changes up to this revision are not kept
+    removed_at: int = 0  # of one that is in no state any more, for those who watch it
 
     def apply(self, context: Context, method: str, arguments: tuple[Any, ...]) -> Any:
         """Set, delete, compare and set, or a transaction."""
@@ -56,15 +58,19 @@ class DictState(msgspec.Struct, tag="dict"):
         raise CommandRefused(f"a dict has no command {method} with these arguments")
 
     def _set(self, context: Context, key: str, value: bytes, *, owned: bool = False) -> int:
-        if key not in self.entries and len(self.entries) >= ENTRIES_MAX:
+        known = self.entries.get(key)
+        if known is None and len(self.entries) >= ENTRIES_MAX:
             raise CommandRefused(f"the dict is full: {ENTRIES_MAX} keys")
-        self.entries[key] = Entry(value, context.position, context.session if owned else 0)
+        entry = self.entries[key] = Entry(value, context.position, context.session if owned else 0)
+        self._index(key, known, entry)
         self._note(Change(context.position, key, value))
         return context.position
 
     def _delete(self, context: Context, key: str) -> bool:
-        if self.entries.pop(key, None) is None:
+        known = self.entries.pop(key, None)
+        if known is None:
             return False
+        self._index(key, known, None)
         self._note(Change(context.position, key, None))
         return True
 
@@ -86,6 +92,46 @@ class DictState(msgspec.Struct, tag="dict"):
             else:
                 self._set(context, key, bytes(value))
         return [holds, context.position]
+
+    # --- by order and by owner ---------------------------------------------------------------------------------------
+
+    def values(self, prefix: str) -> dict[str, bytes]:
+        """Of the keys that begin so, in their order."""
+        keys = self.__dict__.get("keys")
+        if keys is None:
+            keys = self.__dict__["keys"] = SortedKeys(self.entries)
+        return {key: self.entries[key].value for key in keys.beginning(prefix)}
+
+    def _owned(self) -> dict[int, set[str]]:
+        owned: dict[int, set[str]] | None = self.__dict__.get("owned")
+        if owned is None:
+            owned = self.__dict__["owned"] = {}
+            for key, entry in self.entries.items():
+                if entry.owner:
+                    owned.setdefault(entry.owner, set()).add(key)
+        return owned
+
+    def _index(self, key: str, before: Entry | None, after: Entry | None) -> None:
+        """A key came, changed or went."""
+        keys, owned = self.__dict__.get("keys"), self.__dict__.get("owned")
+        if keys is not None and before is None:
+            keys.add(key)
+        elif keys is not None and after is None:
+            keys.remove(key)
+        if owned is None:
+            return
+        if before is not None and before.owner:
+            owned[before.owner].discard(key)
+            if not owned[before.owner]:
+                del owned[before.owner]
+        if after is not None and after.owner:
+            owned.setdefault(after.owner, set()).add(key)
+
+    def clear(self, context: Context) -> None:
+        """Delete all keys: the dict goes."""
+        for key in list(self.entries):
+            self._delete(context, key)
+        self.removed_at = context.position
 
     def _holds(self, condition: Any) -> bool:
         match condition:
@@ -116,5 +162,5 @@ class DictState(msgspec.Struct, tag="dict"):
 
     def release(self, context: Context, session: int) -> None:
         """What belongs to a session that is over goes with it."""
-        for key in [key for key, entry in self.entries.items() if entry.owner == session]:
+        for key in sorted(self._owned().get(session, ())):
             self._delete(context, key)

@@ -107,13 +107,14 @@ class ReplicatedDict(ReplicatedObject):
     ) -> dict[str, Any]:
         """All keys that begin so, with their values, sorted by key: at one place in the order."""
         found = await self._read(
-            "items", prefix, lambda: self._values(prefix), stale_ok=stale_ok, at_least=at_least, within_s=within_s
+            "items",
+            prefix,
+            lambda: self._state(DictState).values(prefix),
+            stale_ok=stale_ok,
+            at_least=at_least,
+            within_s=within_s,
         )
         return {key: self._encoding.decode(value) for key, value in found.items()}
-
-    def _values(self, prefix: str) -> dict[str, bytes]:
-        entries = self._state(DictState).entries
-        return {key: entries[key].value for key in sorted(entries) if key.startswith(prefix)}
 
     async def revision(self, key: str, *, stale_ok: bool = False, within_s: float | None = None) -> int:
         """The revision of a key, 0 if it is not there."""
@@ -127,17 +128,20 @@ class ReplicatedDict(ReplicatedObject):
         `ChangesForgotten` if they are not kept any more; the last 1,024 are.
         """
         seen = self._caller.machine.state.position if after is None else after
+        known = self._state(DictState)
         while True:
-            state = self._state(DictState)
-            if seen < state.forgotten:
-                raise ChangesForgotten(
-                    f"changes of {self.name} behind revision {seen} are not kept; the oldest kept is behind "
-                    f"{state.forgotten}: read items() and watch from there"
-                )
-            position = self._caller.machine.state.position
-            for change in [each for each in state.changes if each.revision > seen and each.key.startswith(prefix)]:
-                gone = change.value is None
-                value = None if change.value is None else self._encoding.decode(change.value)
-                yield Changed(change.revision, change.key, value, gone)
-            seen = max(seen, position)
+            position, current = self._caller.machine.state.position, self._state(DictState)
+            gone = known.removed_at
+            for state, until in ((known, gone), (current, 0)) if gone else ((current, 0),):
+                if seen < state.forgotten:
+                    raise ChangesForgotten(
+                        f"changes of {self.name} behind revision {seen} are not kept; the oldest kept is behind "
+                        f"{state.forgotten}: read items() and watch from there"
+                    )
+                for change in [each for each in state.changes if each.revision > seen and each.key.startswith(prefix)]:
+                    gone = change.value is None
+                    value = None if change.value is None else self._encoding.decode(change.value)
+                    yield Changed(change.revision, change.key, value, gone)
+                seen = max(seen, until)
+            known, seen = current, max(seen, position)
             await self._caller.applied_beyond(position)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from isotone.core.errors import LocalProtocolError
-from isotone.replicated.caller import Caller
+from isotone.replicated.caller import Caller, ReplicatedObject
 from isotone.replicated.collections import ReplicatedCounter, ReplicatedQueue, ReplicatedSet
 from isotone.replicated.database.handle import ReplicatedDatabase
 from isotone.replicated.database.procedures import KIND, Procedures
@@ -14,12 +14,21 @@ from isotone.replicated.dictionary import ReplicatedDict
 from isotone.replicated.locks import Barrier, Commitment, Leader, Lock, ReadWriteLock, Semaphore
 from isotone.replicated.machine import Machine
 from isotone.replicated.own_class import ReplicatedInstance
+from isotone.replicated.records import REMOVE
 
 
 class ObjectFactory(Caller):
     """Objects of one caller. Those of one name are the same object, in whichever program they are opened."""
 
     machine: Machine
+
+    async def remove(self, each: ReplicatedObject, *, within_s: float | None = None) -> bool:
+        """Remove an object with all that is in it; whether it was there. The next command of that name makes a new one.
+
+        `Rejected` while somebody holds it, waits for it or works on an item of it, while a commitment is not decided,
+        and for a database.
+        """
+        return bool((await each._call(REMOVE, within_s=within_s)).value)
 
     def dict(self, name: str, of: type[Any] | None = None) -> ReplicatedDict:
         """Keys and values; ``of`` is the type of values."""

@@ -42,6 +42,11 @@ class LockState(msgspec.Struct, tag="lock"):
     holders: list[Holder] = []
     waiters: list[Waiter] = []
 
+    @property
+    def is_free(self) -> bool:
+        """Nobody holds it, and nobody waits."""
+        return not (self.holders or self.waiters)
+
     def apply(self, context: Context, method: str, arguments: tuple[Any, ...]) -> Any:
         """Acquire, release, or stop to wait."""
         match method, arguments:

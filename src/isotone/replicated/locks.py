@@ -14,6 +14,7 @@ from typing import Any
 from isotone.core.errors import IsotoneError, LocalProtocolError
 from isotone.replicated.caller import Caller, Encoding, ReplicatedObject
 from isotone.replicated.lock_state import LockState
+from isotone.replicated.records import REMOVE
 
 
 class Held:
@@ -28,12 +29,18 @@ class Held:
         """Whether it is certainly still ours; ask before each step that matters, and hand on the fence."""
         return not self._released and self._lock._caller.is_trusted(self._session)
 
-    async def until_lost(self) -> str:
+    @property
+    def left_s(self) -> float:
+        """So many seconds it is certainly still ours if it is not renewed any more; 0 once it is not."""
+        return 0.0 if self._released else self._lock._caller.trust_left_s(self._session)
+
+    async def until_lost(self, *, ahead_s: float = 0.0) -> str:
         """Wait until it may not be ours any more, and say why: before anybody else can have it.
 
-        That holds while our clock is not slower than those of most servers by more than a fifth.
+        That holds while our clock is not slower than those of most servers by more than a fifth. ``ahead_s``: so long
+        before that, when no renewal was confirmed for a while, to have time for what must be ended.
         """
-        return await self._lock._caller.until_lost(self._session)
+        return await self._lock._caller.until_lost(self._session, ahead_s=ahead_s)
 
     async def release(self, *, within_s: float | None = None) -> bool:
         """Give it back; whether it was still ours."""
@@ -197,6 +204,10 @@ class Commitment(ReplicatedObject):
     async def decision(self, *, within_s: float | None = None) -> bool:
         """Wait for the decision: whether to commit. `TimedOut` when there is none in time."""
         return bool((await self._call("wait", within_s=within_s)).value == "commit")
+
+    async def finish(self, participant: str, *, within_s: float | None = None) -> None:
+        """This participant has done what was decided and will not ask again; when all have, it is forgotten."""
+        await self._call(REMOVE, participant, within_s=within_s)
 
     async def abort(self, *, within_s: float | None = None) -> bool:
         """Suggest to abort, as somebody who will not wait for votes; whether the decision is to commit after all."""

@@ -23,7 +23,7 @@ from isotone.replicated.database.state import Databases, DatabaseState, name_of
 from isotone.replicated.dict_state import DictState
 from isotone.replicated.lock_state import LockState
 from isotone.replicated.outcome import Answer, CommandRefused, Context, Waiting
-from isotone.replicated.records import Announced, Called, Closed, DigestWanted, Opened, Renewed, Ticked, decode
+from isotone.replicated.records import Announced, Called, Closed, DigestWanted, Opened, Removed, Renewed, Ticked, decode
 from isotone.replicated.small_states import BarrierState, CommitmentState, CounterState, QueueState, SetState
 
 SNAPSHOT_VERSION = 1
@@ -80,6 +80,7 @@ class MachineState(msgspec.Struct):
     objects: dict[str, ObjectState] = {}
     announced: dict[str, dict[str, list[str]]] = {}  # of each class, the commands that each server knows
     servers: list[str] = []  # as the last record that names them does
+    removed: int = 0  # the position at which a dict was last removed
 
 
 @dataclass
@@ -120,7 +121,7 @@ class Machine:
         outcome = Outcome()
         context = Context(position, 0, 0, self.classes, self.databases, record, state.fences)
         match decoded:
-            case Called():
+            case Called() | Removed():
                 self._call(context, decoded)
             case Opened():
                 outcome.opened = self._open(context, decoded)
@@ -161,7 +162,7 @@ class Machine:
         self.state.sessions[context.position] = Session(opened.nonce, lease, self.state.round)
         return (opened.nonce, context.position)
 
-    def _call(self, context: Context, call: Called) -> None:
+    def _call(self, context: Context, call: Called | Removed) -> None:
         session = self._hear_of(call.session)
         context.session, context.request = call.session, call.request
         if session is None:
@@ -184,25 +185,51 @@ class Machine:
             return
         session.results[call.request] = None
         try:
-            value = self._object(call).apply(context, call.method, call.arguments)
+            value = self._remove(context, call) if isinstance(call, Removed) else self._run(context, call)
         except CommandRefused as refused:
             context.answers.append(Answer(call.session, call.request, None, str(refused)))
             return
         if not isinstance(value, Waiting):
             context.answers.append(Answer(call.session, call.request, value))
 
+    def _run(self, context: Context, call: Called) -> Any:
+        """A refused command makes no object. A database stays, since its file has the call."""
+        found = self._object(call)
+        if isinstance(found, DatabaseState):
+            self.state.objects[call.name] = found
+        value = found.apply(context, call.method, call.arguments)
+        if isinstance(found, LockState) and found.is_free:  # it is as if nobody had asked for it
+            self.state.objects.pop(call.name, None)
+        else:
+            self.state.objects[call.name] = found
+        return value
+
     def _object(self, call: Called) -> Any:
         found = self.state.objects.get(call.name)
         if found is None:
             if len(self.state.objects) >= OBJECTS_MAX:
-                raise CommandRefused(f"there are {OBJECTS_MAX} objects already")
-            found = _new_object(call)
-        if kind_of(found) != call.kind:
-            raise CommandRefused(f"{call.name} is a {kind_of(found)}, not a {call.kind}")
+                raise CommandRefused(f"there are {OBJECTS_MAX} objects already: remove some with remove()")
+            found = _new_object(call, self.state.removed)
+        _check_kind(found, call)
         if isinstance(found, ClassState | DatabaseState):
             self._check_known(call)
-        self.state.objects[call.name] = found
         return found
+
+    def _remove(self, context: Context, call: Removed) -> bool:
+        """Whether it was there. What somebody holds or waits for is not removed."""
+        found = self.state.objects.get(call.name)
+        if found is None:
+            return False
+        _check_kind(found, call)
+        if isinstance(found, CommitmentState) and call.who and not found.finish(call.who):
+            return True
+        if why := _why_it_stays(found):
+            raise CommandRefused(f"{call.name} is not removed: {why}")
+        if isinstance(found, DictState):
+            found.clear(context)  # those who watch it are told
+            self.state.removed = context.position
+        del self.state.objects[call.name]
+        return True
 
     def _check_known(self, call: Called) -> None:
         """A command that one server's program does not know is refused by all."""
@@ -268,8 +295,10 @@ class Machine:
     def _end(self, context: Context, number: int, outcome: Outcome) -> None:
         del self.state.sessions[number]
         outcome.expired.append(number)
-        for each in self.state.objects.values():
+        for name, each in list(self.state.objects.items()):
             each.release(context, number)
+            if isinstance(each, LockState) and each.is_free:
+                del self.state.objects[name]
 
     # --- snapshots ---------------------------------------------------------------------------------------------------
 
@@ -320,7 +349,29 @@ def kind_of(state: ObjectState) -> str:
     return str(state.__struct_config__.tag)
 
 
-def _new_object(call: Called) -> ObjectState:
+def _check_kind(found: ObjectState, call: Called | Removed) -> None:
+    if kind_of(found) != call.kind:
+        raise CommandRefused(f"{call.name} is a {kind_of(found)}, not a {call.kind}")
+
+
+def _why_it_stays(found: ObjectState) -> str:
+    match found:
+        case DatabaseState():
+            return "a database stays"
+        case LockState():
+            return "somebody holds it or waits for it"  # a free one is not there
+        case QueueState() if found.takers or any(each.taker for each in found.items.values()):
+            return "somebody works on an item or waits for one"
+        case BarrierState() if found.arrived:
+            return "somebody waits at it"
+        case CommitmentState() if not found.decision:
+            return "it is not decided; abort() decides it"
+    return ""
+
+
+def _new_object(call: Called, removed: int) -> ObjectState:
+    if call.kind == "dict":
+        return DictState(forgotten=removed)  # one of that name may have had changes before
     if call.kind in KINDS:
         made: ObjectState = KINDS[call.kind]()
         return made

@@ -14,9 +14,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+import msgspec
+
 from isotone.core.errors import LocalProtocolError
 from isotone.replicated.caller import Caller, ReplicatedObject
 from isotone.replicated.class_state import ClassState, commands_of
+from isotone.replicated.outcome import DEPTH_MAX, is_too_deep
 from isotone.replicated.provisional import Provisional
 
 RANDOM_BITS = 63
@@ -79,7 +82,19 @@ def bound_arguments(
     bound.apply_defaults()
     if bound.kwargs:
         raise LocalProtocolError(f"{told}: a command has no keyword-only parameters")
+    _check_depth(told, bound.args[1:])
     return bound.args[1:]
+
+
+def _check_depth(told: str, arguments: tuple[Any, ...]) -> None:
+    try:
+        too_deep = is_too_deep(msgspec.msgpack.decode(msgspec.msgpack.encode(list(arguments))))
+    except RecursionError:
+        too_deep = True
+    except Exception:  # it is told where the command is encoded
+        return
+    if too_deep:
+        raise LocalProtocolError(f"{told}: an argument is nested deeper than {DEPTH_MAX}")
 
 
 async def until_announced(caller: Caller, kind: str, command: str, within_s: float | None) -> None:

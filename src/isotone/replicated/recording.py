@@ -17,6 +17,7 @@ import msgspec
 from isotone.core.errors import LocalProtocolError
 from isotone.core.ordered_log import Refused
 from isotone.replicated.errors import Rejected, SessionLost
+from isotone.replicated.records import REMOVE
 from isotone.trace.events import Entry
 from isotone.trace.replicated import ObjectAnswered, ObjectCalled
 
@@ -77,6 +78,8 @@ class HistoryRecorder:
 
 def told_call(kind: str, method: str, arguments: tuple[Any, ...]) -> tuple[str, str, str] | None:
     """Method, key and argument of a command as they are recorded; None for one that is not."""
+    if method == REMOVE and kind in ("dict", "counter", "set"):
+        return (method, "", "")
     match kind, method, arguments:
         case "dict", "set", (key, value, owned):
             return ("set_owned" if owned else "set", key, text_of(value))

@@ -75,7 +75,20 @@ class DigestWanted(msgspec.Struct, frozen=True, array_like=True, tag=8):
     """Changes nothing: every replica keeps the digests of its state as they are here, to be compared."""
 
 
-Record = Opened | Called | Renewed | Closed | Ticked | ReadMarked | Announced | DigestWanted
+class Removed(msgspec.Struct, frozen=True, array_like=True, tag=9):
+    """A request of a session, as `Called` is: an object goes. ``who``: this participant needs a commitment no more."""
+
+    session: int
+    request: int
+    settled: int
+    kind: str
+    name: str
+    who: str = ""
+
+
+Record = Opened | Called | Renewed | Closed | Ticked | ReadMarked | Announced | DigestWanted | Removed
+REMOVE = "remove"
+"""As a command it is told to callers and histories; it travels as `Removed`."""
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Record] = msgspec.msgpack.Decoder(Record)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from heapq import heappop, heappush
 from typing import Any
 
 import msgspec
@@ -69,8 +71,22 @@ class Item(msgspec.Struct, array_like=True, gc=False):
     deliveries: int = 0
 
 
-class QueueState(msgspec.Struct, tag="queue"):
-    """First in, first out; what a session took comes back to its place when the session dies."""
+class _QueueIndex:
+    """Which items are free, the oldest first, and which each session took."""
+
+    def __init__(self, items: Mapping[int, Item]) -> None:
+        self.free = sorted(number for number, item in items.items() if not item.taker)
+        self.taken: dict[int, set[int]] = {}
+        for number, item in items.items():
+            if item.taker:
+                self.taken.setdefault(item.taker, set()).add(number)
+
+
+class QueueState(msgspec.Struct, tag="queue", dict=True):
+    """First in, first out; what a session took comes back to its place when the session dies.
+
+    Which items are free and who took which is made when it is first asked for, and is no part of the state.
+    """
 
     items: dict[int, Item] = {}  # by the position of the record that put it; taken ones too, until they are done
     takers: list[tuple[int, int]] = []  # session and request of those who wait, in their order
@@ -81,18 +97,19 @@ class QueueState(msgspec.Struct, tag="queue"):
             case "put", (bytes(value),):
                 if len(self.items) >= ITEMS_MAX:
                     raise CommandRefused(f"the queue is full: {ITEMS_MAX} items")
+                heappush(self._index().free, context.position)
                 self.items[context.position] = Item(value)
                 self._serve(context)
                 return context.position
             case "take", (bool(waits),):
                 return self._take(context, waits=waits)
             case "done", (int(number), int(fence)):
-                return self._taken(number, fence) is not None and bool(self.items.pop(number))
+                return self._finish(number, fence)
             case "give_back", (int(number), int(fence)):
                 item = self._taken(number, fence)
                 if item is None:
                     return False
-                item.taker = item.fence = 0
+                self._come_back(number, item)
                 self._serve(context)
                 return True
             case "abandon", (int(request),):
@@ -103,11 +120,28 @@ class QueueState(msgspec.Struct, tag="queue"):
         item = self.items.get(number)
         return item if item is not None and item.fence == fence and fence else None
 
+    def _finish(self, number: int, fence: int) -> bool:
+        item = self._taken(number, fence)
+        if item is None:
+            return False
+        self._index().taken[item.taker].discard(number)
+        del self.items[number]
+        return True
+
+    def _come_back(self, number: int, item: Item) -> None:
+        self._index().taken[item.taker].discard(number)
+        heappush(self._index().free, number)
+        item.taker = item.fence = 0
+
+    def _index(self) -> _QueueIndex:
+        index: _QueueIndex | None = self.__dict__.get("index")
+        if index is None:
+            index = self.__dict__["index"] = _QueueIndex(self.items)
+        return index
+
     def _take(self, context: Context, *, waits: bool) -> Any:
-        if not self.takers:
-            for number in sorted(self.items):
-                if not self.items[number].taker:
-                    return self._hand_over(context, number, context.session)
+        if not self.takers and (free := self._index().free):
+            return self._hand_over(context, heappop(free), context.session)
         if not waits:
             return None
         if len(self.takers) >= WAITING_MAX:
@@ -118,16 +152,15 @@ class QueueState(msgspec.Struct, tag="queue"):
     def _hand_over(self, context: Context, number: int, session: int) -> list[Any]:
         item = self.items[number]
         item.taker, item.fence, item.deliveries = session, context.take_fence(), item.deliveries + 1
+        self._index().taken.setdefault(session, set()).add(number)
         return [number, item.value, item.fence, item.deliveries]
 
     def _serve(self, context: Context) -> None:
         """Hand free items to those who wait, the oldest to the first."""
-        if not self.takers:
-            return
-        for number in sorted(self.items):
-            if self.takers and not self.items[number].taker:
-                session, request = self.takers.pop(0)
-                context.answer(session, request, self._hand_over(context, number, session))
+        free = self._index().free
+        while self.takers and free:
+            session, request = self.takers.pop(0)
+            context.answer(session, request, self._hand_over(context, heappop(free), session))
 
     def _abandon(self, context: Context, request: int) -> bool:
         """Whoever waited with this request does so no more."""
@@ -138,9 +171,10 @@ class QueueState(msgspec.Struct, tag="queue"):
     def release(self, context: Context, session: int) -> None:
         """The items of a session that is over come back; nobody is served for it."""
         self.takers = [each for each in self.takers if each[0] != session]
-        for item in self.items.values():
-            if item.taker == session:
-                item.taker = item.fence = 0
+        for number in sorted(self._index().taken.pop(session, ())):
+            item = self.items[number]
+            item.taker = item.fence = 0
+            heappush(self._index().free, number)
         self._serve(context)
 
 
@@ -193,6 +227,17 @@ class CommitmentState(msgspec.Struct, tag="commitment"):
     voters: dict[str, int] = {}  # the session of each participant that is known
     decision: str = ""  # commit or abort; it never changes
     waiting: list[tuple[int, int]] = []
+    finished: list[str] = []  # participants that have done what was decided
+
+    def finish(self, who: str) -> bool:
+        """This participant needs the decision no more; whether all of them are so far."""
+        if who not in self.participants:
+            raise CommandRefused(f"{who} is no participant: {', '.join(self.participants) or 'it has not begun'}")
+        if not self.decision:
+            raise CommandRefused("it is not decided yet")
+        if who not in self.finished:
+            self.finished.append(who)
+        return len(self.finished) == len(self.participants)
 
     def apply(self, context: Context, method: str, arguments: tuple[Any, ...]) -> Any:
         """Begin, vote, wait, or suggest to abort."""

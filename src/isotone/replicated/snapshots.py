@@ -38,6 +38,8 @@ class SnapshotOffers:
     async def offer(self) -> bool:
         """Take the state, or that which waits, and hand it in if the log may be cut there; whether it was kept."""
         state, machine = self._state, self._state.machine
+        if state.failure is not None:  # a command may stand half in the state
+            return False
         size = state.record_bytes
         if self._waiting is None:
             state.record_bytes, databases = 0, machine.databases.positions()

@@ -400,14 +400,18 @@ class ReplicatedState(ObjectFactory):
         mine = self.session
         return mine is not None and mine.number == session and self.failure is None and mine.is_trusted(self.now())
 
-    async def until_lost(self, session: int) -> str:
-        """Until it is not, and why."""
-        while self.is_trusted(session):
-            mine = self.session
-            assert mine is not None
-            left = (mine.heard_us + mine.trust_us - self.now()) / US
+    def trust_left_s(self, session: int) -> float:
+        """So long nobody else can have what this session holds, by this clock, if it is not renewed any more."""
+        mine = self.session
+        if mine is None or mine.number != session or mine.is_over:
+            return 0.0
+        return max(0.0, (mine.heard_us + mine.trust_us - self.now()) / US)
+
+    async def until_lost(self, session: int, *, ahead_s: float = 0.0) -> str:
+        """Until it is not, or not for longer than this, and why."""
+        while self.is_trusted(session) and (left_s := self.trust_left_s(session)) > ahead_s:
             with suppress(TimeoutError):
-                async with asyncio.timeout(max(0.0, left)):
+                async with asyncio.timeout(left_s - ahead_s):
                     await self._news.wait()
         if self.failure is not None:
             return str(self.failure)

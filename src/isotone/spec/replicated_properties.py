@@ -17,7 +17,8 @@ REPLICATED_PROPERTIES: tuple[Property, ...] = (
         "LINEAR",
         "Linearizable",
         "The operations on each key of a dict, each counter and each member of a set are as if done one after another, "
-        "each between its call and its answer; what is answered as not done is not done.",
+        "each between its call and its answer; what is answered as not done is not done. What a transaction does to "
+        "several keys happens to all of them at once.",
         "2.4 one-copy equivalence",
     ),
     _p(
@@ -42,7 +43,8 @@ REPLICATED_PROPERTIES: tuple[Property, ...] = (
     _p(
         "QUEUE",
         "No item lost or done twice",
-        "An item whose put was answered is finished or left at the end; a finished one is never handed out again.",
+        "An item whose put was answered is finished by its taker or left at the end, whoever died with it; "
+        "a finished one is never handed out again.",
         "8.1",
     ),
     _p(
@@ -50,6 +52,18 @@ REPLICATED_PROPERTIES: tuple[Property, ...] = (
         "One decision",
         "All who hear a decision hear the same; it is to commit only if all participants voted yes.",
         "8.3",
+    ),
+    _p(
+        "OWNED",
+        "Owned entries stay with their owner",
+        "An entry that is owned is there as long as its owner's session certainly lives.",
+        "8.1",
+    ),
+    _p(
+        "WATCH",
+        "A watch misses nothing",
+        "A watch tells the changes behind its revision in their order, each once; two watches tell the same.",
+        "8.1",
     ),
     _p(
         "RED",

@@ -65,6 +65,19 @@ class StateReached(Entry, frozen=True, gc=False, tag="ostate"):
     digest: int
 
 
+class CommandOrdered(Entry, frozen=True, gc=False, tag="oorder"):
+    """A replica met a command of an object at this place of the order. It counts for nothing where its session is over,
+    or where some server does not know the command.
+    """
+
+    server: str
+    place: int
+    name: str
+    call: str
+    command: str
+    counts: bool
+
+
 class ItemsLeft(Entry, frozen=True, gc=False, tag="oleft"):
     """When all was quiet these items of a queue were not finished."""
 

@@ -24,7 +24,7 @@ from isotone.replicated.database.procedures import Procedures
 from isotone.replicated.database.tables import Tables, forms_of, scan_all
 from isotone.replicated.database.transaction import RESULT_ROWS_MAX, Transaction, is_machine_fault, told_fault
 from isotone.replicated.errors import ChangesForgotten
-from isotone.replicated.outcome import CommandRefused
+from isotone.replicated.outcome import DEPTH_MAX, CommandRefused, check_own_fault, is_too_deep
 
 log = logging.getLogger("isotone.replicated")
 
@@ -234,6 +234,7 @@ class DatabaseCopy:
         try:
             value = function(transaction, *own)
         except Exception as error:
+            check_own_fault(error, f"the procedure {procedure} of {self.name}")
             told = str(error) if isinstance(error, CommandRefused) else f"raised {type(error).__name__}: {error}"
         finally:
             transaction.finish()
@@ -244,11 +245,15 @@ class DatabaseCopy:
             raise CommandRefused(f"{procedure}: {told}")
         try:
             encoded = msgspec.msgpack.encode(value)
-        except (TypeError, ValueError, OverflowError, NotImplementedError) as error:
+        except (TypeError, ValueError, OverflowError, NotImplementedError, RecursionError, MemoryError) as error:
+            check_own_fault(error, f"the procedure {procedure} of {self.name}")
             raise CommandRefused(f"{procedure} returned what cannot be encoded: {error}") from error
         if len(encoded) > RESULT_BYTES_MAX:
             raise CommandRefused(f"{procedure} returned {len(encoded)} bytes; at most {RESULT_BYTES_MAX}")
-        return msgspec.msgpack.decode(encoded)
+        result = msgspec.msgpack.decode(encoded)
+        if is_too_deep(result):
+            raise CommandRefused(f"{procedure} returned a value that is nested deeper than {DEPTH_MAX}")
+        return result
 
     def _keep(self, place: tuple[int, bytes], procedure: str, done: CallDone, changes: tuple[Any, ...]) -> None:
         """In the same transaction: the position with the digest of its record, the answer and the changes."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from typing import Protocol
 
@@ -54,6 +54,7 @@ class NodeLog:
         self._news = asyncio.Event()
         self.is_primary = False
         self.red_messages = RedMessages()
+        self.told_red: dict[tuple[Origin, int], Message] = {}  # the same once more, for those who judge
         self.keeps_all = False  # several follow, so nothing is forgotten before a snapshot
 
     # --- what the replica says ---------------------------------------------------------------------------------------
@@ -73,10 +74,21 @@ class NodeLog:
         """It will not be ordered."""
         self._resolve(request, Refused(reason))
 
+    def on_red(self, messages: Iterable[Message]) -> None:
+        """They are on this server's disk, and in no final order."""
+        messages = tuple(messages)
+        self.red_messages.take(messages)
+        self.told_red.update((message.name, message) for message in messages)
+
+    def told_records(self) -> list[bytes]:
+        """What is red here."""
+        return [record for message in self.told_red.values() for record in message.records]
+
     def on_green(self, position: int, messages: list[Message] | tuple[Message, ...]) -> None:
         """Records in their order; some perhaps a second time."""
         self.red_messages.greened(messages)
         for message in messages:
+            self.told_red.pop(message.name, None)
             answered = self._named.pop(message.name, ())
             for place, record in enumerate(message.records):
                 if place < len(answered):
@@ -95,6 +107,7 @@ class NodeLog:
             self._end = position
             self.first = position + 1
         self.red_messages.passed(passed)
+        self.told_red = {name: message for name, message in self.told_red.items() if not passed(name)}
         for name in [name for name in self._named if passed(name)]:
             for request in self._named.pop(name):
                 self._resolve(request, Maybe("a snapshot passed over it", "passed"))

@@ -62,7 +62,7 @@ class LogNode:
             snapshot = Snapshot(head.position, ledger.snapshot.state)
             place, records = head.place, head.records
         self.log.begin(snapshot, records, list(ledger.queue.between(place, ledger.queue.green)))
-        self.log.red_messages.take(ledger.queue.between(ledger.queue.green, ledger.queue.end))
+        self.log.on_red(ledger.queue.between(ledger.queue.green, ledger.queue.end))
 
     def _tell(self, event: Event) -> None:
         for action in self.replica.handle(event):
@@ -80,7 +80,7 @@ class LogNode:
             case corel.AppendRefused(request=request, reason=reason):
                 self.log.on_refused(request, reason)
             case corel.DeliverRed(messages=messages):
-                self.log.red_messages.take(messages)
+                self.log.on_red(messages)
             case corel.DeliverGreen(position=position, messages=messages):
                 self.log.on_green(position, messages)
             case corel.InstallSnapshot(position=position, state=state):

@@ -22,10 +22,10 @@ from isotone.sim.replicated.code import BANK, Tally
 from isotone.sim.replicated.log import NodeLog
 from isotone.sim.replicated.log_node import MINE, LogNode
 from isotone.sim.replicated.loop import US, NodeLoop
-from isotone.sim.replicated.programs import ObjectStep, Programs
+from isotone.sim.replicated.programs import TALLY, ObjectStep, Programs, calls_of, name_of_call, told_command
 from isotone.sim.replicated.terms import Terms
 from isotone.trace.events import Entry
-from isotone.trace.replicated import StateReached
+from isotone.trace.replicated import CommandOrdered, StateReached
 
 DIGEST_EVERY = 8
 
@@ -53,6 +53,7 @@ class ObjectNode(LogNode):
         self.objects = CheckedState(
             self.loop,
             self._on_applied,
+            self._record,
             self.log,
             nonce=self._nonce,
             server=server,
@@ -65,7 +66,9 @@ class ObjectNode(LogNode):
             red=self.log.red_messages.records,
         )
         self._snapshot_every, self._snapshot_at = terms.snapshot_every, 0
-        self.programs = Programs(self.objects, mark, self._record, lambda: wall(self._at), self.loop.rate)
+        self.programs = Programs(
+            self.objects, mark, self._record, lambda: wall(self._at), rate=self.loop.rate, red=self.log.told_records
+        )
 
     def _nonce(self) -> str:
         self._opened += 1
@@ -129,11 +132,18 @@ class ObjectNode(LogNode):
 
 
 class CheckedState(ReplicatedState):
-    """Says of every record that it was applied."""
+    """Says of every record that it was applied, and of the commands of a tally what they are."""
 
-    def __init__(self, loop: NodeLoop, applied: Callable[[int], None], log: NodeLog, **options: Any) -> None:
+    def __init__(
+        self,
+        loop: NodeLoop,
+        applied: Callable[[int], None],
+        record: Callable[[Entry], None],
+        log: NodeLog,
+        **options: Any,
+    ) -> None:
         super().__init__(log, **options)
-        self._loop, self._on_applied = loop, applied
+        self._loop, self._on_applied, self._record = loop, applied, record
 
     def now(self) -> int:
         """As the loop has it; also when it does not run."""
@@ -141,4 +151,10 @@ class CheckedState(ReplicatedState):
 
     def _apply(self, entry: LogEntry) -> None:
         super()._apply(entry)
+        for call in calls_of(TALLY, [entry.record]):
+            counts = call.session in self.machine.state.sessions and not self.machine.why_unknown(
+                call.kind, call.method
+            )
+            told = CommandOrdered(self.server, entry.position, TALLY, name_of_call(call), told_command(call), counts)
+            self._record(told)
         self._on_applied(entry.position)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
+
+import msgspec
 
 from isotone.core.errors import IsotoneError
 from isotone.core.ordered_log import Maybe, Refused
@@ -13,7 +15,7 @@ from isotone.replicated.collections import TakenItem
 from isotone.replicated.dict_state import DictState
 from isotone.replicated.errors import ReadNotSettled, Rejected, SessionLost, TimedOut, Unsettled
 from isotone.replicated.locks import Held
-from isotone.replicated.provisional import red_calls
+from isotone.replicated.records import Called, decode
 from isotone.replicated.state import ReplicatedState
 from isotone.sim.plan import Step
 from isotone.sim.replicated.code import BANK, OPENING, Tally
@@ -26,9 +28,12 @@ NOTHING = "-"
 NOT_DONE = (Refused, SessionLost, ReadNotSettled, TimedOut)
 REGISTER = ("set", "get", "delete", "compare_and_set")
 LATER = ("transfer", "balances", "tally_add", "tally_double", "tally_read")
+PAIR = ("pair_set", "pair_swap", "pair_get", "pair_items")
+MORE = (*PAIR, "own", "owned_items", "watch")
 HOLDS = ("lock", "leader", "read", "write", "semaphore")
-DEEDS = (*REGISTER, "add", "count", "join", "part", "has", *HOLDS, "put", "work", "vote", "swap", *LATER)
+DEEDS = (*REGISTER, "add", "count", "join", "part", "has", *HOLDS, "put", "work", "vote", "swap", *LATER, *MORE)
 PERMITS = 2
+TALLY = "tally"
 
 
 class ObjectStep(Step, frozen=True, tag="object"):
@@ -51,13 +56,16 @@ class Programs:
         mark: str,
         record: Callable[[Entry], None],
         wall: Callable[[], int],
+        *,
         rate: float,
+        red: Callable[[], list[bytes]],
     ) -> None:
+        self._red = red
         self._objects, self._mark, self._record, self._wall, self._rate = objects, mark, record, wall, rate
         self._count = 0
         self._server = mark.partition("#")[0]
         self.held: dict[str, tuple[int, int]] = {}  # by operation: fence, session
-        self.ended: list[ObjectLost] = []  # a crash may lose these rows: they stand behind writes
+        self.ended: list[ObjectLost | ObjectCalled] = []  # a crash may lose these rows: they stand behind writes
         self.running: set[asyncio.Task[None]] = set()
 
     def begin(self, step: ObjectStep) -> None:
@@ -100,6 +108,12 @@ class Programs:
                 await self._ask(step, "set", "", objects.set(step.name).discard(step.key, within_s=WITHIN_S), _bit)
             case "has":
                 await self._ask(step, "set", "", objects.set(step.name).contains(step.key, within_s=WITHIN_S), _bit)
+            case _:
+                await self._run_more(step, text, patience)
+
+    async def _run_more(self, step: ObjectStep, text: str, patience: float | None) -> None:
+        objects = self._objects
+        match step.deed:
             case "put":
                 put = objects.queue(step.name, str).put(text, within_s=WITHIN_S)
                 await self._ask(step, "queue", text, put)
@@ -122,8 +136,35 @@ class Programs:
                 await self._ask(step, "tally", "", objects.object(Tally, step.name).double(within_s=patience))
             case "tally_read":
                 await self._ask(step, "tally", "", self._provisional(step))
+            case "own":
+                await self._own(step)
+            case "owned_items":
+                entries = objects.dict(step.name, str).items(within_s=WITHIN_S)
+                await self._ask(step, "owned", "", entries, _told_keys, method="items")
+            case "watch":
+                await self._watch(step)
+            case deed if deed in PAIR:
+                await self._pair(step, text)
             case _:
                 await self._hold(step)
+
+    async def _pair(self, step: ObjectStep, text: str) -> None:
+        """Two keys that always have one value."""
+        pair, known = self._objects.dict(step.name, str), self._known(step)
+        wanted = None if step.number % 5 == 0 else text
+        both = dict.fromkeys(("x", "y"), wanted)
+        match step.deed:
+            case "pair_set":
+                asked = pair.transact(then=both, within_s=WITHIN_S)
+                await self._ask(step, "pair", wanted or NOTHING, asked, lambda _: "", method="set")
+            case "pair_swap":
+                asked = pair.transact(when={step.key: known}, then=both, within_s=WITHIN_S)
+                argument = f"{known or NOTHING}>{wanted or NOTHING}"
+                await self._ask(step, "pair", argument, asked, _bit, method="compare_and_set")
+            case "pair_get":
+                await self._ask(step, "pair", "", pair.get(step.key, NOTHING, within_s=WITHIN_S), str, method="get")
+            case _:
+                await self._ask(step, "pair", "", pair.items(within_s=WITHIN_S), _told_pair, method="get")
 
     async def _balances(self) -> str:
         bank = self._objects.database(BANK)
@@ -134,14 +175,15 @@ class Programs:
         return " ".join(f"{owner}={balance}" for owner, balance in rows)
 
     async def _provisional(self, step: ObjectStep) -> str:
-        """What is green here, the red commands, and what a provisional read makes of them: at one moment."""
+        """Up to where the order is known here, the commands that are red, as often as they are, and the value seen."""
         objects = self._objects
-        tally = objects.object(Tally, step.name)
-        seen = await tally.provisional()
-        green = (await tally.read(stale_ok=True)).value
-        calls = objects.machine.still_open(red_calls(await objects.red_records(), step.name, tally.kind))
-        red = ",".join(sorted(":".join(map(str, (call.method, *call.arguments))) for call in calls))
-        return f"{green} {red or NOTHING} {seen.value.value}"
+        seen = await objects.object(Tally, step.name).provisional()
+        state = objects.machine.state
+        red = [
+            f"{name_of_call(call)}:{told_command(call)}:{int(call.session in state.sessions)}"
+            for call in calls_of(step.name, self._red())
+        ]
+        return f"{state.position} {','.join(red) or NOTHING} {seen.value.value}"
 
     def _known(self, step: ObjectStep) -> str | None:
         """What the key has, as far as it is known here: good enough to expect it."""
@@ -151,10 +193,14 @@ class Programs:
 
     # --- operations --------------------------------------------------------------------------------------------------
 
-    def _called(self, step: ObjectStep, kind: str, argument: str, method: str) -> str:
+    def _called(self, step: ObjectStep, kind: str, argument: str, method: str, key: str | None = None) -> str:
         self._count += 1
         operation = f"{self._mark}/{self._count}"
-        self._record(ObjectCalled(self._server, operation, kind, step.name, method, step.key, argument, self._wall()))
+        at, key = self._wall(), step.key if key is None else key
+        called = ObjectCalled(self._server, operation, kind, step.name, method, key, argument, at)
+        self._record(called)
+        if method == "done":
+            self.ended.append(called)
         return operation
 
     def _answered(self, operation: str, answer: str, result: str = "") -> None:
@@ -184,7 +230,7 @@ class Programs:
             return self._answered(operation, "not")
         except Maybe:
             return None
-        if method == "compare_and_set" and step.deed == "swap" and isinstance(result, list):
+        if isinstance(result, list):  # of a transaction that was not settled at once
             result = result[0]
         self._answered(operation, "done", told(result))
         return result
@@ -268,7 +314,7 @@ class Programs:
             self._held(operation, "item", f"{step.name}#{item.number}", item.fence, mine.number)
             how = await self._keep(mine.number, step.length_us)
             if how == "released":
-                how = await self._finish(item)
+                how = await self._finish(step, item)
             self._lost(operation, how)
             if how == "done":
                 return None
@@ -276,11 +322,46 @@ class Programs:
             await item.give_back(within_s=WITHIN_S)
         return None
 
-    async def _finish(self, item: TakenItem) -> str:
+    async def _finish(self, step: ObjectStep, item: TakenItem) -> str:
+        operation = self._called(step, "queue", "", "done", str(item.number))
         try:
-            return "done" if await item.done(within_s=WITHIN_S) else "lost"
-        except IsotoneError:
+            was_ours = await item.done(within_s=WITHIN_S)
+        except (*NOT_DONE, Rejected):
+            self._answered(operation, "not")
             return "lost"
+        except IsotoneError:  # nobody knows
+            return "lost"
+        self._answered(operation, "done", _bit(was_ours))
+        return "done" if was_ours else "lost"
+
+    # --- what belongs to a session, and what is watched --------------------------------------------------------------
+
+    async def _own(self, step: ObjectStep) -> None:
+        """Set an entry that goes with this program's session, and delete it after a while."""
+        entries, key = self._objects.dict(step.name, str), f"{self._mark}/{self._count + 1}"
+        operation = self._called(step, "owned", "", "own", key)
+        try:
+            revision = await entries.set(key, str(step.number), owned=True, within_s=WITHIN_S)
+        except IsotoneError:
+            return
+        state = self._objects.machine.state.objects[step.name]
+        owner = state.entries[key].owner if isinstance(state, DictState) and key in state.entries else 0
+        if owner and self._objects.is_trusted(owner):
+            self._held(operation, "owned", f"{step.name}/{key}", revision, owner)
+            self._lost(operation, await self._keep(owner, step.length_us))
+        with suppress(IsotoneError):
+            await entries.delete(key, within_s=WITHIN_S)
+
+    async def _watch(self, step: ObjectStep) -> None:
+        """All changes behind the position that is known here, for a while."""
+        after = self._objects.machine.state.position
+        operation = self._called(step, "watch", str(after), "watch")
+        seen: list[tuple[int, str, str]] = []
+        with suppress(TimeoutError, IsotoneError):
+            async with asyncio.timeout(step.length_us / 1_000_000):
+                async for change in self._objects.dict(step.name, str).watch(step.key, after=after):
+                    seen.append((change.revision, change.key, NOTHING if change.deleted else change.value))
+        self._answered(operation, "done", msgspec.json.encode(seen).decode())
 
     async def _vote(self, step: ObjectStep) -> None:
         commitment = self._objects.commitment(step.name, [self._server, *step.others])
@@ -301,3 +382,33 @@ class Programs:
 
 def _bit(value: object) -> str:
     return "1" if value else "0"
+
+
+def _told_keys(items: dict[str, str]) -> str:
+    return msgspec.json.encode(list(items)).decode()
+
+
+def _told_pair(items: dict[str, str]) -> str:
+    x, y = items.get("x", NOTHING), items.get("y", NOTHING)
+    return x if x == y else f"{x}|{y}"
+
+
+# --- commands in records, once more and without the objects ----------------------------------------------------------
+
+
+def calls_of(name: str, records: Iterable[bytes]) -> Iterator[Called]:
+    """The commands of an object among these records, as they come."""
+    for record in records:
+        call = decode(record) if name.encode() in record else None
+        if isinstance(call, Called) and call.name == name:
+            yield call
+
+
+def name_of_call(call: Called) -> str:
+    """The same however often it is sent."""
+    return f"{call.session}.{call.request}"
+
+
+def told_command(call: Called) -> str:
+    """With its arguments."""
+    return "+".join(map(str, (call.method, *call.arguments)))

@@ -14,7 +14,7 @@ from isotone.sim.evs_system import ORACLE
 from isotone.sim.faults import MILLISECOND, Fault
 from isotone.sim.full_system import FULL, FULL_FAMILIES
 from isotone.sim.plan import NodePlan, Plan, Scale, Step, Topology
-from isotone.sim.replicated.programs import ObjectStep
+from isotone.sim.replicated.programs import PAIR, TALLY, ObjectStep
 from isotone.sim.replicated.servers import ObjectFullRun, ObjectRun
 from isotone.sim.replicated.terms import GROUP
 from isotone.sim.system import RUN_ASSERT, RUN_LIVE, BuiltSystem
@@ -35,12 +35,19 @@ LATER_DEEDS = (
     *(("transfer", 5.0), ("balances", 3.0)),
     *(("tally_add", 4.0), ("tally_double", 1.5), ("tally_read", 4.0)),
 )
+MORE_DEEDS = (
+    *(("pair_set", 4.0), ("pair_swap", 2.0), ("pair_get", 2.0), ("pair_items", 5.0)),
+    *(("own", 3.0), ("owned_items", 4.0), ("watch", 3.0)),
+)
 NAMES = {
     **dict.fromkeys(("set", "get", "delete", "compare_and_set", "swap"), "stock"),
     **dict.fromkeys(("add", "count"), "hits"),
     **dict.fromkeys(("join", "part", "has"), "people"),
     **dict.fromkeys(("read", "write"), "book"),
     **dict.fromkeys(("put", "work"), "jobs"),
+    **dict.fromkeys(PAIR, "pair"),
+    **dict.fromkeys(("own", "owned_items"), "workers"),
+    "watch": "stock",
 }
 
 
@@ -78,6 +85,7 @@ class ReplicatedSystem:
             else:
                 steps.append(_step(choice, at, choice.pick(topology.names), deed, number))
         steps += _later(choice.derive("later"), topology.names, scale, marks)
+        steps += _more(choice.derive("more"), topology.names, scale, marks)
         for number, name in enumerate(topology.names, scale.sends_min):
             at = end + choice.between(200 * MILLISECOND, 900 * MILLISECOND)
             steps += [_step(choice, at, name, deed, number) for deed in ("set", "get", "lock")]
@@ -136,7 +144,28 @@ def _late_step(choice: Choice, at: int, node: str, deed: str, number: int) -> Ob
     is_bank = deed in ("transfer", "balances")
     key = ">".join(choice.sample(("alice", "bob", "carol"), 2)) if deed == "transfer" else ""
     amount = choice.between(1, 15)
-    return ObjectStep(at=at, node=node, deed=deed, name="bank" if is_bank else "tally", key=key, number=amount)
+    return ObjectStep(at=at, node=node, deed=deed, name="bank" if is_bank else TALLY, key=key, number=amount)
+
+
+def _more(choice: Choice, names: tuple[str, ...], scale: Scale, marks: Sequence[int]) -> list[Step]:
+    """Transactions on two keys, entries that belong to a session, and watches, through the faults and once behind."""
+    steps: list[Step] = []
+    end = scale.faults_end_us
+    for number in range(1, scale.sends_min // 6 + 1):
+        at = choice.between(end // 50, end)
+        if choice.chance(0.5):
+            at = max(0, choice.pick(marks) + choice.between(-25 * MILLISECOND, 300 * MILLISECOND))
+        steps.append(_more_step(choice, at, choice.pick(names), choice.weighted(MORE_DEEDS), number))
+    for name in names:
+        at = end + choice.between(1_000 * MILLISECOND, 1_500 * MILLISECOND)
+        steps += [_more_step(choice, at, name, deed, 1) for deed in ("pair_items", "owned_items")]
+    return steps
+
+
+def _more_step(choice: Choice, at: int, node: str, deed: str, number: int) -> ObjectStep:
+    key = choice.pick(("x", "y")) if deed in PAIR else ""
+    length_us = choice.pick((200, 500, 1_500, 3_000)) * MILLISECOND
+    return ObjectStep(at=at, node=node, deed=deed, name=NAMES[deed], key=key, number=number, length_us=length_us)
 
 
 def _votes(choice: Choice, at: int, names: tuple[str, ...], number: int) -> list[Step]:

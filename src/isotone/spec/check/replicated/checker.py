@@ -8,20 +8,21 @@ from __future__ import annotations
 from isotone.spec.check.account import Account, CollectedRows
 from isotone.spec.check.replicated.histories import event_of, histories_of
 from isotone.spec.check.replicated.holding import Holding, judge_holdings
-from isotone.spec.check.replicated.linear import MODELS, NEVER, NOTHING, TooLarge, is_linearizable, witness_of
+from isotone.spec.check.replicated.linear import MODELS, NEVER, TooLarge, is_linearizable, witness_of
+from isotone.spec.check.replicated.provisional import judge_provisional
+from isotone.spec.check.replicated.watching import judge_owned, judge_watches
 from isotone.spec.replicated_properties import REPLICATED_PROPERTIES
 from isotone.spec.verdicts import EventId, State, Verdict
 from isotone.trace import replicated as trace
 from isotone.trace.events import Row
 
-TALLY_SIZE = 1_000_003
-"""The numbers of a run's tallies lie on a circle of this size."""
 ENTRIES = (
     trace.ObjectCalled,
     trace.ObjectAnswered,
     trace.ObjectHeld,
     trace.ObjectLost,
     trace.StateReached,
+    trace.CommandOrdered,
     trace.ItemsLeft,
 )
 
@@ -44,11 +45,14 @@ class ReplicatedChecker(CollectedRows):
         calls = {row.entry.operation: row for row in rows if isinstance(row.entry, trace.ObjectCalled)}
         answers = {row.entry.operation: row for row in rows if isinstance(row.entry, trace.ObjectAnswered)}
         unjudged = _judge_linear(calls, answers, account)
-        judge_holdings(_holdings(rows), account)
+        holdings = _holdings(rows)
+        judge_holdings(holdings, account)
+        judge_owned(holdings, calls, answers, account)
+        judge_watches(calls, answers, account)
         _judge_items(rows, calls, answers, account)
         _judge_commitments(calls, answers, account)
         _judge_states(rows, account)
-        _judge_provisional(calls, answers, account)
+        judge_provisional(rows, calls, answers, account)
         verdicts = account.verdicts(lossy=lossy or self._is_torn, liveness=liveness)
         if unjudged and verdicts["REP-LINEAR"].state is not State.VIOLATED:
             verdicts["REP-LINEAR"] = Verdict(State.NOT_JUDGED)
@@ -108,12 +112,12 @@ def _holdings(rows: list[Row]) -> list[Holding]:
 
 
 def _judge_items(rows: list[Row], calls: dict[str, Row], answers: dict[str, Row], account: Account) -> None:
-    """An item whose put was answered was finished, may have been, or is left."""
+    """An item whose put was answered is left, or was finished, or may have been."""
     left: dict[str, set[str]] = {}
     for row in rows:
         if isinstance(row.entry, trace.ItemsLeft):
             left.setdefault(row.entry.name, set()).update(row.entry.items)
-    held = {row.entry.name for row in rows if isinstance(row.entry, trace.ObjectHeld)}
+    finished = _finished(calls, answers)
     for operation, row in calls.items():
         called, answered = row.entry, answers.get(operation)
         assert isinstance(called, trace.ObjectCalled)
@@ -124,12 +128,26 @@ def _judge_items(rows: list[Row], calls: dict[str, Row], answers: dict[str, Row]
         if entry.answer != "done":
             continue
         account.exercised.add("QUEUE")
-        if entry.result not in left[called.name] and f"{called.name}#{entry.result}" not in held:
+        if entry.result not in left[called.name] and (called.name, entry.result) not in finished:
             account.accuse(
                 "QUEUE",
                 (event_of(row), event_of(answered)),
-                f"Item {entry.result} of {called.name} is neither left nor was it ever handed out.",
+                f"Item {entry.result} of {called.name} is not left, and nobody finished it.",
             )
+
+
+def _finished(calls: dict[str, Row], answers: dict[str, Row]) -> set[tuple[str, str]]:
+    """Items of which a taker said that it is done, and was not told that it was no longer its own."""
+    found = set()
+    for operation, row in calls.items():
+        called, answered = row.entry, answers.get(operation)
+        assert isinstance(called, trace.ObjectCalled)
+        if called.method == "done":
+            entry = None if answered is None else answered.entry
+            assert entry is None or isinstance(entry, trace.ObjectAnswered)
+            if entry is None or (entry.answer, entry.result) == ("done", "1"):
+                found.add((called.name, called.key))
+    return found
 
 
 def _judge_commitments(calls: dict[str, Row], answers: dict[str, Row], account: Account) -> None:
@@ -164,29 +182,6 @@ def _judge_commit(name: str, entries: list[tuple[Row, trace.ObjectCalled]], deci
             account.accuse("COMMIT", (event_of(row), event_of(decided)), f"{name}: {entry.server} voted no.")
     if lacking := sorted(participants - yes):
         account.accuse("COMMIT", (event_of(decided),), f"{name} was committed without the vote of {lacking[0]}.")
-
-
-def _judge_provisional(calls: dict[str, Row], answers: dict[str, Row], account: Account) -> None:
-    """A provisional number is the green one with the red additions, whatever else is red."""
-    for operation, row in sorted(calls.items()):
-        called, answered = row.entry, answers.get(operation)
-        assert isinstance(called, trace.ObjectCalled)
-        if called.method != "tally_read" or answered is None:
-            continue
-        assert isinstance(answered.entry, trace.ObjectAnswered)
-        if answered.entry.answer != "done":
-            continue
-        green, red, seen = answered.entry.result.split()
-        commands = [each.split(":") for each in red.split(",") if each != NOTHING]
-        if commands:
-            account.exercised.add("RED")
-        wanted = int(green) + sum(int(command[1]) for command in commands if command[0] == "add")
-        if (int(seen) - wanted) % TALLY_SIZE:
-            account.accuse(
-                "RED",
-                (event_of(row), event_of(answered)),
-                f"{called.name} is {green} in the order and {red} are red: {seen} was read, not {wanted % TALLY_SIZE}.",
-            )
 
 
 def _judge_states(rows: list[Row], account: Account) -> None:

@@ -2,6 +2,7 @@
 
 What concerns several keys at once becomes an operation on each of them: a transaction, or a read of many keys. Each key
 is then judged alone. What an owned key had is not judged: it goes when its owner's session ends, by nobody's call.
+Nor is an object that was removed.
 
 Implements: [COReL 2.4], one-copy equivalence. Deviations: none.
 """
@@ -14,7 +15,7 @@ from typing import Any
 import msgspec
 
 from isotone.core.errors import InputError
-from isotone.spec.check.replicated.linear import MODELS, NEVER, NOTHING, READS, Operation
+from isotone.spec.check.replicated.linear import MODELS, NEVER, NOTHING, READS, WHOLE, Operation
 from isotone.spec.verdicts import EventId
 from isotone.trace.events import Row
 from isotone.trace.replicated import ObjectAnswered, ObjectCalled
@@ -24,6 +25,7 @@ Key = tuple[str, str, str]
 MANY = {"items": "get", "members": "has"}
 """Reads of many keys, and what they are on each."""
 OWNED = "set_owned"
+REMOVED = "remove"
 
 
 class _Told(msgspec.Struct, frozen=True):
@@ -47,9 +49,12 @@ def histories_of(calls: dict[str, Row], answers: dict[str, Row]) -> dict[Key, li
     """By kind, object and key: the operations that were done, or may have been."""
     histories: dict[Key, list[Operation]] = {}
     owned: dict[Key, None] = {}
+    removed = set(_removals(calls))
     many = []
     for told in _told(calls, answers):
         called = told.called
+        if (called.kind_of, called.name) in removed:
+            continue
         if called.method in MANY:
             many.append(told)
             continue
@@ -59,7 +64,13 @@ def histories_of(calls: dict[str, Row], answers: dict[str, Row]) -> dict[Key, li
             histories.setdefault((called.kind_of, called.name, key), []).append(operation)
     for told in many:
         _read_many(told, histories)
-    return {key: history for key, history in histories.items() if key not in owned}
+    return {key: each for key, each in histories.items() if key not in owned}
+
+
+def _removals(calls: dict[str, Row]) -> Iterator[tuple[str, str]]:
+    for row in calls.values():
+        if isinstance(row.entry, ObjectCalled) and row.entry.method == REMOVED:
+            yield row.entry.kind_of, row.entry.name
 
 
 def _told(calls: dict[str, Row], answers: dict[str, Row]) -> Iterator[_Told]:
@@ -84,7 +95,7 @@ def _on_each_key(told: _Told) -> Iterator[tuple[str, Operation]]:
     if called.method == "transact":
         yield from _transaction(told)
     else:
-        key = "" if called.kind_of == "bank" else called.key
+        key = "" if called.kind_of in WHOLE else called.key
         yield key, told.operation(called.method, called.argument, told.answer)
 
 
