@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from isotone.core import boundary as b4
 from isotone.core.bundles import bundle_of
 from isotone.core.codec.control import ControlCodec, ControlMessage
+from isotone.core.codec.frame import FRAME, FrameKind
 from isotone.core.errors import RemoteProtocolError
 from isotone.core.ids import Stamp
 from isotone.core.services import Service
@@ -20,8 +21,8 @@ from isotone.corel.configuration import Configuration, founded
 from isotone.corel.decoding import OPEN_MAX, decoded, named_view
 from isotone.corel.explain import why_no_primary
 from isotone.corel.message import Message, Origin, Range
+from isotone.corel.port import wire as port_wire
 from isotone.corel.quorum import History, Majority, Primary
-from isotone.host import log_wire
 from tests.corel.cluster import GROUP, Cluster, joined
 from tests.corel.test_versions import say
 
@@ -106,17 +107,17 @@ tags = st.tuples(st.integers(0, 12), st.lists(values, max_size=6)).map(lambda ea
 
 @given(bodies | tags.map(msgspec.msgpack.encode))
 def test_the_frames_of_the_port_neither(body: bytes) -> None:
-    for decoder in (log_wire.CLIENT_FRAMES, log_wire.SERVER_FRAMES):
-        frames: log_wire.Frames[object] = log_wire.Frames(decoder)  # type: ignore[arg-type]
+    for decoder in (port_wire.CLIENT_FRAMES, port_wire.SERVER_FRAMES):
+        frames: port_wire.Frames[object] = port_wire.Frames(decoder)  # type: ignore[arg-type]
         with suppress(RemoteProtocolError):
-            list(frames.feed(log_wire.LENGTH.pack(len(body)) + body))
+            list(frames.feed(FRAME.pack(FrameKind.CONTROL, 0, 0, len(body)) + body))
 
 
 def test_a_frame_that_nests_without_end_is_refused() -> None:
     deep = b"\x93\x05\x01" + b"\x91" * 100_000 + b"\xc0"
-    frames: log_wire.Frames[log_wire.ServerFrame] = log_wire.Frames(log_wire.SERVER_FRAMES)
+    frames: port_wire.Frames[port_wire.ServerFrame] = port_wire.Frames(port_wire.SERVER_FRAMES)
     with pytest.raises(RemoteProtocolError):
-        list(frames.feed(log_wire.LENGTH.pack(len(deep)) + deep))
+        list(frames.feed(FRAME.pack(FrameKind.CONTROL, 0, 0, len(deep)) + deep))
 
 
 # --- servers ----------------------------------------------------------------------------------------------------------

@@ -115,14 +115,14 @@ def test_a_connection_goes_on_whatever_is_asked_over_it(tmp_path: Path, method: 
 
     async def main() -> None:
         async with remote(tmp_path) as (log, _):
-            stream = log._stream
+            stream = log.client._stream
             assert await log.append(b"before") == 1
             for position, value in enumerate(values, 2):
                 other = asyncio.create_task(log.append(b"after"))
                 with pytest.raises(LocalProtocolError):
                     await call(log, value)
                 assert await other == position
-            assert log._stream is stream
+            assert log.client._stream == stream
 
     run(main)
 

@@ -10,7 +10,10 @@ import pytest
 
 from isotone.core.errors import LocalProtocolError
 from isotone.core.ordered_log import Snapshot
-from isotone.host import disk, log_offers, log_wire, store
+from isotone.corel.port import offers
+from isotone.corel.port import wire as port_wire
+from isotone.corel.port.server import PortTimes
+from isotone.host import disk, store
 from isotone.host.files import Files
 from isotone.host.log_client import RemoteLog
 from isotone.host.log_port import LogPort
@@ -18,6 +21,14 @@ from tests.host.replicas import replicas, run
 
 SMALL = 16 * 1024
 STATE = bytes(range(256)) * 2_048  # half a megabyte
+
+
+def say(log: RemoteLog, frame: port_wire.Said) -> None:
+    """As no client does."""
+    shell = log._shell
+    assert shell is not None
+    (stream,) = shell.streams.values()
+    stream.write((port_wire.framed(frame),))
 
 
 class CountingFiles(Files):
@@ -35,8 +46,8 @@ def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk, "WAITING_BYTES_MAX", 4 * SMALL)
     monkeypatch.setattr(disk, "COMMIT_BYTES_MAX", SMALL)
     monkeypatch.setattr(store, "WRITE_BYTES_MAX", SMALL)
-    monkeypatch.setattr(log_wire, "FRAME_BYTES_MAX", 4 * SMALL)
-    monkeypatch.setattr(log_wire, "PIECE_BYTES_MAX", SMALL)
+    monkeypatch.setattr(port_wire, "FRAME_BYTES_MAX", 4 * SMALL)
+    monkeypatch.setattr(port_wire, "PIECE_BYTES_MAX", SMALL)
 
 
 @pytest.mark.usefixtures("small_bounds")
@@ -77,22 +88,21 @@ def test_the_port_takes_and_gives_it_in_pieces(tmp_path: Path, monkeypatch: pyte
                 assert await remote.snapshot() == Snapshot(2, b"")
                 with pytest.raises(LocalProtocolError, match="the log ends at 2"):
                     await remote.offer_snapshot(Snapshot(3, STATE))
-                monkeypatch.setattr(log_offers, "STATE_BYTES_MAX", 2 * SMALL)
+                monkeypatch.setattr(offers, "STATE_BYTES_MAX", 2 * SMALL)
                 with pytest.raises(LocalProtocolError, match="at most"):
                     await remote.offer_snapshot(Snapshot(2, STATE))
                 assert await remote.append(b"three") == 3, "the connection goes on"
-                assert port.offers.held_bytes == 0
+                assert port.server.room.held_bytes == 0
                 async with RemoteLog(port.address) as half:  # what another leaves half told counts until it is gone
-                    stream = await half._connected()
-                    stream.write(log_wire.OfferSnapshot(1, 2, STATE[:SMALL], False))
+                    say(half, port_wire.OfferSnapshot(1 << 40, 2, STATE[:SMALL], False))
                     await half.end()
-                    assert port.offers.held_bytes == SMALL
+                    assert port.server.room.held_bytes == SMALL
                     with pytest.raises(LocalProtocolError, match="no room for this state"):
                         await remote.offer_snapshot(Snapshot(2, STATE[: 2 * SMALL]))
-                while port.offers.held_bytes:
+                while port.server.room.held_bytes:
                     await asyncio.sleep(0)
                 await remote.offer_snapshot(Snapshot(3, STATE[: 2 * SMALL]))
-                assert port.offers.held_bytes == 0
+                assert port.server.room.held_bytes == 0
             await port.stop()
 
     run(main)
@@ -104,20 +114,19 @@ def test_a_state_that_does_not_go_on_holds_nothing(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with replicas(tmp_path, "a") as group:
-            port = LogPort(group.logs["a"], piece_within_s=0.0)
+            port = LogPort(group.logs["a"], times=PortTimes(piece_within_us=0))
             await port.start("127.0.0.1", 0)
             async with RemoteLog(port.address) as remote:
                 await remote.append(b"one")
-                stream = await remote._connected()
-                number = stream._last + 2  # of the next question but one
-                stream.write(log_wire.OfferSnapshot(number, 1, STATE[:SMALL], False))
+                number = remote.client._out._last + 2  # of the next question but one
+                say(remote, port_wire.OfferSnapshot(number, 1, STATE[:SMALL], False))
                 await remote.end()
-                while port.offers.held_bytes:
+                while port.server.room.held_bytes:
                     await asyncio.sleep(0)
-                (connection,) = port.connections
-                assert connection._offers._refused and not connection._offers._pieces
+                (connection,) = port.server.connections.values()
+                assert connection.offers._refused and not connection.offers._pieces
                 with pytest.raises(LocalProtocolError, match="did not come in time"):
-                    await remote._ask(lambda request: log_wire.OfferSnapshot(request, 1, b"the rest", True))
+                    await remote.offer_snapshot(Snapshot(1, b"the rest"))
                 assert await remote.snapshot() is None, "no half of a state is taken for one"
             await port.stop()
 
@@ -137,14 +146,15 @@ def test_a_state_counts_until_it_is_written(tmp_path: Path) -> None:
                 offer = log.offer_snapshot
 
                 async def watched(snapshot: Snapshot) -> None:
-                    counted.append(port.offers.held_bytes)
+                    counted.append(port.server.room.held_bytes)
                     await offer(snapshot)
-                    counted.append(port.offers.held_bytes)
+                    counted.append(port.server.room.held_bytes)
 
                 log.offer_snapshot = watched  # type: ignore[method-assign]
                 await remote.offer_snapshot(Snapshot(1, STATE))
-                assert counted == [len(STATE)] * 2 and port.offers.held_bytes == 0
-                (connection,) = port.connections
+                assert counted == [len(STATE)] * 2 and port.server.room.held_bytes == 0
+                (connection,) = port.shell.streams.values()
+                assert connection._transport is not None
                 sock = connection._transport.get_extra_info("socket")
                 assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
             await port.stop()

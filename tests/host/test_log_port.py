@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeGuard
 
@@ -12,18 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isotone.cli.replica_ask import ask_all
+from isotone.core.codec.frame import FRAME, FrameKind
 from isotone.core.contract import PersistFailed
 from isotone.core.errors import MachineError, RemoteProtocolError
-from isotone.host import log_feeds
-from isotone.host import log_wire as wire
+from isotone.corel.port import wire
+from isotone.corel.port.connection import CREDIT_BYTES_MAX, REQUESTS_MAX, Following
 from isotone.host.answers import Refused
 from isotone.host.log_client import RemoteLog
 from isotone.host.log_port import LogPort
-from isotone.host.log_work import TASKS_MAX
 from tests.host.replicas import replicas, run
 
 RECORDS = 100
 REQUESTS = 50
+HOUR_US = 3_600_000_000
 ALL_BYTES = RECORDS * 20_000
 
 
@@ -63,7 +64,7 @@ def test_who_misbehaves_is_dropped_and_nobody_else_notices(tmp_path: Path) -> No
             port = LogPort(group.logs["a"], judge=judge)
             await port.start("127.0.0.1", 0)
             stranger = RemoteLog(port.address)
-            stranger.connect_within_s = 3600.0
+            stranger.patience.connect_within_us = HOUR_US
             with pytest.raises(MachineError, match=r"client at 127\.0\.0\.1 is not known"):
                 await stranger.append(b"x")
             async with RemoteLog(port.address, credential=b"sesame") as good:
@@ -82,7 +83,7 @@ def test_who_misbehaves_is_dropped_and_nobody_else_notices(tmp_path: Path) -> No
                     writer.close()
                 assert await good.append(b"two") == 2
                 with pytest.raises(MachineError, match="nobody knows the question"):
-                    await good._ask(lambda request: wire.Question(request, "meaning"))
+                    await good.ask("meaning")
             await port.stop()
 
     run(main)
@@ -134,21 +135,21 @@ def test_what_a_client_does_not_read_is_not_made(tmp_path: Path, asked: Callable
             reader, writer = await asyncio.open_connection(*port.address.split(":"))
             requests = [wire.framed(asked(request)) for request in range(1, REQUESTS + 1)]
             writer.write(b"".join([wire.framed(wire.Hello(wire.VERSION, "idle")), *requests]))
-            while not port.connections:
+            while not any(each._transport for each in port.shell.streams.values()):
                 await asyncio.sleep(0)
-            (connection,) = port.connections
-            transport, largest = connection._transport, 0
-            write = transport.write
+            ((number, stream),) = port.shell.streams.items()
+            transport, largest = stream._transport, 0
+            assert transport is not None
+            write = transport.writelines
 
-            def watched(data: bytes) -> None:
+            def watched(data: Iterable[bytes | bytearray | memoryview]) -> None:
                 nonlocal largest
                 write(data)
                 largest = max(largest, transport.get_write_buffer_size())
 
-            transport.write = watched  # type: ignore[method-assign]
-            while connection._writable.is_set():
+            transport.writelines = watched  # type: ignore[method-assign]
+            while port.server.connections[number]._has_room or port.server.connections[number]._making:
                 await asyncio.sleep(0)
-            assert not transport.is_reading()
             frames: wire.Frames[wire.ServerFrame] = wire.Frames(wire.SERVER_FRAMES)
             heard: set[int] = set()
             while len(heard) < REQUESTS:
@@ -165,17 +166,9 @@ def _is_large(frame: wire.ServerFrame) -> TypeGuard[wire.Entries | wire.Told]:
 
 
 def test_credit_has_a_bound() -> None:
-    async def main() -> None:
-        credit = log_feeds.Credit(1 << 60)
-        credit.add(1 << 60)
-        credit.take(log_feeds.CREDIT_BYTES_MAX)
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0):
-                await credit.any()
-        credit.add(1)
-        await credit.any()
-
-    run(main)
+    following = Following(wire.FollowWhite(1, 1 << 60))
+    following.take(1 << 60)
+    assert following.credit == CREDIT_BYTES_MAX
 
 
 def test_a_server_of_another_version_is_refused_by_its_number() -> None:
@@ -188,7 +181,7 @@ def test_a_server_of_another_version_is_refused_by_its_number() -> None:
         server = await asyncio.start_server(greet, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         log = RemoteLog(f"127.0.0.1:{port}")
-        log.connect_within_s = 3600.0
+        log.patience.connect_within_us = HOUR_US
         with pytest.raises(
             MachineError, match=rf"a speaks version {wire.VERSION + 1} of the log's port, this client {wire.VERSION}"
         ):
@@ -211,7 +204,7 @@ def test_who_is_refused_comes_no_second_time_and_tries_the_others_once(
             assert caplog.text.count("a client is dropped") == 1
             await opened.stop()
             stranger = RemoteLog([opened.address, closed.address])
-            stranger.connect_within_s = 3600.0
+            stranger.patience.connect_within_us = HOUR_US
             for call in (stranger.append(b"x"), stranger.end(), anext(stranger.follow(1))):
                 with pytest.raises(MachineError, match=r"no server of the log takes this client: .* is not known"):
                     await call
@@ -241,12 +234,12 @@ def test_who_has_not_said_hello_says_little_and_not_for_long(tmp_path: Path) -> 
         async with replicas(tmp_path, "a") as group:
             port = LogPort(group.logs["a"])
             await port.start("127.0.0.1", 0)
-            (large,) = await said_to(port, wire.LENGTH.pack(wire.HELLO_BYTES_MAX + 1))
+            (large,) = await said_to(port, FRAME.pack(FrameKind.CONTROL, 0, 0, wire.HELLO_BYTES_MAX + 1))
             assert isinstance(large, wire.Failed) and "at most 4096" in large.reason
-            port.hello_within_s = 0.01
+            port.server.times.hello_within_us = 10_000
             (silent,) = await said_to(port, b"")
             assert isinstance(silent, wire.Failed) and "in time" in silent.reason
-            port.hello_within_s = 60.0
+            port.server.times.hello_within_us = HOUR_US
             async with RemoteLog(port.address) as remote:
                 assert await remote.append(b"x" * (wire.HELLO_BYTES_MAX + 1)) == 1, "who has may say more"
             await port.stop()
@@ -299,7 +292,7 @@ def test_too_many_requests_are_refused_and_the_others_go_on(tmp_path: Path) -> N
             port = LogPort(group.logs["a"])
             await port.start("127.0.0.1", 0)
             async with RemoteLog(port.address) as log:
-                waiting = [asyncio.create_task(log.wait_for(1)) for _ in range(TASKS_MAX)]
+                waiting = [asyncio.create_task(log.wait_for(1)) for _ in range(REQUESTS_MAX)]
                 await asyncio.sleep(0)
                 with pytest.raises(Refused, match="256 requests are open already"):
                     await log.end()

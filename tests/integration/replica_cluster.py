@@ -96,7 +96,7 @@ class ReplicaCluster(RealCluster):
     async def status(self, name: str) -> dict[str, Any]:
         """As it says itself; empty while it does not answer."""
         log = RemoteLog(self.port(name))
-        log.connect_within_s = 1.0
+        log.patience.connect_within_us = 1_000_000
         try:
             async with log:
                 return await log.status()

@@ -129,7 +129,7 @@ def test_a_server_as_a_client_of_its_daemon(tmp_path: Path) -> None:
         async with replica_cluster(tmp_path, "ab", replica='attach = "client"', start=False) as cluster:
             cluster.start("a")
             log = cluster.client("a")
-            log.connect_within_s = 60.0  # its process begins
+            log.patience.connect_within_us = 60_000_000  # its process begins
             async with log:
                 while "no session with a daemon: 127.0.0.1:" not in (why := await log.explain()):
                     assert "no session with a daemon" in why

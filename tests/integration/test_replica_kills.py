@@ -53,7 +53,7 @@ async def write(
     number = 0
     while not killed.is_set():
         log = cluster.client(server)
-        log.connect_within_s = CONNECT_S
+        log.patience.connect_within_us = int(CONNECT_S * 1_000_000)
         try:
             while True:
                 number += 1

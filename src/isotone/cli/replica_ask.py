@@ -83,7 +83,7 @@ def ask_all(
         try:
             async with asyncio.timeout(ANSWER_WITHIN_S):
                 log = RemoteLog(address, name="isotone", credential=credential)
-                log.connect_within_s = 2.0
+                log.patience.connect_within_us = 2_000_000
                 async with log:
                     return await question(log)
         except TimeoutError:

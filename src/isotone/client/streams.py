@@ -53,6 +53,8 @@ class Told:
 class Stream(asyncio.Protocol):
     """A stream that is opened by us. After `close` it tells nothing more but that it is ``gone``."""
 
+    closed_there = "closed by the daemon"
+
     def __init__(self, number: int, loop: Loop, told: Told) -> None:
         self.number = number
         self.address = Address("")
@@ -179,7 +181,7 @@ class Stream(asyncio.Protocol):
         if self._closing:
             return
         self._closing = True
-        reason = "closed by the daemon" if error is None else said(error)
+        reason = self.closed_there if error is None else said(error)
         if is_refusal(error):
             self._told.refused(self.number, CERTIFICATE, reason)
         elif isinstance(error, ConnectionRefusedError | FileNotFoundError):

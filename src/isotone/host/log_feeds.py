@@ -1,25 +1,22 @@
-"""What is sent through the port to those who follow, frame by frame, and how much of it may be on its way."""
+"""What is sent through the port to those who follow, frame by frame, each made when it is asked for."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 import msgspec
 
 from isotone.core.ordered_log import LogEntry
-from isotone.host import log_wire as wire
+from isotone.corel.port import wire
 from isotone.host.replica_log import ReplicaLog
 
 READ_BYTES_MAX = 4 * 1024 * 1024
 FOLLOW_BATCH = 512
-CREDIT_BYTES_MAX = 16 * 1024 * 1024
-"""Of one follower: who gives more gives this much."""
 
 
 def feed(log: ReplicaLog, wanted: wire.Wanted) -> AsyncGenerator[wire.Fed, None]:
-    """One frame after another, each made when it is asked for; they end when the server does."""
+    """One frame after another; they end when the server does."""
     match wanted:
         case wire.Follow(request=request, first=first):
             return _green(log, request, first)
@@ -62,28 +59,3 @@ def fitting(request: int, first: int, entries: Sequence[LogEntry]) -> wire.Entri
         else:
             messages.append((1, entry.message))
     return wire.Entries(request, first, tuple(records), tuple(messages))
-
-
-class Credit:
-    """How much more a follower may be sent."""
-
-    def __init__(self, size: int) -> None:
-        self._left = min(max(1, size), CREDIT_BYTES_MAX)
-        self._some = asyncio.Event()
-        self._some.set()
-
-    def take(self, size: int) -> None:
-        """So much is on its way."""
-        self._left -= size
-        if self._left <= 0:
-            self._some.clear()
-
-    def add(self, size: int) -> None:
-        """So much was taken."""
-        self._left = min(self._left + size, CREDIT_BYTES_MAX)
-        if self._left > 0:
-            self._some.set()
-
-    async def any(self) -> None:
-        """Wait until there is some."""
-        await self._some.wait()

@@ -18,9 +18,9 @@ from __future__ import annotations
 import msgspec
 
 from isotone.core.errors import LocalProtocolError, RemoteProtocolError
+from isotone.corel.port import wire
 from isotone.corel.promises import state_of
 from isotone.corel.wire import CODEC
-from isotone.host import log_wire as wire
 from isotone.host.replica_log import ReplicaLog
 from isotone.host.replica_status import status_of
 

@@ -1,151 +1,134 @@
-"""Requests of a client that take time: each is a task, answered when it is done, and ended when nobody waits for it.
-
-What is large waits until the client has read what was written before: one frame more than the transport holds.
-"""
+"""What a server's port wants of its log: tasks that are answered when done, and end when nobody waits for them."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import aclosing
-from functools import partial
 
-from isotone.core.errors import IsotoneError, MachineError, RemoteProtocolError
+from isotone.core.contract import Event
+from isotone.core.errors import IsotoneError, MachineError
+from isotone.core.ordered_log import Snapshot
 from isotone.corel.configuration import decode_rule
-from isotone.host import log_wire as wire
-from isotone.host.answers import Refused
+from isotone.corel.port import wire
+from isotone.corel.port.events import NextFound, NextWanted, SnapshotCame, WorkDone, WorkUnwanted, WorkWanted
 from isotone.host.arguments import WITHIN_MAX_S
-from isotone.host.log_feeds import FOLLOW_BATCH, Credit, feed, fitting
+from isotone.host.log_feeds import FOLLOW_BATCH, feed, fitting
 from isotone.host.log_questions import answer
 from isotone.host.replica_log import ReplicaLog
 
 log = logging.getLogger("isotone.replica")
 
-TASKS_MAX = 256
 MS = 1_000
+Key = tuple[int, int]
+"""A stream and a request."""
 
 
 class Work:
-    """Of one connection."""
+    """Of one port; ``tell`` gets the answers."""
 
-    def __init__(
-        self,
-        replica: ReplicaLog,
-        *,
-        send: Callable[[wire.Said], None],
-        room: Callable[[], Awaitable[None]],
-        why_no_change: Callable[[], str],
-    ) -> None:
-        self._log, self._send, self._room = replica, send, room
-        self._why_no_change = why_no_change  # why this client may not change servers and rule; empty if it may
-        self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._credits: dict[int, Credit] = {}
+    def __init__(self, replica: ReplicaLog, tell: Callable[[Event], None]) -> None:
+        self._log, self._tell = replica, tell
+        self._tasks: dict[Key, asyncio.Task[None]] = {}
+        self._wanted: dict[Key, asyncio.Event] = {}  # set when one who follows may have the next frame
 
-    def start(self, frame: wire.Lasting) -> None:
-        """A request has come."""
-        self.begin(frame.request, self._work(frame.request, frame))
-
-    def begin(self, request: int, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
-        """This is to be done for a request."""
-        if request in self._tasks:
-            work.close()
-            raise RemoteProtocolError(f"request {request} is open already")
-        if len(self._tasks) >= TASKS_MAX:
-            work.close()
-            work = _refuse(f"{TASKS_MAX} requests are open already: this one is too many")
-        task = asyncio.get_running_loop().create_task(self._answer(request, work))
-        self._tasks[request] = task
-        task.add_done_callback(partial(self._ended, request, work))
-        return task
-
-    def taken(self, request: int, size: int) -> None:
-        """The client took so much of what it follows."""
-        if (credit := self._credits.get(request)) is not None:
-            credit.add(size)
-
-    def cancel(self, request: int) -> None:
-        """Nobody waits for it any more."""
-        if (task := self._tasks.get(request)) is not None:
-            task.cancel()
+    def take(self, action: WorkWanted | NextWanted | SnapshotCame | WorkUnwanted) -> None:
+        """Do what the port says."""
+        match action:
+            case WorkWanted(stream=stream, frame=wire.ReadRange() as frame):
+                self._tell(self._read(stream, frame))
+            case WorkWanted(stream=stream, frame=frame):
+                self._begin((stream, frame.request), self._work(frame))
+            case SnapshotCame(stream=stream, request=request):
+                self._begin((stream, request), self._keep(action))
+            case NextWanted(stream=stream, wanted=wanted):
+                key = (stream, wanted.request)
+                if key not in self._tasks:
+                    self._wanted[key] = asyncio.Event()
+                    self._begin(key, self._feed(key, wanted))
+                self._wanted[key].set()
+            case WorkUnwanted(stream=stream, request=request):
+                if (task := self._tasks.get((stream, request))) is not None:
+                    task.cancel()
 
     def end(self) -> None:
-        """The client is gone."""
+        """Nobody waits for anything any more."""
         for task in self._tasks.values():
             task.cancel()
 
-    def _ended(self, request: int, work: Coroutine[None, None, None], task: asyncio.Task[None]) -> None:
-        work.close()  # if its client was gone before it began
-        del self._tasks[request]
-        self._credits.pop(request, None)
-        if not task.cancelled() and task.exception() is not None:
-            log.error("replica: a request failed", exc_info=task.exception())
-            self._send(wire.Failed(request, "MachineError", "the server's log says why"))
+    def _begin(self, key: Key, work: Coroutine[None, None, wire.Said | None]) -> None:
+        task = self._tasks[key] = asyncio.get_running_loop().create_task(self._answer(key, work))
 
-    async def _answer(self, request: int, work: Coroutine[None, None, None]) -> None:
+        def ended(task: asyncio.Task[None]) -> None:
+            work.close()  # if nobody waited any more before it began
+            if self._tasks.get(key) is task:
+                del self._tasks[key]
+                self._wanted.pop(key, None)
+
+        task.add_done_callback(ended)
+
+    async def _answer(self, key: Key, work: Coroutine[None, None, wire.Said | None]) -> None:
+        stream, request = key
         try:
-            await work
+            answered = await work
         except IsotoneError as error:
-            self._send(wire.Failed(request, type(error).__name__, str(error)))
+            answered = wire.Failed(request, type(error).__name__, str(error))
+        except Exception:
+            log.exception("replica: a request failed")
+            answered = wire.Failed(request, MachineError.__name__, "the server's log says why")
+        if answered is not None:
+            self._tell(WorkDone(self._log.host.now(), stream, request, answered))
 
-    async def _work(self, request: int, frame: wire.Lasting) -> None:
-        replica = self._log
+    def _read(self, stream: int, frame: wire.ReadRange) -> WorkDone:
+        answered: wire.Said
+        try:
+            entries = self._log.entries.read(frame.first, min(frame.last, frame.first + FOLLOW_BATCH - 1))
+            answered = fitting(frame.request, frame.first, entries)
+        except IsotoneError as error:
+            answered = wire.Failed(frame.request, type(error).__name__, str(error))
+        return WorkDone(self._log.host.now(), stream, frame.request, answered)
+
+    async def _work(self, frame: wire.ReadRange | wire.WaitFor | wire.Question | wire.Reconfigure) -> wire.Said:
         match frame:
-            case wire.ReadRange(first=first, last=last):
-                await self._room()
-                self._read(request, first, last)
-            case wire.Follow() | wire.FollowRed() | wire.FollowWhite():
-                await self._follow(frame)
-            case wire.WaitFor(position=position, within_ms=within_ms):
-                await replica.wait_for(position, within_s=seconds(within_ms))
-                self._send(wire.Told(request, position))
-            case wire.Reconfigure():
-                await self._change(frame)
-                self._send(wire.Told(request, True))
-            case wire.Question(what=what, argument=argument):
-                await self._room()
-                self._send(wire.Told(request, await answer(replica, what, argument)))
+            case wire.WaitFor(request=request, position=position, within_ms=within_ms):
+                await self._log.wait_for(position, within_s=seconds(within_ms))
+                return wire.Told(request, position)
+            case wire.Reconfigure(request=request):
+                await self._log.reconfigure(
+                    add=frame.add,
+                    remove=frame.remove,
+                    rule=decode_rule(frame.rule) if frame.rule else None,
+                    votes=dict(frame.votes),
+                    within_s=seconds(frame.within_ms),
+                )
+                return wire.Told(request, True)
+            case wire.Question(request=request, what=what, argument=argument):
+                return wire.Told(request, await answer(self._log, what, argument))
+            case _:
+                raise AssertionError(f"entries are read at once: {frame}")
 
-    async def _change(self, wanted: wire.Reconfigure) -> None:
-        """Judged anew each time: what the client may do may have changed."""
-        if reason := self._why_no_change():
-            raise Refused(reason)
-        await self._log.reconfigure(
-            add=wanted.add,
-            remove=wanted.remove,
-            rule=decode_rule(wanted.rule) if wanted.rule else None,
-            votes=dict(wanted.votes),
-            within_s=seconds(wanted.within_ms),
-        )
+    async def _keep(self, came: SnapshotCame) -> wire.Said:
+        await self._log.offer_snapshot(Snapshot(came.position, came.state))
+        return wire.Told(came.request, came.position)
 
-    def _read(self, request: int, first: int, last: int) -> None:
-        entries = self._log.entries.read(first, min(last, first + FOLLOW_BATCH - 1))
-        self._send(fitting(request, first, entries))
-
-    async def _follow(self, wanted: wire.Wanted) -> None:
-        """When the server ends, so does this connection, and nothing more is to be said."""
-        credit = self._credits[wanted.request] = Credit(wanted.credit)
+    async def _feed(self, key: Key, wanted: wire.Wanted) -> None:
+        """When the server ends, so does its port, and nothing more is to be said."""
+        stream, request = key
+        may_have = self._wanted[key]
         async with aclosing(feed(self._log, wanted)) as frames:
             while True:
-                await credit.any()
-                frame = await self._next(frames)
+                await may_have.wait()
+                may_have.clear()
+                try:
+                    frame = await anext(frames, None)
+                except MachineError:
+                    if self._log.has_ended:
+                        return
+                    raise
                 if frame is None:
                     return
-                await self._room()
-                credit.take(frame.size)
-                self._send(frame)
-
-    async def _next(self, frames: AsyncGenerator[wire.Fed, None]) -> wire.Fed | None:
-        try:
-            return await anext(frames, None)
-        except MachineError:
-            if self._log.has_ended:
-                return None
-            raise
-
-
-async def _refuse(reason: str) -> None:
-    raise Refused(reason)
+                self._tell(NextFound(self._log.host.now(), stream, request, frame))
 
 
 def seconds(within_ms: int) -> float | None:

@@ -74,7 +74,7 @@ class Peers:
     def _ask(self, name: str, question: Callable[[RemoteLog], Awaitable[Answer]]) -> Answer | None:
         async def asked() -> Answer:
             log = RemoteLog(self.addresses[name], name="scrub", credential=self._credential)
-            log.connect_within_s = WITHIN_S
+            log.patience.connect_within_us = int(WITHIN_S * 1_000_000)
             async with asyncio.timeout(2 * WITHIN_S), log:
                 self._away.discard(name)
                 return await question(log)

@@ -19,7 +19,8 @@ import msgspec
 
 from isotone.core.errors import InputError, IsotoneError, LocalProtocolError, MachineError
 from isotone.core.ordered_log import LogEntry
-from isotone.host.log_client import RemoteLog, Unwelcome
+from isotone.corel.port.events import Unwelcome
+from isotone.host.log_client import RemoteLog
 from isotone.pipeline.log.options import LogOptions
 from isotone.replicated.archive.segments import table_of
 
@@ -193,7 +194,7 @@ async def _some(log: RemoteLog, first: int, last: int) -> list[LogEntry]:
 def remote_log(address: str, options: LogOptions) -> RemoteLog:
     """One server, on the running loop; it is asked once, for there are others."""
     log = RemoteLog(address, name="spark", credential=credential_of(options))
-    log.tries_again = False
+    log.patience.tries_again = False
     return log
 
 

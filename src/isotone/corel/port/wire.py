@@ -1,29 +1,29 @@
-"""What clients of a replica's port say to it, and it to them: frames of a length and MessagePack, over one stream.
+"""What clients of a replica's port say to it, and it to them: frames as those of sessions, over one stream.
 
-The first frame of each side names its version. Requests carry a number that the answer repeats; answers come in any
+The first message of each side names its version. Requests carry a number that the answer repeats; answers come in any
 order. Appends travel many in one frame and are answered many in one frame. docs/protocols/host.md has the table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from struct import Struct
 from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 
+from isotone.core.codec.frame import FrameKind
 from isotone.core.errors import RemoteProtocolError
 from isotone.core.ordered_log import LogEntry
+from isotone.evs.sessions.frames import HEAD_BYTES, FrameReader, control_frame
 
-VERSION = 3
+VERSION = 4
 """2: snapshots go in pieces; the rule and votes can be changed; red and white can be followed.
-3: entries name their messages."""
+3: entries name their messages. 4: frames are those of sessions; a server says how much may be open."""
 FRAME_BYTES_MAX = 32 * 1024 * 1024
 PIECE_BYTES_MAX = 1024 * 1024
 """So much of a snapshot stands in one frame."""
 HELLO_BYTES_MAX = 4 * 1024
 """Who has not said who it is says no more."""
-LENGTH = Struct("<I")
 
 Natural = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
@@ -128,10 +128,12 @@ class FollowWhite(Said, frozen=True, tag=12):
 
 
 class Welcome(Said, frozen=True, tag=1):
-    """The server begins."""
+    """The server begins. So many appends, and bytes of them, may be open at a time; one alone may be larger."""
 
     version: Natural
     server: str
+    appends_max: Natural = 1
+    append_bytes_max: Natural = 0
 
 
 class Ordered(Said, frozen=True, tag=2):
@@ -226,34 +228,33 @@ SERVER_FRAMES: msgspec.msgpack.Decoder[ServerFrame] = msgspec.msgpack.Decoder(Se
 
 
 def framed(frame: Said) -> bytes:
-    """With its length before it."""
-    body = _ENCODER.encode(frame)
-    return LENGTH.pack(len(body)) + body
+    """With its head before it."""
+    return control_frame(_ENCODER.encode(frame))
 
 
 class Frames(Generic[_T]):
-    """Cuts a stream into frames."""
+    """Cuts a stream into messages."""
 
     def __init__(self, decoder: msgspec.msgpack.Decoder[_T], bytes_max: int | None = None) -> None:
-        self.bytes_max = FRAME_BYTES_MAX if bytes_max is None else bytes_max  # of one frame, from now on
+        self.bytes_max = FRAME_BYTES_MAX if bytes_max is None else bytes_max  # of one message, from now on
         self._decoder = decoder
-        self._buffer = bytearray()
+        self._reader = FrameReader(self._check)
 
-    def feed(self, data: bytes) -> Iterator[_T]:
+    def feed(self, data: bytes | memoryview) -> Iterator[_T]:
         """What is complete, one after another; raises `RemoteProtocolError`."""
-        self._buffer += data
-        while len(self._buffer) >= LENGTH.size:
-            (length,) = LENGTH.unpack_from(self._buffer)
-            if length > self.bytes_max:
-                raise RemoteProtocolError(f"a frame of {length} bytes; at most {self.bytes_max}")
-            end = LENGTH.size + length
-            if len(self._buffer) < end:
-                return
-            body = bytes(memoryview(self._buffer)[LENGTH.size : end])
-            del self._buffer[:end]
-            yield self._decoded(body)
+        view, at = memoryview(data), 0
+        while at < len(view):
+            arrived, at = self._reader.next(view, at)
+            if arrived is not None:
+                yield self._decoded(arrived.body)
 
-    def _decoded(self, body: bytes) -> _T:
+    def _check(self, kind: FrameKind, size: int) -> None:
+        if kind is not FrameKind.CONTROL:
+            raise RemoteProtocolError("a bundle, where a message of the log's port is expected")
+        if size - HEAD_BYTES > self.bytes_max:
+            raise RemoteProtocolError(f"a frame of {size - HEAD_BYTES} bytes; at most {self.bytes_max}")
+
+    def _decoded(self, body: memoryview) -> _T:
         try:
             return self._decoder.decode(body)
         except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as error:
