@@ -14,13 +14,13 @@ import random
 import sys
 import time
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any, TextIO
 from uuid import uuid4
 
 import isotone
-from isotone.core.errors import IsotoneError
+from isotone.core.errors import IsotoneError, MachineError
 
 SERVERS = "abc"
 TASKS = 3
@@ -137,7 +137,15 @@ async def main(name: str, directory: Path, first_port: int, round: int, seed: in
     notes.mkdir(parents=True, exist_ok=True)
     begun = f"{name}-{os.getpid()}-{uuid4().hex[:8]}"
     files = {kind: (notes / f"{begun}.{kind}").open("w", encoding="ascii") for kind in ("inserted", "held")}
-    async with opened(name, directory, first_port, directory / f"history{round}") as objects:
+    async with AsyncExitStack() as stack:
+        while True:
+            try:
+                opening = opened(name, directory, first_port, directory / f"history{round}")
+                objects = await stack.enter_async_context(opening)
+                break
+            except MachineError:
+                if name in SERVERS:
+                    raise  # a client finds no server just after all were killed
         over = asyncio.Event()
         workers = [Worker(objects, f"{begun}/{number}", round, seed, files.__getitem__) for number in range(TASKS)]
         tasks = [asyncio.create_task(each.work(over)) for each in workers]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 import msgspec
 
-from isotone.core.ordered_log import LogEntry
 from isotone.corel.port import wire
 from isotone.host.replica_log import ReplicaLog
 
-READ_BYTES_MAX = 4 * 1024 * 1024
 FOLLOW_BATCH = 512
 
 
@@ -28,7 +26,7 @@ def feed(log: ReplicaLog, wanted: wire.Wanted) -> AsyncGenerator[wire.Fed, None]
 
 async def _green(log: ReplicaLog, request: int, first: int) -> AsyncGenerator[wire.Entries, None]:
     while entries := await log.batch(first, FOLLOW_BATCH):
-        frame = fitting(request, first, entries)
+        frame = wire.fitting(request, first, entries)
         first += len(frame.records)
         yield frame
 
@@ -42,20 +40,3 @@ async def _red(log: ReplicaLog, request: int) -> AsyncGenerator[wire.RedMessage,
 async def _white(log: ReplicaLog, request: int) -> AsyncGenerator[wire.White, None]:
     async for position in log.white():
         yield wire.White(request, position)
-
-
-def fitting(request: int, first: int, entries: Sequence[LogEntry]) -> wire.Entries:
-    """As much of them as one frame may hold; who asks goes on behind it."""
-    records: list[bytes] = []
-    messages: list[tuple[int, str]] = []
-    size = 0
-    for entry in entries:
-        if records and size + len(entry.record) > READ_BYTES_MAX:
-            break
-        records.append(entry.record)
-        size += len(entry.record)
-        if messages and messages[-1][1] == entry.message:
-            messages[-1] = (messages[-1][0] + 1, entry.message)
-        else:
-            messages.append((1, entry.message))
-    return wire.Entries(request, first, tuple(records), tuple(messages))

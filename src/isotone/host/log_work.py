@@ -14,7 +14,7 @@ from isotone.corel.configuration import decode_rule
 from isotone.corel.port import wire
 from isotone.corel.port.events import NextFound, NextWanted, SnapshotCame, WorkDone, WorkUnwanted, WorkWanted
 from isotone.host.arguments import WITHIN_MAX_S
-from isotone.host.log_feeds import FOLLOW_BATCH, feed, fitting
+from isotone.host.log_feeds import FOLLOW_BATCH, feed
 from isotone.host.log_questions import answer
 from isotone.host.replica_log import ReplicaLog
 
@@ -84,7 +84,7 @@ class Work:
         answered: wire.Said
         try:
             entries = self._log.entries.read(frame.first, min(frame.last, frame.first + FOLLOW_BATCH - 1))
-            answered = fitting(frame.request, frame.first, entries)
+            answered = wire.fitting(frame.request, frame.first, entries)
         except IsotoneError as error:
             answered = wire.Failed(frame.request, type(error).__name__, str(error))
         return WorkDone(self._log.host.now(), stream, frame.request, answered)

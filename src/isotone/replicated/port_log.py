@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
 from typing import Any, Protocol
 
 from isotone.core.contract import Action, Event
@@ -44,6 +43,31 @@ class Shell(Protocol):
         ...
 
 
+class Feed:
+    """What comes for one who follows."""
+
+    def __init__(self, ticket: int, shell: Shell, feeds: dict[int, Feed]) -> None:
+        self.ticket = ticket
+        self.frames: asyncio.Queue[wire.Fed | IsotoneError] = asyncio.Queue()
+        self._shell, self._feeds = shell, feeds
+
+    async def next(self) -> wire.Fed:
+        """The next frame; raises why there is none any more."""
+        frame = await self.frames.get()
+        if isinstance(frame, IsotoneError):
+            raise frame
+        return frame
+
+    def used(self, frame: wire.Fed) -> None:
+        """More may come."""
+        self._shell.hand(FrameTaken(self._shell.now(), self.ticket, frame.size))
+
+    def close(self) -> None:
+        """Enough."""
+        del self._feeds[self.ticket]
+        self._shell.hand(Unwanted(self._shell.now(), self.ticket))
+
+
 class PortLog:
     """On the running loop. The shell calls `take` for each action."""
 
@@ -51,7 +75,7 @@ class PortLog:
         self.client, self._shell = client, shell
         self._tickets = 0
         self._answers: dict[int, asyncio.Future[Any]] = {}
-        self._feeds: dict[int, asyncio.Queue[wire.Fed | IsotoneError]] = {}
+        self._feeds: dict[int, Feed] = {}
         self._appends: list[AppendWanted] = []  # of this turn of the loop
 
     def take(self, action: Action) -> bool:
@@ -59,7 +83,7 @@ class PortLog:
         if isinstance(action, Settled):
             if (feed := self._feeds.get(action.ticket)) is not None:
                 if isinstance(action.outcome, IsotoneError):
-                    feed.put_nowait(action.outcome)
+                    feed.frames.put_nowait(action.outcome)
             elif (answer := self._answers.pop(action.ticket, None)) is not None and not answer.done():
                 if isinstance(action.outcome, IsotoneError):
                     answer.set_exception(action.outcome)
@@ -68,7 +92,7 @@ class PortLog:
             return True
         if isinstance(action, FrameCame):
             if (feed := self._feeds.get(action.ticket)) is not None:
-                feed.put_nowait(action.frame)
+                feed.frames.put_nowait(action.frame)
             return True
         return False
 
@@ -120,21 +144,22 @@ class PortLog:
         self._shell.hand(Asked(self._shell.now(), ticket, frame, within_us, is_change))
         return await self._answer(ticket, answer)
 
+    def _feed(self, wanted: wire.Wanted, *, elsewhere: bool = True) -> Feed:
+        self._tickets += 1
+        feed = self._feeds[self._tickets] = Feed(self._tickets, self._shell, self._feeds)
+        self._shell.hand(FollowWanted(self._shell.now(), feed.ticket, wanted, elsewhere))
+        return feed
+
     async def followed(self, wanted: wire.Wanted, *, elsewhere: bool = True) -> AsyncGenerator[wire.Fed, None]:
         """What comes, one after another; ``elsewhere``: it goes on at another server when one is lost."""
-        self._tickets += 1
-        ticket = self._tickets
-        feed: asyncio.Queue[wire.Fed | IsotoneError] = asyncio.Queue()
-        self._feeds[ticket] = feed
+        feed = self._feed(wanted, elsewhere=elsewhere)
         try:
-            self._shell.hand(FollowWanted(self._shell.now(), ticket, wanted, elsewhere))
-            while not isinstance(frame := await feed.get(), IsotoneError):
+            while True:
+                frame = await feed.next()
                 yield frame
-                self._shell.hand(FrameTaken(self._shell.now(), ticket, frame.size))
-            raise frame
+                feed.used(frame)
         finally:
-            del self._feeds[ticket]
-            self._shell.hand(Unwanted(self._shell.now(), ticket))
+            feed.close()
 
     # --- the log -----------------------------------------------------------------------------------------------------
 
@@ -151,11 +176,16 @@ class PortLog:
 
     async def follow(self, first: int) -> AsyncIterator[LogEntry]:
         """All entries from ``first`` on, without end, through losses of servers."""
-        async with aclosing(self.followed(wire.Follow(0, first, FOLLOW_CREDIT))) as frames:
-            async for frame in frames:
+        feed = self._feed(wire.Follow(0, first, FOLLOW_CREDIT))
+        try:
+            while True:
+                frame = await feed.next()
                 assert isinstance(frame, wire.Entries)
                 for entry in frame.entries():
                     yield entry
+                feed.used(frame)
+        finally:
+            feed.close()
 
     async def end(self) -> int:
         """The last position that is green at the server, 0 when there is none."""

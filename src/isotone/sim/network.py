@@ -89,7 +89,7 @@ class Network:
         process = lane.process
         if lane.label == process.default_label:
             return process.address
-        return Address(f"{process.address}/{lane.label}")
+        return lane.door or Address(f"{process.address}/{lane.label}")
 
     def behind(self, address: Address) -> Lane | None:
         """The automaton that is reached at this address now."""

@@ -102,7 +102,7 @@ class Timer:
 class Lane:
     """One automaton of a process, with the stream of its effects."""
 
-    __slots__ = ("automaton", "firing", "handle", "held", "label", "periodic", "process", "stopped", "timers")
+    __slots__ = ("automaton", "door", "firing", "handle", "held", "label", "periodic", "process", "stopped", "timers")
 
     def __init__(self, process: Process, label: str, automaton: Automaton) -> None:
         self.process = process
@@ -114,6 +114,7 @@ class Lane:
         self.firing: set[TimerKey] = set()  # ran out in this instant, neither replaced nor cancelled since
         self.stopped = False  # it returned `Stop` and hears nothing more
         self.periodic: frozenset[str] = frozenset(getattr(automaton, "periodic_timers", ()))
+        self.door: Address = getattr(automaton, "door", Address(""))  # where it listens, if not beside its process
 
     def is_periodic(self, key: TimerKey) -> bool:
         """Whether the automaton says that this timer runs for ever and means no work."""

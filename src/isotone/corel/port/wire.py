@@ -6,7 +6,7 @@ order. Appends travel many in one frame and are answered many in one frame. docs
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
@@ -20,6 +20,8 @@ VERSION = 4
 """2: snapshots go in pieces; the rule and votes can be changed; red and white can be followed.
 3: entries name their messages. 4: frames are those of sessions; a server says how much may be open."""
 FRAME_BYTES_MAX = 32 * 1024 * 1024
+READ_BYTES_MAX = 4 * 1024 * 1024
+"""Entries of one frame; one alone may be larger."""
 PIECE_BYTES_MAX = 1024 * 1024
 """So much of a snapshot stands in one frame."""
 HELLO_BYTES_MAX = 4 * 1024
@@ -172,6 +174,23 @@ class Entries(Said, frozen=True, tag=4):
     def size(self) -> int:
         """What it costs of credit."""
         return sum(map(len, self.records)) or 1
+
+
+def fitting(request: int, first: int, entries: Sequence[LogEntry]) -> Entries:
+    """As much of them as one frame may hold; who asks goes on behind it."""
+    records: list[bytes] = []
+    messages: list[tuple[int, str]] = []
+    size = 0
+    for entry in entries:
+        if records and size + len(entry.record) > READ_BYTES_MAX:
+            break
+        records.append(entry.record)
+        size += len(entry.record)
+        if messages and messages[-1][1] == entry.message:
+            messages[-1] = (messages[-1][0] + 1, entry.message)
+        else:
+            messages.append((1, entry.message))
+    return Entries(request, first, tuple(records), tuple(messages))
 
 
 class RedMessage(Said, frozen=True, tag=7):

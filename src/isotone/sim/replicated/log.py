@@ -9,6 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
+from itertools import islice
 from typing import Protocol
 
 from isotone.core.choice import Choice
@@ -166,7 +167,19 @@ class NodeLog:
 
     async def read(self, first: int, last: int) -> list[LogEntry]:
         """Entries that are kept."""
+        if first < self.first:
+            raise LocalProtocolError(f"position {first} is not kept; the oldest is {self.first}")
         return [entry for entry in self._entries if first <= entry.position <= last]
+
+    async def batch(self, first: int, count: int) -> list[LogEntry]:
+        """The next entries from ``first`` on, when there are some; only where all are kept."""
+        while first > self._end:
+            if self._ended is not None:
+                raise self._ended
+            await self._news.wait()
+        if first < self.first:
+            raise LocalProtocolError(f"position {first} is not kept; the oldest is {self.first}")
+        return list(islice(self._entries, first - self.first, first - self.first + count))
 
     async def follow(self, first: int) -> AsyncIterator[LogEntry]:
         """All entries from ``first`` on; those that were handed out are forgotten, since one follows."""

@@ -5,13 +5,13 @@ Implements: [DESIGN 4], the system side of a simulated run.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from isotone.core.choice import Choice
 from isotone.core.contract import Action, Event, Record, SetTimer, Started, TimerFired
 from isotone.core.errors import MachineError
-from isotone.core.ordered_log import LogEntry, Snapshot
+from isotone.core.ordered_log import LogEntry, OrderedLog, Snapshot
 from isotone.corel import events as corel
 from isotone.corel.replica import Replica
 from isotone.replicated.database.files import MemoryFiles
@@ -28,6 +28,12 @@ from isotone.trace.events import Entry
 from isotone.trace.replicated import CommandOrdered, StateReached
 
 DIGEST_EVERY = 8
+
+
+class LogWork(Event, frozen=True):
+    """The port of the server has something done on its loop."""
+
+    make: Callable[[], Coroutine[Any, Any, None]]
 
 
 class ObjectNode(LogNode):
@@ -88,6 +94,8 @@ class ObjectNode(LogNode):
                 pass
             case ClientKilled():
                 self._kill()
+            case LogWork(make=make):
+                self.loop.call_soon(lambda: self.loop.create_task(make()))
             case _:
                 self._tell(event)
                 if isinstance(event, Started):
@@ -139,7 +147,7 @@ class CheckedState(ReplicatedState):
         loop: NodeLoop,
         applied: Callable[[int], None],
         record: Callable[[Entry], None],
-        log: NodeLog,
+        log: OrderedLog,
         **options: Any,
     ) -> None:
         super().__init__(log, **options)
@@ -151,7 +159,7 @@ class CheckedState(ReplicatedState):
 
     def _apply(self, entry: LogEntry) -> None:
         super()._apply(entry)
-        for call in calls_of(TALLY, [entry.record]):
+        for call in calls_of(TALLY, [entry.record]) if self.server else ():
             counts = call.session in self.machine.state.sessions and not self.machine.why_unknown(
                 call.kind, call.method
             )

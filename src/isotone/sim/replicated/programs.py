@@ -45,6 +45,7 @@ class ObjectStep(Step, frozen=True, tag="object"):
     number: int  # a value, or what is added
     length_us: int = 0  # how long something is held
     others: tuple[str, ...] = ()  # the other participants of a commitment
+    program: str = ""  # beside the node, and no server, which does it; empty: that of the server
 
 
 class Programs:

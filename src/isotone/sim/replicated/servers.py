@@ -5,7 +5,8 @@ Implements: [DESIGN 4], the system side of a simulated run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any
 
 from isotone.core.choice import Choice
 from isotone.core.contract import Automaton
@@ -29,7 +30,10 @@ from isotone.sim.full_system import FullRun
 from isotone.sim.observer import Observer
 from isotone.sim.plan import Plan, Step
 from isotone.sim.process import SERVICE_LABEL, Boot
-from isotone.sim.replicated.node import ObjectNode
+from isotone.sim.replicated.clients import ObjectClients
+from isotone.sim.replicated.node import LogWork, ObjectNode
+from isotone.sim.replicated.port_node import PORT_LABEL, PortNode
+from isotone.sim.replicated.programs import ObjectStep
 from isotone.sim.replicated.terms import LABEL, draw_terms
 from isotone.sim.world import World
 from isotone.spec.oracle import Oracle, OracleSettings, Stabilised
@@ -48,9 +52,15 @@ class ObjectServers(Observer):
         self.terms = draw_terms(plan.seed, self._names, plan.stack)
         self._failing = set(self.terms.failing)
         self._revival = Choice(f"replicated/{plan.seed}").derive("revive")
+        self.clients = ObjectClients(world, plan, self.terms)
         self._current: dict[str, ObjectNode] = {}
         self._files = {name: MemoryFiles(commits_kept=COMMITS_LOST_MAX + 1) for name in self._names}
         self._losses = Choice(f"replicated/{plan.seed}").derive("commits")
+
+    def automata(self, boot: Boot) -> dict[str, Automaton]:
+        """Of one incarnation: the server, and its port where somebody uses it."""
+        node = self.node(boot)
+        return {LABEL: node, PORT_LABEL: self.port(boot, node)} if self.clients.homes else {LABEL: node}
 
     def node(self, boot: Boot) -> ObjectNode:
         """The server of one incarnation."""
@@ -66,18 +76,31 @@ class ObjectServers(Observer):
             choice=boot.choice,
             files=self._files[name],
         )
+        made.log.keeps_all = bool(self.clients.homes)
         self._current[name] = made
         return made
 
+    def port(self, boot: Boot, node: ObjectNode) -> PortNode:
+        """The port of the same incarnation."""
+        name, world = boot.daemon.name, self._world
+
+        def run(make: Callable[[], Coroutine[Any, Any, None]]) -> None:
+            world.tell(name, LABEL, LogWork(0, make))
+
+        return PortNode(name, node.log, run=run, tell=lambda event: world.tell(name, PORT_LABEL, event))
+
     def on_crash(self, daemon: DaemonId) -> None:
         """A process is gone, with what its programs held; if nobody meant it, it comes back."""
-        node = self._current[daemon.name]
+        name = daemon.name
+        node = self._current[name] if name in self._current else self.clients.current[name]
         for lost in node.programs.ended:
-            self._world.record(daemon.name, lost)
+            self._world.record(name, lost)
         for operation, (fence, session) in sorted(node.programs.held.items()):
             until = node.programs.trusted_until(session, node.seen_wall)
-            self._world.record(daemon.name, ObjectLost(daemon.name, operation, fence, "crashed", until))
+            self._world.record(name, ObjectLost(name, operation, fence, "crashed", until))
         node.end()
+        if name in self.clients.homes:
+            return
         self._files[daemon.name].crash(lambda count: self._losses.between(0, count))
         if not self.crashing:
             delay = self._revival.between(20, 400) * MILLISECOND
@@ -88,6 +111,7 @@ class ObjectServers(Observer):
         self._failing = set()
         for name in self._names:
             self.slow_disk(name, None)
+        self.clients.calm()
 
     def slow_disk(self, node: str, sync_us: int | None) -> None:
         """Every sync takes this long, or as long as usual; some disks fail now and then."""
@@ -102,8 +126,9 @@ class ObjectServers(Observer):
 
     def play(self, step: Step) -> None:
         """Let a program begin; a node that is down has none."""
-        if self._world.is_up(step.node):
-            self._world.tell(step.node, LABEL, StepDue(self._world.clock(step.node), step))
+        where = step.program if isinstance(step, ObjectStep) and step.program else step.node
+        if self._world.is_up(where):
+            self._world.tell(where, LABEL, StepDue(self._world.clock(where), step))
 
     def missing(self) -> list[str]:
         """One primary component of all, all programs at their ends, and equal states."""
@@ -130,9 +155,11 @@ class ObjectServers(Observer):
             digests = {name: node.objects.machine.digest() for name, (_, node) in states.items()}
             if len(set(digests.values())) > 1:
                 missing.append(f"the states differ: {digests}")
+            else:
+                self.clients.are_due(positions.pop())
         elif not missing:
             missing.append(f"the positions differ: { {name: each for name, (each, _) in states.items()} }")
-        return missing
+        return missing or self.clients.missing()
 
     def record_end(self) -> None:
         """What is left when all is quiet."""
@@ -171,10 +198,53 @@ def _orphans(state: MachineState) -> list[str]:
     return found
 
 
+class ToldServers(ToldOracle):
+    """Programs that are no servers are no daemons."""
+
+    def __init__(self, world: World, names: Sequence[str]) -> None:
+        super().__init__(world)
+        self._names = names
+
+    def on_start(self, daemon: DaemonId) -> None:
+        """A server is there."""
+        if daemon.name in self._names:
+            super().on_start(daemon)
+
+    def on_crash(self, daemon: DaemonId) -> None:
+        """A server is gone."""
+        if daemon.name in self._names:
+            super().on_crash(daemon)
+
+    def on_pause(self, daemon: DaemonId) -> None:
+        """A server stands still."""
+        if daemon.name in self._names:
+            super().on_pause(daemon)
+
+    def on_resume(self, daemon: DaemonId) -> None:
+        """A server goes on."""
+        if daemon.name in self._names:
+            super().on_resume(daemon)
+
+    def on_connectivity(self, components: tuple[tuple[str, ...], ...]) -> None:
+        """These are together now."""
+        servers = (tuple(name for name in component if name in self._names) for component in components)
+        super().on_connectivity(tuple(component for component in servers if component))
+
+
 class ObjectNodes(EvsNodes):
     """Faults and steps on nodes with a server each."""
 
     _servers: ObjectServers
+
+    def partition(self, sides: Sequence[Sequence[str]]) -> None:
+        """Cut the network into these sides; programs stand on the side of the node that they are beside."""
+        super().partition([self._servers.clients.beside(side) for side in sides])
+
+    def restart(self, node: str, *, elsewhere: bool = False) -> None:
+        """Start it again."""
+        super().restart(node, elsewhere=elsewhere)
+        if elsewhere:
+            self._servers.clients.moved()
 
     def crash(self, node: str) -> None:
         """End a process; it stays down until the plan says otherwise."""
@@ -216,13 +286,14 @@ class ObjectRun(ObjectNodes):
         self._oracle = Oracle(Choice(f"oracle/{plan.seed}"), OracleSettings())
         self._servers = ObjectServers(world, self, plan)
         world.add_service(self._oracle)
-        world.observers += [ToldOracle(world), self._servers]
+        world.observers += [ToldServers(world, self._names), self._servers]
         for node in plan.topology.nodes:
             world.add_process(node.name, self._program, site=node.site)
             self._servers.slow_disk(node.name, None)
+        self._servers.clients.settle_in()
 
     def _program(self, boot: Boot) -> Mapping[str, Automaton]:
-        return {LABEL: self._servers.node(boot)}
+        return self._servers.automata(boot)
 
     def stabilise(self) -> tuple[tuple[str, ...], ...]:
         """All is mended, and the oracle owes progress."""
@@ -245,10 +316,11 @@ class ObjectFullRun(ObjectNodes, FullRun):
         super().__init__(world, _without_clients(plan))
         for name in self._names:
             self._servers.slow_disk(name, None)
+        self._servers.clients.settle_in()
 
     def _program(self, boot: Boot) -> dict[str, Automaton]:
         automata = super()._program(boot)
-        return {SERVICE_LABEL: automata[SERVICE_LABEL], LABEL: self._servers.node(boot)}
+        return {SERVICE_LABEL: automata[SERVICE_LABEL], **self._servers.automata(boot)}
 
     def stabilise(self) -> tuple[tuple[str, ...], ...]:
         """All is mended."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from isotone.core.choice import Choice
 from isotone.sim.corel_times import corel_times
 from isotone.sim.evs_system import ORACLE
@@ -39,6 +41,13 @@ MORE_DEEDS = (
     *(("pair_set", 4.0), ("pair_swap", 2.0), ("pair_get", 2.0), ("pair_items", 5.0)),
     *(("own", 3.0), ("owned_items", 4.0), ("watch", 3.0)),
 )
+ELSEWHERE_DEEDS = (
+    *((deed, weight) for deed, weight in DEEDS if deed != "vote"),
+    *(("transfer", 4.0), ("balances", 2.0)),
+    *MORE_DEEDS,
+)
+CLIENTS_FROM = 2_000
+"""Runs with so many sends have programs that are no servers; smaller ones have none."""
 NAMES = {
     **dict.fromkeys(("set", "get", "delete", "compare_and_set", "swap"), "stock"),
     **dict.fromkeys(("add", "count"), "hits"),
@@ -86,6 +95,8 @@ class ReplicatedSystem:
                 steps.append(_step(choice, at, choice.pick(topology.names), deed, number))
         steps += _later(choice.derive("later"), topology.names, scale, marks)
         steps += _more(choice.derive("more"), topology.names, scale, marks)
+        if scale.sends_min >= CLIENTS_FROM and choice.derive("elsewhere").chance(0.5):
+            steps += _elsewhere(choice.derive("clients"), topology.names, scale, marks)
         for number, name in enumerate(topology.names, scale.sends_min):
             at = end + choice.between(200 * MILLISECOND, 900 * MILLISECOND)
             steps += [_step(choice, at, name, deed, number) for deed in ("set", "get", "lock")]
@@ -166,6 +177,27 @@ def _more_step(choice: Choice, at: int, node: str, deed: str, number: int) -> Ob
     key = choice.pick(("x", "y")) if deed in PAIR else ""
     length_us = choice.pick((200, 500, 1_500, 3_000)) * MILLISECOND
     return ObjectStep(at=at, node=node, deed=deed, name=NAMES[deed], key=key, number=number, length_us=length_us)
+
+
+def _elsewhere(choice: Choice, names: tuple[str, ...], scale: Scale, marks: Sequence[int]) -> list[Step]:
+    """One or two programs that are no servers, each beside a node, through the faults and once behind."""
+    steps: list[Step] = []
+    end = scale.faults_end_us
+    for program in ("p1", "p2")[: choice.between(1, 2)]:
+        node = choice.pick(names)
+        times = [choice.between(end // 50, end) for _ in range(scale.sends_min // 20)]
+        times += [max(0, choice.pick(marks) + choice.between(-25 * MILLISECOND, 300 * MILLISECOND)) for _ in range(40)]
+        deeds = [(at, choice.weighted(ELSEWHERE_DEEDS)) for at in times]
+        deeds += [(end + choice.between(1_000, 1_500) * MILLISECOND, deed) for deed in ("set", "get", "lock")]
+        for number, (at, deed) in enumerate(deeds, 100_000):
+            if deed in ("transfer", "balances"):
+                step = _late_step(choice, at, node, deed, number)
+            elif any(deed == each for each, _ in MORE_DEEDS):
+                step = _more_step(choice, at, node, deed, number)
+            else:
+                step = _step(choice, at, node, deed, number)
+            steps.append(msgspec.structs.replace(step, program=program))
+    return steps
 
 
 def _votes(choice: Choice, at: int, names: tuple[str, ...], number: int) -> list[Step]:
