@@ -21,6 +21,10 @@ def names(planted: Planted) -> str:
     return planted.name
 
 
+def size_of(planted: Planted) -> str:
+    return planted.options[planted.options.index("--size") + 1]
+
+
 def test_there_are_at_least_ten() -> None:
     assert len(PLANTED) >= 10
     assert len({planted.fault for planted in PLANTED}) == len(PLANTED)
@@ -32,8 +36,8 @@ def test_the_fault_is_found_at_its_seed(planted: Planted) -> None:
     assert missed(planted, SWARM) == set()
 
 
-@pytest.mark.parametrize("seed", sorted({planted.seed for planted in PLANTED}))
-def test_the_sound_objects_pass_at_that_seed(seed: int) -> None:
+@pytest.mark.parametrize(("seed", "size"), sorted({(planted.seed, size_of(planted)) for planted in PLANTED}))
+def test_the_sound_objects_pass_at_that_seed(seed: int, size: str) -> None:
     system = system_named("replicated")
-    setting = Setting(system="replicated", stack="oracle", size=Size.SMALL)
+    setting = Setting(system="replicated", stack="oracle", size=Size(size))
     assert run_plan(system, draw_plan(system, setting, seed)).violations == ()

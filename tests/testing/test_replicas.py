@@ -47,6 +47,26 @@ async def test_a_majority_goes_on_and_the_minority_catches_up() -> None:
         assert await three.dict("stock").get("apples", within_s=60) == 4
 
 
+@isotone.testing.seeds(4)
+async def test_a_program_that_is_no_server_goes_on_at_another_one() -> None:
+    cluster = isotone.testing.cluster(daemons=3, log="shop")
+    async with (
+        cluster as c,
+        c.replica("d1"),
+        c.replica("d2"),
+        c.replica("d3"),
+        isotone.connect_replica(["d1:4816", "d2:4816"], lease_s=3600) as shop,
+    ):
+        stock = shop.dict("stock")
+        await stock.set("apples", 3, within_s=30)
+        c.crash("d1")
+        assert await stock.get("apples", within_s=60) == 3
+        await stock.set("apples", 4, within_s=60)
+        changes = stock.watch(after=1)
+        assert [(await anext(changes)).value for _ in range(2)] == [3, 4]
+        await changes.aclose()
+
+
 @isotone.testing.seeds(3)
 async def test_a_lock_passes_on_when_its_holder_crashes() -> None:
     cluster = isotone.testing.cluster(daemons=3, log="shop")

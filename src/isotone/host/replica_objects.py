@@ -7,7 +7,8 @@ copy of the whole state and follow the log.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from isotone.replicated.database.state import Databases
 from isotone.replicated.state import LEASE_S, ReplicatedState
 
 PORT = 4803
+NONCE_BYTES = 16
 ANYWHERE = "0.0.0.0"  # where peers are elsewhere, they must reach us
 MINORITY = ("maybe", "refuse")
 COMPARED_WITHIN_S = 8.0
@@ -208,10 +210,16 @@ async def connect_replica(
     A copy of the state is kept and followed; when a server is lost the next one serves. Commands that were under way
     are sent again, and applied once. ``history``: a directory where what this program calls and hears is recorded.
     """
+    loop = asyncio.get_running_loop()
+    random_bytes: Callable[[int], bytes] = getattr(loop, "random_bytes", os.urandom)  # virtual loops have their own
     async with AsyncExitStack() as stack:
         remote = await stack.enter_async_context(RemoteLog(addresses, name=name, credential=credential))
         objects = ReplicatedState(
-            remote, nonce=lambda: uuid4().hex, lease_s=lease_s, classes=classes, databases=Databases(databases)
+            remote,
+            nonce=lambda: random_bytes(NONCE_BYTES).hex(),
+            lease_s=lease_s,
+            classes=classes,
+            databases=Databases(databases),
         )
         await stack.enter_async_context(objects)
         stack.enter_context(recorded_history(objects, name, history))

@@ -16,6 +16,7 @@ from isotone.evs.sessions.settings import ServerSettings
 from isotone.evs.stack import Stack, StackSettings
 from isotone.sim.full_cluster import is_idle
 from isotone.sim.process import SERVICE_LABEL, Boot
+from isotone.sim.replicated.port_node import PORT_LABEL
 from isotone.sim.world import World
 from isotone.testing.replicas import LABEL, Replicas
 
@@ -54,7 +55,8 @@ class Daemons:
         )
         if self._replicas is None:
             return {SERVICE_LABEL: stack}
-        return {SERVICE_LABEL: stack, LABEL: self._replicas.automaton(boot)}
+        server = self._replicas.automaton(boot)
+        return {SERVICE_LABEL: stack, LABEL: server, PORT_LABEL: self._replicas.port(boot)}
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ The same state machine, objects and servers as in `isotone.replica`; disks, cras
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -28,13 +28,20 @@ from isotone.sim.observer import Observer
 from isotone.sim.process import Boot
 from isotone.sim.replicated.log import NodeLog
 from isotone.sim.replicated.log_node import LogNode
+from isotone.sim.replicated.port_node import PORT_LABEL, PortNode, Work
 from isotone.sim.world import World
 from isotone.testing.errors import NotSimulated
 from isotone.testing.loop import VirtualLoop
 
 LABEL = "replica"
+PORT = 4816
 MAYBE_AFTER_S = 2.0
 COMMITS_LOST_MAX = 3
+
+
+def port_of(name: str) -> str:
+    """Where clients of this server find it, as they write it."""
+    return f"{name}:{PORT}"
 
 
 class ServerNode(LogNode):
@@ -79,6 +86,20 @@ class Replicas(Observer):
         )
         replica = Replica(settings, boot.daemon, log_identity(name.encode(), boot.daemon.incarnation))
         made = self._nodes[name] = ServerNode(replica, self._loop, self._world)
+        return made
+
+    def port(self, boot: Boot) -> PortNode:
+        """Its port, for `isotone.connect_replica`."""
+        name, world = boot.daemon.name, self._world
+
+        def tell(event: Event) -> None:
+            if world.is_up(name) and world.automaton(name, PORT_LABEL) is made:
+                world.tell(name, PORT_LABEL, event)
+
+        def run(make: Callable[[], Work]) -> None:
+            self._loop.call_soon(lambda: self._loop.create_task(make()))
+
+        made = PortNode(name, self._nodes[name].log, run=run, tell=tell, door=port_of(name))
         return made
 
     def on_crash(self, daemon: DaemonId) -> None:

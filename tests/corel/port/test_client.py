@@ -270,6 +270,22 @@ def test_what_is_followed_goes_on_elsewhere_behind_what_came() -> None:
     assert hand.last(wire.Follow) == wire.Follow(1, 3, 100) and hand.came == [came]
 
 
+def test_what_is_followed_waits_for_a_server_however_long_that_takes() -> None:
+    hand = opened("a:1", "b:1")
+    ticket = hand.follow(wire.Follow(0, 1, 100))
+    hand.lose()
+    hand.wait(HOUR)
+    assert ticket not in hand.settled
+    while hand.client.stage is not Stage.OPENING:
+        hand.wait(1_000)
+    hand.open("b")
+    assert hand.last(wire.Follow) == wire.Follow(1, 1, 100)
+    new = Hand()
+    ticket = new.follow(wire.Follow(0, 1, 100))
+    new.wait(HOUR)
+    assert isinstance(new.settled[ticket], MachineError), "one that never had a server hears that there is none"
+
+
 def test_red_does_not_go_on_elsewhere() -> None:
     hand = opened()
     ticket = hand.follow(wire.FollowRed(0, 100), elsewhere=False)

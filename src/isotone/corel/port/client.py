@@ -143,9 +143,7 @@ class PortClient:
 
     def _wait(self, at: int, pending: Pending, out: list[Action]) -> None:
         """It is not sent; from now on a server has so much time to be found."""
-        pending.send_by = at + self.patience.connect_within_us
-        if pending.deadline is not None:
-            pending.send_by = min(pending.send_by, pending.deadline)
+        pending.wait(at, self.patience.connect_within_us)
         self._arm(at, pending, out)
 
     def _arm(self, at: int, pending: Pending, out: list[Action]) -> None:
@@ -260,7 +258,8 @@ class PortClient:
         self.stage, self._reason, self._refusal = Stage.OPENING, "", None
         self._frames, self._out = wire.Frames(wire.SERVER_FRAMES), Outgoing(self._stream)
         out.append(OpenStream(self._stream, self.search.address))
-        left_us = max(each.send_by for each in waiting) - at
+        patience_us = self.patience.connect_within_us
+        left_us = max(patience_us if each.send_by is None else each.send_by - at for each in waiting)
         out.append(SetTimer("attempt", self.search.share_us(left_us)))
 
     def _fail_attempt(self, at: int, reason: str, out: list[Action]) -> None:

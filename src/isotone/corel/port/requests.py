@@ -53,13 +53,15 @@ class Pending:
         "send_by",
         "ticket",
         "untaken",
+        "was_sent",
     )
 
     def __init__(self, kind: Kind, ticket: Ticket, body: bytes | wire.Said | None, deadline: int | None) -> None:
         self.kind, self.ticket = kind, ticket
         self.body = body  # a record, a state, or a frame whose number does not count
         self.deadline = deadline
-        self.send_by = 0  # while there is no server
+        self.send_by: int | None = 0  # while there is no server; None: it waits until there is one
+        self.was_sent = False
         self.request = 0  # its number at the server, once it is sent
         self.position, self.offset = 0, 0  # of a state, and how much of it was sent
         self.pause_us = AGAIN_US  # before it is asked elsewhere
@@ -71,6 +73,13 @@ class Pending:
     def may_go(self) -> bool:
         """Whether it is to be sent now. Who has not used what came before follows nothing more elsewhere."""
         return not (self.is_resting or self.untaken)
+
+    def wait(self, at: int, within_us: int) -> None:
+        """For a server; what is followed already goes on, however long that takes."""
+        if self.kind is Kind.FOLLOW and self.was_sent:
+            self.send_by = None
+        else:
+            self.send_by = at + within_us if self.deadline is None else min(at + within_us, self.deadline)
 
     def next_pause_us(self) -> int:
         """It grows."""
@@ -141,7 +150,7 @@ class Outgoing:
 
     def send(self, pending: Pending, at: int, out: list[Action]) -> None:
         """A request, as a whole."""
-        pending.request = self.number()
+        pending.request, pending.was_sent = self.number(), True
         self.sent[pending.request] = pending
         self.say(pending.frame(pending.request, at), out)
 
