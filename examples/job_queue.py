@@ -1,18 +1,16 @@
 """Jobs that survive their workers: a leader hands out jobs, workers take them, what a dead one left comes back."""
 
 import asyncio
-import sys
 import tempfile
 from contextlib import AsyncExitStack
 
 import isotone
-
-PORTS = sys.argv[1:4] or ["4903", "4904", "4905"]
+from isotone.daemon.ports import free_ports  # servers of different machines have fixed ones
 
 
 async def main(directory: str) -> None:
     """Three servers in one process; in earnest each is a program of its own."""
-    places = {name: f"127.0.0.1:{port}" for name, port in zip("abc", PORTS, strict=True)}
+    places = {name: f"127.0.0.1:{port}" for name, port in zip("abc", free_ports(3), strict=True)}
     async with AsyncExitStack() as stack:
         shops = {}
         for name, place in places.items():

@@ -65,8 +65,7 @@ def test_the_program_under_a_partition_runs() -> None:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_runs(path: Path) -> None:
-    ports = free_ports(3) if path.stem == "job_queue" else []
-    assert run(str(path), *map(str, ports)).strip()
+    assert run(str(path)).strip()
 
 
 def test_the_examples_that_we_promise_are_there() -> None:
