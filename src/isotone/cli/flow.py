@@ -18,7 +18,7 @@ from isotone.flows.prover import ProvedProgram, read_program
 
 COMMANDS = {
     "rollout": "isotone.cli.flow_rollout:rollout_command",
-    "run": "isotone.cli.flow_rollout:run_command",
+    "run": "isotone.cli.flow_run:run_command",
 }
 
 

@@ -1,4 +1,4 @@
-"""``isotone flow run`` and ``isotone flow rollout``: many nodes on this machine, over real sockets."""
+"""``isotone flow rollout``, and many nodes on this machine, over real sockets."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from rich.table import Table
 
 from isotone.cli.flow import program_text
 from isotone.cli.output import json_option, live_display, print_json, results
-from isotone.core.errors import InputError, MachineError
-from isotone.flows.compiler import compile_text
+from isotone.core.errors import MachineError
 from isotone.flows.hierarchy import grown, leaves_of, ring_settings
 from isotone.host.flow_invitations import Invitation
 from isotone.host.flow_nodes import RunningNode, Tell, start_authority
@@ -204,46 +203,3 @@ def rollout_command(
             f"{done['begun_early']} times a node began a version before all had confirmed the one before; "
             f"{done['left_out']} times a node was not counted for a while"
         )
-
-
-@click.command("run")
-@click.argument("program", metavar="PROGRAM")
-@click.option("--nodes", type=click.IntRange(1, 4096), default=16, show_default=True, help="How many nodes.")
-@click.option("--fan-out", type=click.IntRange(2), default=8, show_default=True, help="Members of a ring, at most.")
-@click.option(
-    "--token-ms", type=click.IntRange(1), help="Time between tokens.  [default: 50, or half of the number of nodes]"
-)
-@click.option("--seconds", type=float, default=5.0, show_default=True, help="How long.")
-@json_option
-def run_command(*, program: str, nodes: int, fan_out: int, token_ms: int | None, seconds: float, as_json: bool) -> None:
-    """Run a program on nodes of this machine. Nodes of ``phases`` enter each phase at once; others hold what they began
-    with.
-
-    \b
-    Examples:
-      isotone flow run phases --nodes 16 --seconds 10
-    """
-    text = program_text(program)
-    if not compile_text(text).outputs:
-        raise InputError("the program has no output")
-    told = asyncio.run(_run(text, nodes, fan_out, token_interval_ms(nodes, token_ms), seconds))
-    if as_json:
-        print_json(told)
-    else:
-        for name, value in told.items():
-            results().print(f"{name}: {value}", highlight=False)
-
-
-async def _run(text: str, nodes: int, fan_out: int, token_ms: int, seconds: float) -> dict[str, object]:
-    local = LocalNodes()
-    with tempfile.TemporaryDirectory(prefix="isotone-flow-") as directory:
-        try:
-            await local.start(text, nodes, fan_out, token_ms, state=Path(directory), within_s=JOIN_WITHIN_S)
-            if compile_text(text).program == "phases":
-                for node in local.nodes:
-                    node.follow_versions(1_000_000_000, confirmed)
-            await asyncio.sleep(seconds)
-            heard = Counter(str(node.heard) for node in local.nodes)
-            return {"nodes": nodes, "seconds": seconds, "outputs": dict(heard.most_common(5))}
-        finally:
-            local.close()
