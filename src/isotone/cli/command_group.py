@@ -72,7 +72,7 @@ class CommandGroup(click.Group):
             from difflib import get_close_matches
 
             for near in get_close_matches(args[0], self.list_commands(ctx), n=1):
-                error.message += f" Did you mean {near!r}?"
+                raise click.UsageError(f"{error.message} Did you mean {near!r}?", ctx) from None
             raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
