@@ -18,7 +18,9 @@ def test_the_command_rolls_versions_out_over_three_layers() -> None:
 
 def test_the_command_says_when_all_confirmed() -> None:
     result = isotone("flow", "rollout", "--nodes", "3", "--versions", "2", "--token-ms", "10")
-    assert result.exit_code == 0 and "all confirmed versions 1 to 2" in result.output
+    assert result.exit_code == 0
+    assert [line.partition(" ")[0] for line in result.output.splitlines()][:2] == ["3", "all"], "no display in a pipe"
+    assert "all confirmed versions 1 to 2" in result.output
 
 
 def test_who_does_not_get_there_in_time_is_an_error() -> None:

@@ -191,9 +191,12 @@ def rollout_command(
     if as_json:
         print_json(asyncio.run(roll(show=lambda table: None)))
         return
-    with live_display() as live:
-        done = asyncio.run(roll(show=partial(live.update, refresh=True)))
     console = results()
+    if console.is_terminal:
+        with live_display() as live:
+            done = asyncio.run(roll(show=partial(live.update, refresh=True)))
+    else:
+        done = asyncio.run(roll(show=lambda table: None))
     console.print(f"{nodes} nodes were counted after {done['joined_s']} s")
     console.print(f"all confirmed versions 1 to {versions} in {done['seconds']} s")
     if not done["begun_early"]:
