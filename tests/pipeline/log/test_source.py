@@ -89,7 +89,7 @@ def test_archive_and_live_tail_are_one_table(source: SparkSession, archive: Path
 
 
 def test_ranges_and_filters_on_the_position(source: SparkSession, archive: Path, servers: Servers) -> None:
-    """What is read for filters is a matter of `test_reading`."""
+    """Many queries of one DataFrame: what one of them leaves out, others must have."""
     both = {"archive": archive, "replica": servers.replica}
     rows = load(source, **both)
     found = positions(
@@ -97,8 +97,11 @@ def test_ranges_and_filters_on_the_position(source: SparkSession, archive: Path,
         rows.where("position > 30 AND position <= 55 AND sender = 'a'"),
         rows.where("position > 1000"),
         rows.where("position = 101"),
+        rows,
     )
-    assert found == [list(range(95, 105)), list(range(31, 56)), [], [101]]
+    assert found == [list(range(95, 105)), list(range(31, 56)), [], [101], list(range(1, ARCHIVED + 11))]
+    rows = load(source, archive=archive)
+    assert [rows.where("position = 7").count(), rows.count()] == [1, ARCHIVED]
 
 
 def test_decoded_columns(source: SparkSession, archive: Path) -> None:
@@ -187,11 +190,14 @@ def test_rows_count_that_the_first_commit_of_a_batch_names(source: SparkSession,
         Staged("q", "three", 0, (b"5",)),
         Committed("q", 7, (("three", 1),), "another checkpoint"),
     ]
-    servers.append(*(encode_record(record) for record in records))
-    found = committed_rows(load(source, replica=servers.replica), "q").orderBy("position", "place").collect()
+    first = servers.append(*(encode_record(record) for record in records)) - len(records) + 1
+    log = load(source, replica=servers.replica)
+    found = committed_rows(log, "q").orderBy("position", "place").collect()
     assert [(row["checkpoint"], row["batch"], row["place"], bytes(row["row"])) for row in found] == [
         ("here", 7, 0, b"3"),
         ("here", 7, 1, b"1"),
         ("here", 7, 2, b"2"),
         ("another checkpoint", 7, 0, b"5"),
     ]
+    with pytest.raises(PySparkException, match=f"rows of the commit at position {first + 6} are missing"):
+        committed_rows(log.where(f"position > {first + 2}"), "q").count()
