@@ -253,9 +253,9 @@ class ReplicatedState(ObjectFactory):
 
     # --- commands ----------------------------------------------------------------------------------------------------
 
-    async def append(self, record: bytes, within_s: float | None) -> int:
-        """Order a record; what breaks off before it is known is sent again: whoever sends it numbers it."""
-        pause = AGAIN_S
+    async def append(self, record: bytes, within_s: float | None, *, is_patient: bool = False) -> int:
+        """Order a record; what breaks off is sent again, as it has a number. ``is_patient``: also while none serves."""
+        pause, doubt = AGAIN_S, ""  # a *no* behind a break is none: the first copy may be ordered
         try:
             async with asyncio.timeout(within_s):
                 while True:
@@ -264,6 +264,12 @@ class ReplicatedState(ObjectFactory):
                     except Maybe as maybe:
                         if maybe.message:
                             raise
+                        doubt = maybe.reason
+                    except IsotoneError as error:
+                        is_away = isinstance(error, MachineError) and self.failure is None
+                        if not (is_away and is_patient):
+                            refused = Refused(f"it was not sent: {error}") if is_away else error
+                            raise (Maybe(f"{doubt}; sent again: {error}") if doubt else refused) from None
                     await asyncio.sleep(pause)
                     pause = min(2 * pause, AGAIN_MAX_S)
         except TimeoutError:
@@ -337,7 +343,7 @@ class ReplicatedState(ObjectFactory):
     async def _order(self, session: ClientSession, request: int, record: bytes, *, is_timed: bool) -> None:
         """Append it. Whoever gave a time waits for it, also where the log would give up."""
         try:
-            await self.append(record, None)
+            await self.append(record, None, is_patient=is_timed)
         except Maybe as maybe:
             future = self._pending.get((session.number, request))
             if is_timed or future is None or future.done():
