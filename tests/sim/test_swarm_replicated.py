@@ -18,6 +18,7 @@ from isotone.trace.events import Row
 ORACLE = Setting(system="replicated", stack="oracle", size=Size.SMALL)
 FULL = Setting(system="replicated", stack="full", size=Size.SMALL)
 STANDARD = Setting(system="replicated", stack="oracle", size=Size.STANDARD)
+ELSEWHERE = Setting(system="replicated", stack="full", size=Size.STANDARD)
 SEEDS = {"oracle": range(1, 15), "full": range(1, 5)}
 STANDARD_SEEDS = (102, 104)
 """With forty operations on one key at one time, and with many that are never answered."""
@@ -43,6 +44,12 @@ def test_linearizability_is_judged_at_standard_size(seed: int) -> None:
     system = system_named("replicated")
     result = run_plan(system, draw_plan(system, STANDARD, seed))
     assert (result.violations, result.verdicts["REP-LINEAR"]) == ((), "holds")
+
+
+def test_a_program_that_finds_no_server_hears_in_the_end_what_became_of_its_command() -> None:
+    """Its stream broke behind the command, and then all servers were away for a while."""
+    system = system_named("replicated")
+    assert run_plan(system, draw_plan(system, ELSEWHERE, 42004)).violations == ()
 
 
 def test_every_property_is_exercised() -> None:

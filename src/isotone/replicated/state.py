@@ -39,8 +39,7 @@ CLOSE_WITHIN_S = 2.0
 AGAIN_S = 0.05
 AGAIN_MAX_S = 1.0
 OPEN_AGAIN_S = 10.0
-WAITING_METHODS = frozenset({"acquire", "take", "arrive", "wait"})
-"""Commands that may be answered much later, and are abandoned when nobody waits for them any more."""
+WAITING_METHODS = frozenset({"acquire", "take", "arrive", "wait"})  # abandoned when nobody waits for them any more
 
 
 def always_orders() -> str:
@@ -255,7 +254,7 @@ class ReplicatedState(ObjectFactory):
 
     async def append(self, record: bytes, within_s: float | None, *, is_patient: bool = False) -> int:
         """Order a record; what breaks off is sent again, as it has a number. ``is_patient``: also while none serves."""
-        pause, doubt = AGAIN_S, ""  # a *no* behind a break is none: the first copy may be ordered
+        pause, doubt = AGAIN_S, ""  # behind a break a *no* is none: the first copy may be ordered
         try:
             async with asyncio.timeout(within_s):
                 while True:
@@ -266,10 +265,11 @@ class ReplicatedState(ObjectFactory):
                             raise
                         doubt = maybe.reason
                     except IsotoneError as error:
-                        is_away = isinstance(error, MachineError) and self.failure is None
-                        if not (is_away and is_patient):
-                            refused = Refused(f"it was not sent: {error}") if is_away else error
-                            raise (Maybe(f"{doubt}; sent again: {error}") if doubt else refused) from None
+                        if self.failure is not None:
+                            raise (Maybe(f"{doubt}; sent again: {error}") if doubt else error) from None
+                        is_away = isinstance(error, MachineError)
+                        if not (doubt or (is_away and is_patient)):
+                            raise (Refused(f"it was not sent: {error}") if is_away else error) from None
                     await asyncio.sleep(pause)
                     pause = min(2 * pause, AGAIN_MAX_S)
         except TimeoutError:
