@@ -25,7 +25,7 @@ from isotone.spec.check import check, closing, places
 from isotone.spec.check.synthetic import Shape, Synthetic
 from isotone.trace.dense import is_in_order
 from isotone.trace.events import Row
-from isotone.trace.parquet import write_parquet
+from tests.pipeline.files import write_together
 from tests.spec.corruptions import CORRUPTIONS, corrupt, renumbered
 from tests.spec.mutation.as_daemons import as_daemons
 from tests.spec.mutation.kinds import KINDS
@@ -158,8 +158,7 @@ def _compare_spark(spark: Any, runs: dict[str, list[Row]]) -> list[str]:
             patch.setattr(module, "is_behind_join", lambda piece, stay: False)
         by_queries = {name: plain_of(rows) for name, rows in runs.items()}
     with tempfile.TemporaryDirectory() as place:
-        for number, (name, rows) in enumerate(runs.items()):
-            write_parquet(Path(place) / f"{number}.parquet", name, rows)
+        write_together(Path(place), runs)
         found = _judged(spark, Path(place), None), _judged(spark, Path(place), 0)
     wrong = []
     for way, expected, told in (("task", whole, found[0]), ("queries", by_queries, found[1])):
