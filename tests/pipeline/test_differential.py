@@ -141,7 +141,7 @@ def _replicas(choice: Choice) -> Iterator[tuple[str, list[Row]]]:
     system = system_named("corel")
     rows = []
     play_plan(system, draw_plan(system, Setting(size=Size.SMALL), 1), rows.append)
-    yield "corel/1", about_servers(rows)
+    yield "corel/1", renumbered(about_servers(rows))
 
 
 def _end(*, quiet: bool) -> list[Row]:
