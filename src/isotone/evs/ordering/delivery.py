@@ -259,9 +259,12 @@ class Delivery:
             self._advance_weak(stream)
         if stream.weak_delivered >= sequence or not self._behind:
             return stream.weak_delivered >= sequence
-        missing = (unit for unit in stream.queue if unit.service in WEAK and unit.sequence not in stream.early)
-        first = next((unit.sequence for unit in missing if unit.behind <= behind), sequence + 1)
-        return first > sequence and stream.line.contiguous >= sequence
+        queue, walked = stream.queue, stream.walked
+        if stream.line.contiguous < sequence:
+            return False
+        between = (queue[each - walked - 1] for each in range(stream.weak_delivered + 1, sequence + 1))
+        missing = (unit for unit in between if unit.service in WEAK and unit.sequence not in stream.early)
+        return all(unit.behind > behind for unit in missing)
 
     def _advance_weak(self, stream: SiteStream) -> None:
         """From where it stands: the queue is dense, and as long as a wide-area round trip."""

@@ -107,8 +107,8 @@ class Stamper:
     _forgotten: SessionPast = field(default_factory=SessionPast)
     _last_agreed: int = 0  # site sequence of the last AGREED or SAFE unit stamped here
     _line_wanted: bool = False
-    _cut: Position = BEFORE_ALL  # the last one up to which everything was received here
-    _cuts: list[Position] = field(default_factory=list)  # a heap: cuts that came, with something missing before them
+    _cut: Position = BEFORE_ALL  # the last cut up to which everything was received here
+    _cuts: list[Position] = field(default_factory=list)  # a heap: those behind it, not stable, so windows bound them
 
     def submit(self, drafts: Iterable[Draft]) -> None:
         """These wait for the token."""
@@ -144,7 +144,7 @@ class Stamper:
         self.lamport = max([self.lamport, *(unit.lamport for unit in units)])
         for unit in units:
             if unit.is_cut and unit.daemon != self.daemon:
-                heappush(self._cuts, unit.position)
+                self._note_cut(unit.position)
 
     def want_line(self) -> None:
         """The site's line shall be spread at the next visit, though nothing is to be stamped."""
@@ -290,13 +290,17 @@ class Stamper:
             self._last_agreed = sequence
             unit = Unit(*head, previous, draft.body)
             if unit.is_cut:
-                heappush(self._cuts, unit.position)
+                self._note_cut(unit.position)
             return unit
         weak = list(self.delivery.weak_past)
         weak[self.site] = max(weak[self.site], past.weak)
         past.weak = sequence or past.weak
         agreed = max(self.delivery.agreed_past, past.agreed)
         return Unit(*head, previous, draft.body, tuple(weak), agreed, self._last_cut())
+
+    def _note_cut(self, cut: Position) -> None:
+        self._last_cut()
+        heappush(self._cuts, cut)
 
     def _last_cut(self) -> Position:
         """Behind which all stands that is stamped now: this daemon has everything up to there, or knew of who had."""
