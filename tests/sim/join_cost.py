@@ -1,6 +1,6 @@
 """What a join costs, in virtual time: ``python -m tests.sim.join_cost``.
 
-For a LAN of three daemons and for three sites, the medians of seven joins by a client of another daemon than the
+For a LAN of three daemons and for three sites, the medians of joins by a client of another daemon than the
 member's and the sender's: until the joiner and the member have the view, and how long messages to the member take that
 a third client sends without a join, and so many one-way times D behind one.
 """
