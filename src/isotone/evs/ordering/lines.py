@@ -116,7 +116,7 @@ class SiteLine:
         if sequence > self.contiguous:
             sequence = max(sequence, self._reports[-1][0] if self._reports else 0)
             if len(self._reports) == PROMISES_MAX:
-                self._reports.popleft()  # a later one implies it, only later
+                self._reports.pop()  # this one implies it; the first goes first, so that one of them comes to count
             self._reports.append((sequence, line))
             return False
         self._reports.clear()
