@@ -119,9 +119,12 @@ class Centre(msgspec.Struct):
         return found is not None and self.is_effective(found)
 
     def is_effective(self, declaration: Declaration) -> bool:
-        """Recorded by a majority of the configuration, or by a witness, or by an override, or its own word."""
-        if declaration.override or declaration.confessed or declaration.witnessed:
-            return True
+        """A majority has recorded it, or a witness, or by an override, or its own word."""
+        is_waived = declaration.override or declaration.confessed or declaration.witnessed
+        return is_waived or declaration.counted or self.has_majority(declaration)
+
+    def has_majority(self, declaration: Declaration) -> bool:
+        """Recorded by a majority of the configuration as it is now."""
         names = {group.name for group in self.configuration.groups if group.name != declaration.centre}
         return len(names.intersection(declaration.recorders)) >= self.configuration.majority
 

@@ -82,6 +82,20 @@ class Operator:
         """The centres that take part and were not declared lost."""
         return [each for each in self.living() if each not in self.fenced and self._takes_part(each)]
 
+    def operational(self) -> list[str]:
+        """Those of them that no other one takes for lost [HAB 2]: one at least must be left, or nothing is promised."""
+        states = {each: [self._hab(name).centre for name in self.up(each)] for each in self.serving()}
+
+        def is_given_up(centre: str) -> bool:
+            others = [state for each, found in states.items() if each != centre for state in found]
+            return any(
+                state.is_centre_lost(centre) or state.configuration.named(centre) is None
+                for state in others
+                if state.role is not Role.OUT
+            )
+
+        return [each for each in states if not is_given_up(each)]
+
     def with_role(self, role: Role) -> str | None:
         """The serving centre of the highest epoch that has this role."""
         found = [(self._hab(name).centre.epoch, each) for each in self.serving() for name in self.up(each)[:1]]
@@ -99,8 +113,8 @@ class Operator:
         return self._hab(self.up(centre)[0]).centre.role
 
     def strike(self, centre: str, *, whole: bool) -> None:
-        """A disaster; unless it is the last centre that lives."""
-        if centre in self.lost or not any(each != centre for each in self.serving()):
+        """A disaster; unless it is the last operational centre."""
+        if centre in self.lost or not any(each != centre for each in self.operational()):
             return
         names = list(self.centres[centre])
         keep = 0 if whole else len(names) - (len(names) // 2 + 1) if len(names) % 2 else len(names) // 2 - 1
@@ -204,7 +218,8 @@ class Operator:
         group = state.configuration.named(lost)
         if state.role is Role.OUT or group is None:
             return
-        able = [each.name for each in state.configuration.groups if self._takes_part(each.name)]
+        groups = state.configuration.groups
+        able = [each.name for each in groups if self._takes_part(each.name) and not state.is_lost(each.number)]
         override = len(able) < state.configuration.majority
         known = state.declarations.get(lost)
         if only_known and not (override and state.is_lost(group.number)):
