@@ -77,7 +77,7 @@ def _take(centre: Centre, settings: HabSettings, command: Command) -> list[Effec
         case PetitionExpired():
             return petitions.on_expired(centre, command)
         case LeaderUnaware(epoch=epoch) if role is Role.BACKUP and epoch == centre.epoch:
-            return transition.take_over(centre, "the role was handed to one that does not know it")
+            return transition.take_over(centre, "the next one does not know that it is")
         case Welcome():
             return transition.on_welcome(centre, command)
         case ChangeEpoch(coordinator_epoch=number) if number == centre.coordinator_epoch:

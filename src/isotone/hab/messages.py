@@ -225,7 +225,7 @@ class Excluded(ControlMessage, frozen=True, tag=0xCE):
 
 
 class LeaderUnaware(ControlMessage, frozen=True, tag=0xD4):
-    """The leader of this epoch does not know that it leads, and the one that handed the role over is lost."""
+    """Who shall lead in this epoch, or behind it, does not know that, and the one that handed the role over is lost."""
 
     epoch: Natural
 

@@ -334,11 +334,18 @@ class Hab:
         return [self._broadcast(each) for each in news if self._local < self.settings.local_max]
 
     def _is_unaware(self, alive: m.Alive) -> bool:
-        """It shall lead by a hand-over that it has not stored, and whoever could tell it is lost."""
+        """It shall lead by a hand-over that it has not stored, and whoever could tell it is lost. Or it shall take
+        over, knows that the leader is lost, and does not: it has not stored a hand-over that changed the succession.
+        """
         centre = self.centre
-        if alive.centre != centre.leader or alive.epoch >= centre.epoch or centre.role is not Role.BACKUP:
+        if centre.role is not Role.BACKUP or alive.epoch > centre.epoch:
             return False
-        return any(centre.is_centre_lost(each) for each in centre.declarations)
+        if alive.centre == centre.leader:
+            return alive.epoch < centre.epoch and any(map(centre.is_centre_lost, centre.declarations))
+        following = centre.configuration.numbered(centre.successor())
+        if following is None or alive.centre != following.name or not centre.is_centre_lost(centre.leader):
+            return False
+        return any(each.centre == centre.leader and centre.is_effective(each) for each in alive.declarations)
 
     # --- detectors, timers, operators ------------------------------------------------------------------------------
 

@@ -138,12 +138,12 @@ def on_join(centre: Centre, join: Join) -> list[Effect]:
 
 
 def take_over_if_due(centre: Centre) -> list[Effect]:
-    """Figure 5 (f): the leader is lost, and this group is the next."""
-    if (
-        centre.role is not Role.BACKUP
-        or not centre.is_centre_lost(centre.leader)
-        or centre.successor() != centre.number
-    ):
+    """Figure 5 (f): the leader is lost, and this group is the next. Or the leader was removed, and does not know it."""
+    if centre.role is not Role.BACKUP:
+        return []
+    if centre.configuration.named(centre.leader) is None:
+        return take_over(centre, "who wants to lead takes no part any more")
+    if not centre.is_centre_lost(centre.leader) or centre.successor() != centre.number:
         return []
     return take_over(centre, "the primary is lost, and this centre is the next")
 
@@ -168,6 +168,8 @@ def on_update_state(centre: Centre, message: UpdateState) -> list[Effect]:
     effects: list[Effect] = []
     for entry in new:
         effects += centre.note(entry, fresh=False)
+    if centre.role is Role.OUT:
+        return effects  # the others have removed it, and it did not know
     return [*effects, *centre.lead("it knows what the others have")]
 
 

@@ -172,12 +172,16 @@ class Operator:
             self._world.tell(node, LABEL, LocalSuspected(0, self._node(node).stack.suspects))
 
     def _say(self, at: tuple[str, ...], lost: str, *, override: bool = False) -> None:
-        """Declare it at the first of these; where two operators must, each at a centre of his own."""
+        """Declare it at the first of these. Where two operators must, each does so at a centre of his own, but where
+        somebody wants it already; so does `isotone site declare-lost`.
+        """
         if self._terms.settings.confirmations == 1:
             self._tell(at[0], DeclareWanted(0, lost, override))
             return
+        wanted = [each for each in at if any(lost in self._hab(name).centre.petitions for name in self.up(each))]
         for number, name in enumerate(PEOPLE):
-            self._tell(at[number % len(at)], DeclareWanted(0, lost, override, name))
+            place = wanted[0] if wanted else at[number % len(at)]
+            self._tell(place, DeclareWanted(0, lost, override, name))
 
     def _tell(self, centre: str, event: Event) -> None:
         up = self.up(centre)
