@@ -5,14 +5,29 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from isotone.hab.centre import Centre, Role, founded
+from isotone.hab.centre import Answer, Centre, Role, founded
 from isotone.hab.commands import apply
-from isotone.hab.events import DeclareWanted, RejoinWanted
-from isotone.hab.messages import Confirm, Declaration, Declare, Join, Kind
+from isotone.hab.configuration import first_epoch, handed_over, next_epoch
+from isotone.hab.events import DeclareWanted, PacketReceived, RejoinWanted
+from isotone.hab.messages import (
+    WIDE,
+    Alive,
+    Confirm,
+    Declaration,
+    Declare,
+    Join,
+    Kind,
+    LeaderUnaware,
+    SendState,
+    Store,
+    UpdateState,
+)
+from isotone.hab.process import Hab
 from isotone.hab.settings import HabSettings
 from isotone.hab.transition import is_news
 from isotone.sim.figures.hab_table import SETTLE_US, Trial
 from isotone.sim.hab.operator import LABEL
+from tests.paper.hab_group import commands
 
 THREE = HabSettings(centres={"a": ("a1",), "b": ("b1",), "c": ("c1",)})
 FIVE = HabSettings(centres={name: (f"{name}1",) for name in "abcde"})
@@ -89,6 +104,68 @@ def test_of_five_two_may_be_declared_lost_and_no_third_one() -> None:
     assert e.is_centre_lost("a") and e.is_centre_lost("c")
     apply(e, FIVE, declare("b", "e"))
     assert not e.declarations.keys() - {"a", "c"}
+
+
+# --- removed, or next, without knowing it ----------------------------------------------------------------------------
+
+
+def removed_b() -> Centre:
+    """c has stored that a removed b."""
+    a = centre("a", declare("b", "a", "a", "c"))
+    apply(a, THREE, Confirm(a.epoch, 0))
+    c = centre("c")
+    apply(c, THREE, Store(a.epoch, "a", a.start, 1, 0, a.log.behind(0), 0, "a1"))
+    assert c.configuration.named("b") is None
+    return c
+
+
+def test_a_centre_that_finds_in_its_transition_that_it_was_removed_leaves_and_leads_nothing() -> None:
+    c, b = removed_b(), centre("b", declare("a", "b", "b", "c"))
+    assert b.role is Role.TRANSITION
+    apply(b, THREE, UpdateState(b.epoch, 1, 0, c.log.behind(0)))
+    assert b.role is Role.OUT and b.accepted < b.epoch
+
+
+def test_who_promised_a_centre_that_was_removed_takes_over() -> None:
+    c, epoch = removed_b(), next_epoch(first_epoch(1), 2)
+    effects = apply(c, THREE, SendState(epoch, "b", 0, "b1"))
+    assert any(isinstance(each, Answer) for each in effects)  # so b learns it
+    assert c.role is Role.TRANSITION and c.epoch > epoch
+
+
+def handed_over_and_lost() -> tuple[Hab, Hab]:
+    """a led, and b leads by a hand-over that a has stored and c has not; then b is lost, as both know."""
+    a, c = Hab(THREE, "a1", 1), Hab(THREE, "c1", 1)
+    for hab in (a, c):
+        hab.centre.epoch = hab.centre.accepted = handed_over(hab.centre.epoch)
+        hab.centre.leader, hab.centre.role = "b", Role.BACKUP
+    a.centre.configuration = a.centre.configuration.led_by(2)
+    a.centre.number = 4
+    for hab in (a, c):
+        apply(hab.centre, THREE, declare("b", "a", "a", "c"))
+        assert hab.centre.role is Role.BACKUP and hab.centre.successor() != hab.centre.number
+    return a, c
+
+
+def heard(hab: Hab, other: Hab) -> list[object]:
+    """What follows from the keep-alive of the other one."""
+    told = Alive(other.centre.name, 0, other.centre.epoch, 0, tuple(other.centre.declarations.values()))
+    return commands(hab, hab.handle(PacketReceived(1, other.process, WIDE.encode(told))))
+
+
+def test_each_of_two_backups_waits_for_the_other_one_until_it_hears_that_it_waits() -> None:
+    a, c = handed_over_and_lost()
+    epoch = a.centre.epoch
+    assert LeaderUnaware(epoch) in heard(a, c) and LeaderUnaware(epoch) in heard(c, a)
+    apply(c.centre, THREE, LeaderUnaware(epoch))
+    assert c.centre.role is Role.TRANSITION
+    assert LeaderUnaware(epoch) not in heard(a, c)  # it has begun
+
+
+def test_nobody_takes_over_before_the_next_one_knows_that_the_leader_is_lost() -> None:
+    a, c = handed_over_and_lost()
+    c.centre.declarations.clear()
+    assert LeaderUnaware(a.centre.epoch) not in heard(a, c)
 
 
 # --- overrides -------------------------------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from isotone.hab.events import (
     BroadcastWanted,
     DeclareWanted,
     HaDeliver,
-    LocalBroadcast,
     LocalDelivered,
     LocalSuspected,
     PacketReceived,
@@ -43,6 +42,7 @@ from isotone.hab.messages import (
 )
 from isotone.hab.process import ALIVE, Hab, Local
 from isotone.hab.settings import HabSettings, Mode
+from tests.paper.hab_group import commands
 
 SETTINGS = HabSettings(centres={"a": ("a1", "a2"), "b": ("b1", "b2"), "c": ("c1",)})
 LOST = Declare(Declaration("a", 0, "b", ("b", "c")))
@@ -65,14 +65,6 @@ def stored(primary: Centre, first: int = 1, confirmed: int = 0) -> Store:
 
 def delivered(effects: list[object]) -> list[bytes]:
     return [entry.record for each in effects if isinstance(each, Deliver) for entry in each.entries]
-
-
-def commands(hab: Hab, actions: list[object]) -> list[object]:
-    return [
-        COMMANDS.decode(msgspec.msgpack.decode(each.record, type=Local).body)
-        for each in actions
-        if isinstance(each, LocalBroadcast)
-    ]
 
 
 def sends(actions: list[object]) -> list[Send]:
