@@ -1,4 +1,4 @@
-"""Data centres begin one after the other, while packets between them are late. None is taken for one that lost its disks."""
+"""Data centres begin one after the other, while packets are late. None is taken for one that lost its disks."""
 
 from __future__ import annotations
 

@@ -108,6 +108,11 @@ class Centre(msgspec.Struct):
         processes = settings.centres[self.name]
         return processes[(self.coordinator_epoch - 1) % len(processes)]
 
+    @property
+    def is_out(self) -> bool:
+        """Whether it takes no part."""
+        return self.role is Role.OUT
+
     def is_lost(self, number: int) -> bool:
         """Whether a declaration against this group is effective."""
         group = self.configuration.numbered(number)

@@ -168,7 +168,7 @@ def on_update_state(centre: Centre, message: UpdateState) -> list[Effect]:
     effects: list[Effect] = []
     for entry in new:
         effects += centre.note(entry, fresh=False)
-    if centre.role is Role.OUT:
+    if centre.is_out:
         return effects  # the others have removed it, and it did not know
     return [*effects, *centre.lead("it knows what the others have")]
 
