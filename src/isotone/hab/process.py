@@ -16,7 +16,7 @@ from isotone.hab import messages as m
 from isotone.hab import petitions, rows, witness
 from isotone.hab.centre import Answer, Centre, Deliver, Effect, Installed, Recorded, Role, RoleChanged, founded, outside
 from isotone.hab.commands import apply
-from isotone.hab.configuration import Group, first_epoch
+from isotone.hab.configuration import Group
 from isotone.hab.coordinator import ANSWER, Contacts, Coordinator
 from isotone.hab.disasters import Watch
 from isotone.hab.events import (
@@ -41,7 +41,7 @@ from isotone.hab.events import (
 from isotone.hab.petitions import PetitionClock
 from isotone.hab.settings import HabSettings, Mode
 from isotone.hab.submissions import Submissions
-from isotone.hab.transition import is_news
+from isotone.hab.transition import is_news, is_past_beginning, is_unaware
 from isotone.trace import hab as trace
 
 SUBMIT, ALIVE = "submit", "alive"
@@ -132,7 +132,7 @@ class Hab:
 
         Before, it may be new, and begin at any time. Then its wish would come late, and be taken for a loss.
         """
-        return [self._broadcast(m.Rejoin(self._token()))] if self.is_fresh and _is_past_beginning(alive) else []
+        return [self._broadcast(m.Rejoin(self._token()))] if self.is_fresh and is_past_beginning(alive) else []
 
     @property
     def is_coordinator(self) -> bool:
@@ -327,25 +327,11 @@ class Hab:
         if alive.leads and mine is not None and self.centre.role is not Role.OUT and alive.epoch >= self.centre.epoch:
             if (self.centre.name, mine.admitted_at) not in alive.members:
                 return [self._broadcast(m.Excluded(alive.epoch))]
-        if self._is_unaware(alive):
+        if is_unaware(self.centre, alive):
             return [self._broadcast(m.LeaderUnaware(self.centre.epoch))]
         news: list[ControlMessage] = [m.Declare(each) for each in alive.declarations if is_news(self.centre, each)]
         news += map(m.PetitionHeard, petitions.news(self.centre, alive))
         return [self._broadcast(each) for each in news if self._local < self.settings.local_max]
-
-    def _is_unaware(self, alive: m.Alive) -> bool:
-        """It shall lead by a hand-over that it has not stored, and whoever could tell it is lost. Or it shall take
-        over, knows that the leader is lost, and does not: it has not stored a hand-over that changed the succession.
-        """
-        centre = self.centre
-        if centre.role is not Role.BACKUP or alive.epoch > centre.epoch:
-            return False
-        if alive.centre == centre.leader:
-            return alive.epoch < centre.epoch and any(map(centre.is_centre_lost, centre.declarations))
-        following = centre.configuration.numbered(centre.successor())
-        if following is None or alive.centre != following.name or not centre.is_centre_lost(centre.leader):
-            return False
-        return any(each.centre == centre.leader and centre.is_effective(each) for each in alive.declarations)
 
     # --- detectors, timers, operators ------------------------------------------------------------------------------
 
@@ -381,19 +367,8 @@ class Hab:
         leads = centre.role is Role.PRIMARY
         members = tuple((each.name, each.admitted_at) for each in centre.configuration.groups) if leads else ()
         wanted = tuple(centre.petitions.values())
-        alive = _wide(
-            m.Alive(
-                centre.name,
-                centre.number,
-                centre.epoch,
-                centre.delivered,
-                declarations,
-                leads,
-                members,
-                wanted,
-                centre.confirmed,
-            )
-        )
+        about = (centre.name, centre.number, centre.epoch, centre.delivered, declarations, leads, members, wanted)
+        alive = _wide(m.Alive(*about, confirmed=centre.confirmed))
         actions: list[Action] = []
         for name in settings.centres:
             if name != centre.name:
@@ -463,11 +438,6 @@ class Hab:
             if entry.position == offer.position and entry.kind is m.Kind.RECORD:
                 return [self._broadcast(m.KeepSnapshot(entry.index, offer.position, offer.state))]
         return []
-
-
-def _is_past_beginning(alive: m.Alive) -> bool:
-    """Whether all centres have begun: they confirmed something together, or one has taken over."""
-    return alive.confirmed > 0 or alive.epoch > first_epoch(1)
 
 
 def _wide(message: ControlMessage) -> bytes:

@@ -19,9 +19,10 @@ from isotone.hab.centre import (
     Snapshot,
     founded,
 )
-from isotone.hab.configuration import Configuration
+from isotone.hab.configuration import Configuration, first_epoch
 from isotone.hab.log import Diverged, Log
 from isotone.hab.messages import (
+    Alive,
     Declaration,
     Join,
     OkState,
@@ -156,6 +157,22 @@ def take_over(centre: Centre, why: str) -> list[Effect]:
     return [RoleChanged(why)]
 
 
+def is_unaware(centre: Centre, alive: Alive) -> bool:
+    """Whether the other centre shall lead by a hand-over that it has not stored, and whoever could tell it is lost.
+
+    Or it shall take over, knows that the leader is lost, and does not: a hand-over changed the succession, and one of
+    the two has not stored it.
+    """
+    if centre.role is not Role.BACKUP or alive.epoch > centre.epoch:
+        return False
+    if alive.centre == centre.leader:
+        return alive.epoch < centre.epoch and any(map(centre.is_centre_lost, centre.declarations))
+    following = centre.configuration.numbered(centre.successor())
+    if following is None or alive.centre != following.name or not centre.is_centre_lost(centre.leader):
+        return False
+    return any(each.centre == centre.leader and centre.is_effective(each) for each in alive.declarations)
+
+
 def on_update_state(centre: Centre, message: UpdateState) -> list[Effect]:
     """Figure 6 (a): take what the best informed centre has, and be the primary. The index goes on behind it."""
     if centre.role is not Role.TRANSITION or message.epoch != centre.epoch:
@@ -171,6 +188,11 @@ def on_update_state(centre: Centre, message: UpdateState) -> list[Effect]:
     if centre.is_out:
         return effects  # the others have removed it, and it did not know
     return [*effects, *centre.lead("it knows what the others have")]
+
+
+def is_past_beginning(alive: Alive) -> bool:
+    """Whether all centres have begun: they confirmed something together, or one has taken over."""
+    return alive.confirmed > 0 or alive.epoch > first_epoch(1)
 
 
 def on_found(centre: Centre, settings: HabSettings) -> list[Effect]:
