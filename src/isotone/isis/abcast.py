@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from isotone.isis.cbcast import Cbcasts
 from isotone.isis.delivery import deliver
 from isotone.isis.incarnation import Priority, Site, Stored
 from isotone.isis.names import origin_of, sites_of
@@ -37,12 +38,14 @@ class Abcasts:
     """The ABCASTs of one site."""
 
     site: Site
+    cbcasts: Cbcasts
     active: dict[str, Coordination] = field(default_factory=dict)
 
     def begin(self, start: AbcastStart) -> None:
         """Step (1); also to take over."""
         self.active[start.id] = Coordination(start)
         for site in self.site.alive(sites_of(start.destinations)):
+            self.cbcasts.transmit_past(site)
             self.site.send(site, start)
         self._advance(start.id)
 
@@ -147,6 +150,7 @@ class Abcasts:
             if heir == self.site.me:
                 self.begin(start)
             else:
+                self.cbcasts.transmit_past(heir)
                 self.site.send(heir, Orphan(start, None))
 
     def adopt(self, start: AbcastStart) -> None:

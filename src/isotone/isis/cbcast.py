@@ -1,11 +1,14 @@
 """CBCAST: a message is delivered behind all that precedes it, because that travels with it.
 
-The buffer holds what may not be everywhere yet. A packet to a site takes along all that precedes its message and was
-not sent there before. The site that began a broadcast sends it to all destinations; others do so only when that site
-failed, or when a flush asks for it.
+The buffer holds what may not be everywhere yet, in the order in which it came to this site. A packet takes along all
+that stands before its message there and was not sent to that site; so does everything else that a process has sent to
+another site. So what a process sends is nowhere without all that the process was handed or sent before. The site that
+began a broadcast sends it to all destinations; others do so only when that site failed, or when a flush asks for it.
 
-Implements: [ISIS 4.3.2] steps (1) to (6) with all three optimisations; [ISIS 4.5], flush by a process.
-Deviations: D-site.
+Implements: [ISIS 4.3.2] steps (1) to (6) with all three optimisations; [ISIS 3.5], atomicity of sequences; [ISIS 4.5],
+flush by a process.
+Deviations: D-site; D-along (step (1) takes along what has a smaller label, which does not give [3.5]: a process may
+answer a CBCAST by an ABCAST or under a label that does not compare, and only they survive it and the sender).
 """
 
 from __future__ import annotations
@@ -54,34 +57,31 @@ class Cbcasts:
                 for site in self.site.alive(tuple(sorted(buffered.remaining))):
                     self._transmit(buffered, site)
 
-    def transmit_all(self, site: str) -> None:
-        """All that this site may not have; so it stands before what is sent there next."""
-        for buffered in list(self.buffer.values()):
-            if site in buffered.remaining:
-                self._transmit(buffered, site)
+    def transmit_past(self, site: str) -> None:
+        """All that may not be everywhere, before something else is sent to this site: D-along."""
+        if site != self.site.me:
+            self._transmit_up_to(None, site)
 
     def _transmit(self, buffered: Buffered, site: str) -> None:
-        """Steps (1) and (2), with SENT_TO."""
-        if site in buffered.sent_to or site == self.site.me:
-            return
-        label = buffered.message.label
-        along = [
-            each
-            for each in self.buffer.values()
-            if each.remaining and site not in each.sent_to and each.message.label.precedes(label)
-        ]
-        along.sort(key=lambda each: (each.message.label.number, each.message.id))
+        if site not in buffered.sent_to and site != self.site.me:
+            self._transmit_up_to(buffered, site)
+
+    def _transmit_up_to(self, last: Buffered | None, site: str) -> None:
+        """Steps (1) and (2), with SENT_TO: in the order of the buffer, which has before each what precedes it."""
         packet: list[Causal] = []
         size = 0
-        for each in (*along, buffered):
-            each.sent_to.add(site)
-            remaining = tuple(sorted(each.remaining))
-            if packet and size + len(each.message.body) > PACKET_BYTES_MAX:
-                self._send(site, packet)
-                packet, size = [], 0
-            packet.append(msgspec.structs.replace(each.message, remaining=remaining))
-            size += len(each.message.body) + 200
-        self._send(site, packet)
+        for each in self.buffer.values():
+            if each is last or (each.remaining and site not in each.sent_to):
+                each.sent_to.add(site)
+                if packet and size + len(each.message.body) > PACKET_BYTES_MAX:
+                    self._send(site, packet)
+                    packet, size = [], 0
+                packet.append(msgspec.structs.replace(each.message, remaining=tuple(sorted(each.remaining))))
+                size += len(each.message.body) + 200
+            if each is last:
+                break
+        if packet:
+            self._send(site, packet)
 
     def _send(self, site: str, packet: list[Causal]) -> None:
         self.site.send(site, Packet(tuple(packet)), ("cbcast", " ".join(each.id for each in packet)))

@@ -71,6 +71,7 @@ class Gbcasts:
         """Step (2.1); also to take over, from the beginning."""
         self.active[start.id] = Coordination(start)
         for site in self.site.alive(start.participants):
+            self.cbcasts.transmit_past(site)
             self.site.send(site, start)
         self._advance(start.id)
 
@@ -301,6 +302,7 @@ class Gbcasts:
             if heir == self.site.me:
                 self.begin(start)
             else:
+                self.cbcasts.transmit_past(heir)
                 self.site.send(heir, Orphan(None, start))
 
     def adopt(self, start: GbcastStart) -> None:

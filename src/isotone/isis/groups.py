@@ -67,6 +67,10 @@ class Groups:
         if (group, process) in self.joins or process in self._members(group):
             return
         self.joins[group, process] = None
+        self._ask_to_join(group, process)
+
+    def _ask_to_join(self, group: str, process: str) -> None:
+        self.cbcasts.transmit_past(self._oldest)
         self.site.send(self._oldest, JoinAsked(group, process))
 
     def leave(self, process: str, group: str, kind: Kind) -> None:
@@ -93,7 +97,7 @@ class Groups:
                 for member in site.view.members:
                     site.send(member, CensusAsked())
             for group, process in self.joins:
-                site.send(oldest, JoinAsked(group, process))
+                self._ask_to_join(group, process)
         self._finish_census()
 
     def on_census_asked(self, source: str) -> None:

@@ -41,8 +41,8 @@ class Life:
 
     def __init__(self, settings: IsisSettings, me: str) -> None:
         self.site = Site(settings, me, w.NO_VIEW, Channels(me))
-        self.abcasts = Abcasts(self.site)
         self.cbcasts = Cbcasts(self.site)
+        self.abcasts = Abcasts(self.site, self.cbcasts)
         self.gbcasts = Gbcasts(self.site, self.abcasts, self.cbcasts)
         self.groups = Groups(self.site, self.abcasts, self.cbcasts, self.gbcasts)
         self.sending = Sending(self.site, self.abcasts, self.cbcasts, self.gbcasts)
@@ -92,6 +92,7 @@ class Life:
             case AnswerGiven(process=process, message=message, body=body):
                 answering = process_id(site.me, process)
                 if site.calls.pop((message, answering), True) is None:
+                    self.cbcasts.transmit_past(origin_of(message))
                     site.send(origin_of(message), w.Answer(message, answering, body))
 
     def _end_process(self, process: str) -> None:
