@@ -90,6 +90,7 @@ JUDGED = (
     Evidence("soak-pipeline.txt", ("src/isotone/pipeline", "tools"), "", 10),
     Evidence("foundation-codec.txt", ("src/isotone/core",), "", 20),
     Evidence("spread-fuzz.txt", ("src/isotone/daemon/spread",), "", 10),
+    Evidence("archive-object-store.txt", ("src/isotone/replicated/archive", "src/isotone/pipeline/log"), "", 2),
     Evidence("replica-kills.txt", ("src/isotone/corel", "src/isotone/host"), "", 60),
     Evidence(
         "centre-disasters.txt",
