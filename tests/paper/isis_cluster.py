@@ -56,15 +56,14 @@ class Cluster:
         """One round: every site sends what it may, and hears it."""
         moved = False
         for source, life in list(self.lives.items()):
-            number = life.site.view.number
             channels = life.site.channels
             held = {peer: channels.peers.pop(peer) for peer in list(channels.peers) if (source, peer) in self.cut}
-            frames = channels.pump(number)
+            frames = channels.pump()
             channels.peers.update(held)
             for frame in frames:
                 if (target := self.lives.get(frame.target)) is not None:
                     self.carried.append((source, frame.target, frame.body))
-                    target.site.channels.receive(frame, target.site.view.number)
+                    target.site.channels.receive(frame)
                     target.settle(transmit=True)
                     moved = True
             self.heard[source] += life.take()

@@ -77,7 +77,7 @@ class Sites:
         while moved:
             moved = False
             for life in self.lives.values():
-                for frame in life.site.channels.pump(1):
+                for frame in life.site.channels.pump():
                     data = w.CODEC.encode(frame)
                     self._receive(data)
                     self.frames += 1
@@ -90,7 +90,7 @@ class Sites:
         if isinstance(frame.body, w.Packet):
             self.kept.packet = max(self.kept.packet, len(frame.body.messages))
         target = self.lives[frame.target]
-        target.site.channels.receive(frame, 1)
+        target.site.channels.receive(frame)
         target.settle(transmit=True)
 
     def collect(self) -> None:

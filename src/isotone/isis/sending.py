@@ -65,7 +65,7 @@ class Sending:
     def want(self, wanted: BroadcastWanted) -> None:
         """Send now, or when the view of the group is known and not locked; refuse where too much waits."""
         full = self.site.channels.backlog >= BACKLOG_MAX or len(self.cbcasts.buffer) >= POOL_MAX
-        if full or len(self.waiting) >= WAITING_MAX:
+        if full or max(len(self.waiting), len(self.abcasts.departures.waiting)) >= WAITING_MAX:
             self._refuse(wanted, "too much is under way: try again when some of it is delivered")
             return
         self.waiting.append(wanted)
@@ -94,7 +94,7 @@ class Sending:
         if outside.view is None:
             if not outside.asking:
                 outside.asking = True
-                self.site.send(self.site.view.members[0], WhereAsked(wanted.group))
+                self.site.send(self.site.home, WhereAsked(wanted.group))
             return False
         if not self.site.alive(sites_of(outside.view.members)):
             outside.view = None
