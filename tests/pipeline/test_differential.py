@@ -27,7 +27,7 @@ from isotone.sim.plan import Scale, Size
 from isotone.sim.registry import system_named
 from isotone.sim.run import play_plan
 from isotone.sim.system import Setting, draw_plan
-from isotone.spec.check import Report, check, closing, places
+from isotone.spec.check import Report, check
 from isotone.spec.check.synthetic import Shape, Synthetic
 from isotone.spec.corel_properties import corel_labels
 from isotone.spec.properties import BY_ID, PROPERTIES, Boundary, Form
@@ -195,11 +195,7 @@ def _plain(report: Report) -> Outcome:
 
 @cache
 def _expected() -> dict[str, Outcome]:
-    """Queries know no causal pasts of weak messages: of these 2.7 owes less there (docs/protocols/pipeline.md)."""
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (closing, places):
-            patch.setattr(module, "is_behind_join", lambda piece, stay: False)
-        return {run: _plain(check(rows)) for run, rows in _runs()}
+    return {run: _plain(check(rows)) for run, rows in _runs()}
 
 
 @pytest.fixture(scope="module")
