@@ -74,6 +74,7 @@ COREL_SETTINGS: Mapping[str, tuple[int, ...]] = {
     "corel.settings.ReplicaSettings.messages_under_way_max": (1, 2),
 }
 """Constants and settings of COReL's servers, where they stand on our own daemons."""
+COREL = {**COREL_DRAWN, **COREL_SETTINGS}
 
 FORMAT = "a limit of the format: daemons that differ about it do not understand each other"
 REFUSES = "it refuses what a client asks, which the workload takes for granted; tests of the package reach it"
@@ -269,7 +270,7 @@ class Limits:
         self.reached: Counter[str] = Counter()
         self.values: dict[str, int] = {}
         if seed is not None and choice.chance(SHARE):
-            drawn = {**DRAWN, **SETTINGS, **(COREL_DRAWN | COREL_SETTINGS if corel else {})}
+            drawn = {**DRAWN, **SETTINGS, **(COREL if corel else {})}
             self.values = {name: choice.pick(values) for name, values in drawn.items() if choice.chance(0.5)}
 
     def bound(self, name: str) -> Drawn | None:

@@ -162,7 +162,8 @@ def _steps(entries: list[Entry]) -> Cases:
         if isinstance(entry, trace.PrimaryEstablished):
             at = next((each for each, it in enumerate(before) if isinstance(it, trace.PrimaryCommitted)), None)
             ends = (trace.QueueArranged, trace.ReplicaStarted, trace.PrimaryAttempted, trace.PrimaryEstablished)
-            if at is not None and _primary_of(before[at]) == _primary_of(entry):  # type: ignore[arg-type]
+            if at is not None:
+                yield _primary_of(before[at]) == _primary_of(entry)  # type: ignore[arg-type]
                 yield not any(isinstance(each, ends) for each in before[:at])
 
 

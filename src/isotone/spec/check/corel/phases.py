@@ -182,7 +182,10 @@ class _Steps:
             case trace.PrimaryCommitted(primary=number, servers=servers):
                 return self._commit((number, servers), event)
             case trace.PrimaryEstablished(primary=number, servers=servers):
-                if self.committed is not None and self.committed[0] == (number, servers) and self.over is not None:
+                if self.committed is not None and self.committed[0] != (number, servers):
+                    since = self.committed[1]
+                    return since, f"established primary {number} of {' '.join(servers)}, and committed to another last"
+                if self.committed is not None and self.over is not None:
                     return self.over, f"established primary {number} when that was over"
                 self.over = event
         return None
