@@ -419,15 +419,17 @@ class Member:
         if len(members) < self._quorum or any(each not in self._brought for each in members):
             return
         winner = max(members, key=lambda each: (self._brought[each], -members.index(each)))
-        self.full = {winner}
-        if winner == self.me:
-            self._found(self._brought[winner][0])
+        kind = self._brought[winner][0]
+        self.full = {each for each in members if self._brought[each][0] == kind} if kind == KEPT else {winner}
+        if self.me in self.full:
+            self._found(kind)
         else:
             self._load(self.view.number)
             self._take_early_offer()
 
     def _found(self, kind: int) -> None:
-        """With the state that this member brought."""
+        """With the state that this member brought. States that were kept are equal: nobody loads another one's, and
+        what is under way goes on."""
         how = {KEPT: "kept", CHECKPOINT: "checkpoint", NOTHING: "founded"}[kind]
         if kind == CHECKPOINT:
             assert self._checkpoint is not None
@@ -441,7 +443,6 @@ class Member:
                 self.applied = event
                 for tool in self.tools:
                     tool.on_view(event)
-        self.full = {self.me}
         self.applied = self.view
         for tool in self.tools:
             tool.on_view(self.view)
