@@ -68,7 +68,7 @@ def draw(figure: Figure, path: Path) -> None:
         raise MachineError("a plot needs matplotlib: pip install 'isotone[plot]'") from None
     recipe = recipe_named(figure.figure)
     curves: dict[str, list[tuple[float | None, float]]] = {}
-    for row in figure.rows:
+    for row in (row for row in figure.rows if row[recipe.y] is not None):
         label = " ".join(str(row[name]) for name in recipe.curves)
         curves.setdefault(label, []).append((row[recipe.x], row[recipe.y]))
     canvas = Canvas(figsize=(8, 5))

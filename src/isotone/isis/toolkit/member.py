@@ -119,6 +119,9 @@ class Tool:
     def load(self, state: Any) -> None:
         """Replace the state."""
 
+    def begin_anew(self) -> None:
+        """The state is of a checkpoint: what was under way then is over."""
+
     def essence(self) -> Any:
         """What must be equal at all members at one instant."""
         return self.state()
@@ -428,22 +431,20 @@ class Member:
             self._take_early_offer()
 
     def _found(self, kind: int) -> None:
-        """With the state that this member brought. States that were kept are equal: nobody loads another one's, and
-        what is under way goes on."""
+        """With the state that this member brought. Those that were kept are equal: what is under way goes on."""
         how = {KEPT: "kept", CHECKPOINT: "checkpoint", NOTHING: "founded"}[kind]
         if kind == CHECKPOINT:
             assert self._checkpoint is not None
             self._restore(self._checkpoint.data)
+            for tool in self.tools:
+                tool.begin_anew()
         if kind != KEPT:
             self.era = str(self._instant)
-        for event in self._missed if kind == KEPT else ():
+        for event in (*(self._missed if kind == KEPT else ()), self.view):
             if isinstance(event, Heard):
                 self._take(event.sender, decode_body(event.body))
             else:
                 self.applied = event
                 for tool in self.tools:
                     tool.on_view(event)
-        self.applied = self.view
-        for tool in self.tools:
-            tool.on_view(self.view)
         self._become_ready(how)

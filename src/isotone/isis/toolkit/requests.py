@@ -111,6 +111,10 @@ class Requests(Tool):
         self.settled = dict(settled)
         self._staging = {}
 
+    def begin_anew(self) -> None:
+        """Who has no answer yet asks again; who has one is not to be surprised."""
+        self.pending = {}
+
     def steward_of(self, owner: str) -> str | None:
         """Who carries an action out now, if it is one that is not done."""
         return self.pending[owner].coordinator if owner in self.pending else None
