@@ -267,6 +267,8 @@ def test_members_without_the_state_form_the_group_with_the_best_checkpoint() -> 
     assert net.member(A, "counter").phase is Phase.FORMING  # one is too few
     net.tell(B, OpenWanted(0, "counter"))
     net.tell(A, CallWanted(0, 1, "counter", call("add", "x", 4)))
+    ask(net, A, "x", "one", writes=False)
+    ask(net, A, "y", "one", writes=True)
     net.tell(A, ToolUsed(0, "counter", "", "checkpoint"))
     saved = net.toolkits[B]._checkpoints
     again = HandNet(quorum=2)
@@ -276,6 +278,7 @@ def test_members_without_the_state_form_the_group_with_the_best_checkpoint() -> 
     again.numbers = 100
     again.tell(C, OpenWanted(0, "counter"))
     again.tell(A, OpenWanted(0, "counter"))
+    assert not any(queue or readers for _, queue, readers, _ in again.tool(C, "counter", "locks").state())
     assert [again.tool(me, "counter", "object").state()["total"] for me in (A, C)] == [4, 4]
     assert again.member(A, "counter").era == again.member(C, "counter").era != net.member(A, "counter").era
 

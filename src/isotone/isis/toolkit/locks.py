@@ -96,6 +96,12 @@ class Locks(Tool):
             for name, queue, readers, asked in state
         }
 
+    def begin_anew(self) -> None:
+        """Whoever had a lock has it no more, also who left meanwhile and is back."""
+        for item in self.items.values():
+            item.queue.clear()
+            item.readers.clear()
+
     def resume(self) -> None:
         """Grant what this member owes."""
         self._look()
