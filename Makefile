@@ -30,7 +30,7 @@ exit 3
 endef
 
 help: ## Show the targets
-	@echo "make demo              three real daemons in two sites: a kill, a cut, a merge; verdicts, and demo/report.html"
+	@echo "make demo              a replicated bank on five daemons in three sites: a kill, a partition; verdicts, demo/report.html"
 	@echo "                       ARGS=\"--break swap\" plants a bug, and shows which messages prove it"
 	@echo "make test              lint, format, types, documents and all tests; ARGS=\"-k ring\" goes to pytest"
 	@echo "make soak HOURS=8      seeds and faults for hours; goes on where it stopped; report in soak/"

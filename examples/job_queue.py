@@ -1,23 +1,16 @@
 """Jobs that survive their workers: a leader hands out jobs, workers take them, what a dead one left comes back."""
 
 import asyncio
-import socket
 import tempfile
 from contextlib import AsyncExitStack
 
 import isotone
-
-
-def free_address() -> str:
-    """On this machine; servers of different machines have fixed ones."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"
+from isotone.daemon.ports import free_ports  # servers of different machines have fixed ones
 
 
 async def main(directory: str) -> None:
     """Three servers in one process; in earnest each is a program of its own."""
-    places = {name: free_address() for name in "abc"}
+    places = {name: f"127.0.0.1:{port}" for name, port in zip("abc", free_ports(3), strict=True)}
     async with AsyncExitStack() as stack:
         shops = {}
         for name, place in places.items():

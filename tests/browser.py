@@ -13,7 +13,7 @@ import select
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,7 +66,14 @@ class Look:
         assert not self.spilling, f"{at}: cells that have too little room: {self.spilling}"
 
 
-def looks_at(url: str, name: str, until: str = "true") -> list[Look]:
+def looks_at(
+    url: str,
+    name: str,
+    until: str = "true",
+    *,
+    widths: Sequence[int] = WIDTHS,
+    schemes: Sequence[str] = SCHEMES,
+) -> list[Look]:
     """Open a page at both widths, light and dark, each time until the expression holds; pictures go to `ARTEFACTS`."""
     if CHROMIUM is None:
         why_not = os.environ.get("ISOTONE_NO_BROWSER", "")
@@ -77,8 +84,8 @@ def looks_at(url: str, name: str, until: str = "true") -> list[Look]:
     with _running() as browser:
         return [
             _look(browser, url, Look(width, scheme), until, ARTEFACTS / f"{name}-{width}-{scheme}.png")
-            for width in WIDTHS
-            for scheme in SCHEMES
+            for width in widths
+            for scheme in schemes
         ]
 
 

@@ -2,8 +2,8 @@
 
 The pages are the repository's own Markdown files, laid out as they are here, so that every relative link stays right;
 results, examples and source files that pages link to are copied beside them. The reference is made from the public
-names of `isotone`. Nothing of the site is loaded from elsewhere. Warnings of mkdocs are errors. Browsers let a page
-search only if it comes from a server: --serve is one, on loopback.
+names of `isotone`. Nothing of the site is loaded from elsewhere. Warnings of mkdocs are errors. It needs no server: a
+browser opens and searches it from the disk too; --serve is one, on loopback.
 Exit codes: 0 built, 1 a page is wrong, 3 mkdocs is missing.
 """
 
@@ -32,6 +32,24 @@ PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 PUBLIC = ("isotone", "isotone.client.blocking", "isotone.client.errors", "isotone.replicated.errors", "isotone.testing")
 STYLE = "wide.css"
 """Room for lines of code of 120 characters."""
+FROM_DISK = "from_disk.js"
+"""Browsers start no worker for a page from the disk, and the search is one: there it runs in a frame."""
+WORKER = """if (location.protocol === "file:") window.Worker = class extends EventTarget {
+  constructor(url) {
+    super();
+    const frame = document.createElement("iframe");
+    frame.hidden = true;
+    frame.answer = data => this.dispatchEvent(new MessageEvent("message", {data}));
+    frame.srcdoc = `<script>postMessage = frameElement.answer</` + `script><script src="${url}"></` + `script>`;
+    this.loaded = new Promise(done => frame.addEventListener("load", () => done(frame.contentWindow)));
+    document.documentElement.append(frame);
+  }
+  async postMessage(data) {
+    const inside = await this.loaded;
+    inside.dispatchEvent(new inside.MessageEvent("message", {data}));
+  }
+};
+"""
 
 
 def main() -> int:
@@ -55,7 +73,9 @@ def main() -> int:
     code = subprocess.run(command, check=False, env=quiet).returncode
     if code:
         return 1
-    print(f"the site is at {out / 'index.html'}; its search needs a server: --serve 8000", flush=True)
+    found = (out / "search" / "search_index.json").read_text(encoding="utf-8")
+    (out / "search" / "search_index.js").write_text(f"var __index = {found}", encoding="utf-8")  # read from the disk
+    print(f"the site is at {out / 'index.html'}", flush=True)
     if arguments.serve is not None:
         serve(out, arguments.serve)
     return 0
@@ -86,6 +106,7 @@ def lay_out(source: Path) -> None:
         text = page.read_text(encoding="utf-8")
         page.write_text(re.sub(r"\]\(((?:\.\./)*)README\.md(?=[)#])", _home(page, source), text), encoding="utf-8")
     (source / STYLE).write_text(".md-grid { max-width: 88rem; }\n", encoding="utf-8")
+    (source / FROM_DISK).write_text(WORKER, encoding="utf-8")
     (source / "reference.md").write_text("".join(reference()), encoding="utf-8")
 
 
@@ -172,7 +193,7 @@ def settings_of(source: Path, out: Path) -> dict[str, object]:
                 _palette("dark", "slate", "brightness-4", "Switch to light"),
             ],
         },
-        "extra": {"generator": False},
+        "extra": {"generator": False, "polyfills": [FROM_DISK]},
         "plugins": ["search"],
         "markdown_extensions": ["tables", "pymdownx.superfences", "pymdownx.highlight", {"toc": {"permalink": True}}],
         "extra_css": [STYLE],

@@ -79,8 +79,8 @@ JUDGED = (
     figure("ring-acceleration", "ring-acceleration", 3),
     Evidence("membership-scale.txt", STACK, "", 20),
     Evidence("flows-figures.txt", FLOWS, "", 60),
-    Evidence("flows-rollout.txt", FLOWS, "", 11),
-    Evidence("flows-token-cost.txt", FLOWS, "", 1),
+    Evidence("flows-rollout.txt", FLOWS, "python -m tests.flows.rollout_kills --seconds 600", 11),
+    Evidence("flows-token-cost.txt", FLOWS, "isotone sim figure flows-token-cost --probes 2000", 1),
     Evidence("corruptions.txt", CHECKS, "", 600),
     Evidence("foundation-mutation.txt", CHECKS, "python -m tests.spec.mutation --seeds 1..60 --per-kind 4", 20),
     Evidence("plain-speed.txt", (*CHECKS, "src/isotone/trace"), "", 10),
@@ -90,6 +90,7 @@ JUDGED = (
     Evidence("soak-pipeline.txt", ("src/isotone/pipeline", "tools"), "", 10),
     Evidence("foundation-codec.txt", ("src/isotone/core",), "", 20),
     Evidence("spread-fuzz.txt", ("src/isotone/daemon/spread",), "", 10),
+    Evidence("archive-object-store.txt", ("src/isotone/replicated/archive", "src/isotone/pipeline/log"), "", 2),
     Evidence("replica-kills.txt", ("src/isotone/corel", "src/isotone/host"), "", 60),
     Evidence(
         "centre-disasters.txt",

@@ -6,7 +6,6 @@ One server orders by itself; with ``peers=`` the same program runs on three. See
 from __future__ import annotations
 
 import asyncio
-import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -40,7 +39,7 @@ def transfer(db: Any, giver: str, taker: str, amount: int) -> None:
 async def run(directory: Path, transfers: int = TRANSFERS) -> tuple[int, int]:
     """Order so many transfers, and wait until some are archived: how many were refused, and the archived position."""
     archive = str(directory / "archive")
-    options: dict[str, Any] = {"state": directory / "a", "address": f"127.0.0.1:{_free_port()}"}
+    options: dict[str, Any] = {"state": directory / "a", "address": "127.0.0.1:0"}
     async with isotone.replica("ledger", name="a", databases=[ledger], archive=archive, **options) as server:
         await server.ready()
         accounts = server.database("ledger")
@@ -72,12 +71,6 @@ async def _archived(log: ReplicaLog) -> int:
         why = log.archive_problem or "there are too few records for a file"
         raise MachineError(f"nothing was archived within {ARCHIVED_WITHIN_S:g} seconds: {why}") from None
     return log.archived
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""``isotone demo``: real daemons, their story, the verdicts, and that nothing is left behind."""
+"""``isotone demo``: real daemons, the bank's story, the verdicts, and that nothing is left behind."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from click.testing import CliRunner
 
 from isotone.cli import pipeline_demo
 from isotone.cli.demo import MARK, prepared
-from isotone.cli.demo_break import BUGS, Bug
+from isotone.cli.demo_bank import ARCHIVE, TOGETHER, archived, described
+from isotone.cli.demo_break import BUGS, GROUP, Bug
 from isotone.cli.demo_record import Verdicts
-from isotone.cli.demo_screen import Screen, Standing
+from isotone.cli.demo_screen import Desk, Screen, Standing
+from isotone.cli.demo_story import RUSH
 from isotone.cli.main import commands
 from isotone.cli.output import results
 from isotone.cli.pipeline_demo import NoReportError
@@ -30,6 +32,10 @@ from isotone.core.contract import Action
 from isotone.core.ids import NO_STAMP, ClientId, DaemonId, DaemonViewId, GroupViewId
 from isotone.core.services import Service
 from isotone.core.views import Cause
+from isotone.replicated.archive.segments import entries_of
+from isotone.replicated.archive.store import Archive
+from isotone.replicated.database.change_log import FOLDER, decode_changes
+from isotone.replicated.database.changes import RowChange
 from isotone.sim.summary import Failure, Summary
 
 WITHIN_S = 120.0
@@ -55,10 +61,10 @@ def test_the_demo_tells_its_story_and_finds_no_violation(tmp_path: Path) -> None
     for service in ("unreliable", "reliable", "fifo", "causal", "agreed", "safe"):
         assert f"({service})" in done.stdout
     assert "Views of the daemons over" in done.stdout, "the picture"
-    for mark in ("SIGKILL", "cut apart", "healed", "started again", "is back with a new session", "no violation"):
+    for mark in ("SIGKILL", "cut off", "healed", "started again", "is back with a new session", "no violation"):
         assert mark in done.stdout
     told = [re.sub(r"^ *[0-9.]+ s  ", "", line) for line in done.stdout.splitlines()]
-    for name, daemon in (("alice", "d1"), ("carol", "d3")):
+    for name, daemon in (("alice", "d1"), ("carol", "d5")):
         views = [line.partition("view    ")[2] for line in told if line.startswith(f"{name:<6}at {daemon}  view")]
         # A daemon that the machine starves has views in between; these come in this order all the same.
         later = iter(view.partition(" (by")[0] for view in views)
@@ -78,7 +84,47 @@ def test_the_demo_tells_its_story_and_finds_no_violation(tmp_path: Path) -> None
     ):
         (row,) = (line for line in done.stdout.splitlines() if line.split()[:1] == [label])
         assert row.split()[-4:] == ["1", "0", "0", "0"], "it holds"
+    for label in ("COR-GREEN", "COR-AGREED", "COR-SAME", "COR-ONE", "COR-LIVE", "COR-SYNCED"):
+        (row,) = (line for line in done.stdout.splitlines() if line.split()[:1] == [label])
+        assert row.split()[-4:] == ["1", "0", "0", "0"], "it holds"
+    _look_at_the_bank(home, told)
     assert not processes_of(home)
+
+
+def _look_at_the_bank(home: Path, told: list[str]) -> None:
+    """What its tellers were told, and what it left for Spark."""
+    (minority,) = (line for line in told if line.startswith("carol in s3  bank    maybe: "))
+    assert "No quorum: d5 is here" in minority
+    assert "carol in s3  bank    3 transfers: 3 maybe" in told
+    assert any(line.startswith("carol in s3  bank    of 3 maybe: ") for line in told), "known when the cut was healed"
+    accounts = [line for line in told if line.startswith("-- the accounts, as alice, bob, carol read them")]
+    assert len(accounts) == 4 and all(line.endswith(f"together {TOGETHER}") for line in accounts)
+    read = archived(home)
+    assert described(read) in accounts[-1]
+    log, changes = (Archive(home / place) for place in (ARCHIVE, f"{ARCHIVE}/{FOLDER}"))
+    assert log.listing().end == changes.listing().end > 4 * RUSH
+    assert log.verify() == changes.verify() == []
+    total = 0
+    for segment in changes.listing().segments:
+        for entry in entries_of(changes.read(segment)):
+            if (found := decode_changes(entry.record)) is not None:
+                rows = [row for row in found.changes if isinstance(row, RowChange)]
+                total += sum(sign * (0 if row is None else int(row[1])) for each in rows
+                             for sign, row in ((1, each.new), (-1, each.old)))  # fmt: skip
+                assert total == TOGETHER, f"at position {entry.position}"
+    assert total == TOGETHER
+
+
+def test_money_that_is_made_or_lost_on_spark_is_named() -> None:
+    """Where it is right is a test on Spark."""
+    accounts = {"anna": 100, "ben": 100, "chloe": 100}
+    for totals, read, told in (
+        ([(3, 300), (5, 301), (9, 300)], accounts, "WRONG: 301 at position 5"),
+        ([(3, 300)], accounts | {"ben": 99}, "WRONG: the tellers read anna 100, ben 99, chloe 100; together 299"),
+    ):
+        found = pipeline_demo.counted(totals, accounts, read)
+        assert not found.is_right
+        assert found.told.endswith(told)
 
 
 def test_a_planted_bug_is_found_and_the_message_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,13 +151,14 @@ def test_a_planted_bug_is_found_and_the_message_named(tmp_path: Path, monkeypatc
 @pytest.mark.parametrize(("bug", "told"), [("lose", "bbc"), ("double", "baabc"), ("swap", "bbca")])
 def test_a_bug_touches_the_first_agreed_message_alone(bug: str, told: str) -> None:
     def action(name: str) -> Action:
-        service = Service.AGREED if name in "ac" else Service.RELIABLE
+        service = Service.AGREED if name in "acx" else Service.RELIABLE
         sender = ClientId(DaemonId("d1", 1), name, 1)
-        return Indicate((sender,), Message(Bundle(sender, 1, service, ("g",), (0,), (0,), b""), NO_STAMP))
+        groups = ("bank",) if name == "x" else (GROUP,)
+        return Indicate((sender,), Message(Bundle(sender, 1, service, groups, (0,), (0,), b""), NO_STAMP))
 
     spoil = Bug(bug).spoil
-    found = [*spoil([action("b"), action("a")]), *spoil([action("b")]), *spoil([action("c")])]
-    assert "".join(each.indication.bundle.sender.name for each in found) == told  # type: ignore[attr-defined]
+    found = [*spoil([action("x"), action("b"), action("a")]), *spoil([action("b")]), *spoil([action("c")])]
+    assert "".join(each.indication.bundle.sender.name for each in found) == "x" + told  # type: ignore[attr-defined]
 
 
 def test_an_interrupted_demo_leaves_no_daemon(tmp_path: Path) -> None:
@@ -121,7 +168,7 @@ def test_an_interrupted_demo_leaves_no_daemon(tmp_path: Path) -> None:
     try:
         heard = next((line for line in running.stdout if "hears" in line), "")
         assert heard
-        assert processes_of(home), "of three, but by now the story may have killed one"
+        assert processes_of(home), "of five, but by now the story may have killed one"
         running.send_signal(signal.SIGINT)
         _, errors = running.communicate(timeout=WITHIN_S)
         assert running.returncode == 130, errors
@@ -191,11 +238,13 @@ def test_on_a_terminal_a_table_stands_below_the_lines(monkeypatch: pytest.Monkey
     with Screen(results()) as screen:
         standing = Standing("alice", "d1", "s1")
         screen.introduce(standing)
+        screen.open_desk(Desk("alice", "s1"))
         screen.say("something happens")
         screen.tell(standing, View("story", GroupViewId(DaemonViewId(1, alice.daemon)), (alice,), (alice,), Cause.JOIN))
     shown = terminal.getvalue()
     assert "something happens" in shown
     assert "last message" in shown, "the table"
+    assert "the bank, as each teller has it" in shown and "together" in shown
     assert "view    alice (by join)" in shown
 
 

@@ -78,7 +78,16 @@ def test_flows_between_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         words = shlex.split(node.replace("KEY", ready["key"]))[1:]
         with process(*words, "--versions", "1", log=tmp_path / "node.log"):
             status = typed("flows", "isotone flow status").replace("10.0.0.2:4811", second)
-            wait_until(lambda: isotone(*shlex.split(status)[1:]).exit_code == 0, "the node says how it stands")
+            wait_until(lambda: " leads " in isotone(*shlex.split(status)[1:]).output, "the node leads its ring")
+            assert "runs phases" in run(status) and "ms between tokens" in run(status)
+            assert run(status.replace(second, first)).split()[:6] == [
+                "ring",
+                "view",
+                "members",
+                "the",
+                "leader",
+                "first",
+            ]
 
 
 def test_keys_of_data_centres(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,6 +66,15 @@ def test_a_shell_completes_commands_and_options() -> None:
     assert "partition" in [each.value for each in offered.get_completions(["faults"], "")]
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"), [(["stauts"], "status"), (["faults", "partitoin"], "partition"), (["zzzz"], "")]
+)
+def test_a_command_that_was_mistyped_is_named(words: list[str], meant: str) -> None:
+    result = CliRunner().invoke(commands, words)
+    assert result.exit_code == 2
+    assert (f"Did you mean '{meant}'?" in result.output) == bool(meant)
+
+
 def test_the_version_is_told() -> None:
     result = CliRunner().invoke(commands, ["--version"])
     assert result.output == f"isotone {__version__}\n"

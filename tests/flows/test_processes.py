@@ -26,7 +26,7 @@ def children() -> Iterator[list[Child]]:
 
 
 def test_processes_of_several_nodes_go_on_through_kills_and_restarts(tmp_path: Path, children: list[Child]) -> None:
-    """Four processes of two nodes, three layers of rings: a process is killed and comes back, the authority too."""
+    """Four processes of eight nodes, three layers of rings: a process is killed and comes back, the authority too."""
     state, invitations = str(tmp_path / "state"), tmp_path / "invitations"
     rings = "r,r.1,r.2,r.1.1,r.1.2,r.2.1,r.2.2"
 
@@ -37,7 +37,7 @@ def test_processes_of_several_nodes_go_on_through_kills_and_restarts(tmp_path: P
         return child
 
     def nodes(ring: str) -> Child:
-        child = Child("node", str(invitations / ring), "--count", "2", "--versions", "1000000", "--name", ring)
+        child = Child("node", str(invitations / ring), "--count", "8", "--versions", "1000000", "--name", ring)
         children.append(child)
         child.ready = child.line()["ready"]  # type: ignore[attr-defined]
         return child

@@ -39,6 +39,8 @@ SERVERS = "abc"  # a writes the archives, or the next one while it is away
 BATCH_MAX = 20_000
 AT_ONCE = 1_000
 APPEND_WITHIN_S = 20.0
+STARVED = "Python worker failed to connect back"
+"""Spark gives a Python process ten seconds to start: on a machine that does much else a driver may end by that."""
 BEGUN_WITHIN_S, END_WITHIN_S = 600.0, 1_800.0
 EARLY_MS, LATER_MS, SERVER_AWAY_MS = 15_000, 4_000, 3_000
 """So long at most a driver lives from its start, where it is killed early; from its first batch on, where not; and so
@@ -77,6 +79,7 @@ class Driver:
         told = json.dumps({"place": str(place), "source": source, "replica": replica, "to_the_end": to_the_end})
         self._committed = self._batches()
         with (place / "driver.log").open("ab") as log:
+            self._said_before = log.tell()
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "tests.integration.exactly_once_soak", "--drive", told],
                 cwd=ROOT, stdout=log, stderr=log, start_new_session=True,
@@ -85,17 +88,21 @@ class Driver:
     def _batches(self) -> set[Path]:
         return {path for kind in ("files", "sink") for path in (self._place / kind / "commits").glob("[0-9]*")}
 
-    async def begun(self) -> None:
-        """Until a batch is committed that was not."""
+    async def begun(self) -> bool:
+        """Until a batch is committed that was not; false if it is starved."""
         async with asyncio.timeout(BEGUN_WITHIN_S):
             while self._batches() <= self._committed:
-                assert self.process.poll() is None, self.tail()
+                if self.process.poll() is not None:
+                    assert STARVED in self.tail(), self.tail()
+                    return False
                 await asyncio.sleep(0.05)
+        return True
 
-    async def ended(self) -> None:
-        """By itself."""
+    async def ended(self) -> bool:
+        """By itself, at its end; false if it is starved."""
         code = await asyncio.to_thread(self.process.wait, END_WITHIN_S)
-        assert code == 0, self.tail()
+        assert code == 0 or STARVED in self.tail(), self.tail()
+        return code == 0
 
     def kill(self) -> None:
         """At once, with its Java."""
@@ -105,7 +112,9 @@ class Driver:
 
     def tail(self) -> str:
         """What it said last."""
-        return (self._place / "driver.log").read_text(errors="replace")[-4000:]
+        with (self._place / "driver.log").open("rb") as log:
+            log.seek(self._said_before)
+            return log.read().decode(errors="replace")[-4000:]
 
 
 # --- the run --------------------------------------------------------------------------------------------------------
@@ -116,7 +125,7 @@ class Soak:
 
     def __init__(self, place: Path, seed: int) -> None:
         self.place, self.choice = place, Choice(f"exactly once/{seed}")
-        self.produced = self.again = 0
+        self.produced = self.again = self.starved = 0
         self.over = False
         self.kills: Counter[str] = Counter()
         self.archive = place / "archive"
@@ -154,15 +163,17 @@ class Soak:
 
     async def kill_driver(self, source: dict[str, str], replica: str) -> None:
         """It lives until a random moment, most often after its first batch."""
-        driver = Driver(self.place, source, replica)
-        try:
-            if self.choice.chance(0.2):
-                await asyncio.sleep(self.choice.between(0, EARLY_MS) / 1000)
-            else:
-                await driver.begun()
-                await asyncio.sleep(self.choice.between(0, LATER_MS) / 1000)
-        finally:
-            driver.kill()
+        is_early = self.choice.chance(0.2)
+        after_s = self.choice.between(0, EARLY_MS if is_early else LATER_MS) / 1000
+        while True:
+            driver = Driver(self.place, source, replica)
+            try:
+                if is_early or await driver.begun():
+                    await asyncio.sleep(after_s)
+                    break
+                self.starved += 1
+            finally:
+                driver.kill()
         self.kills["driver"] += 1
 
     async def run(self, wanted: int, kills: int, minutes: float) -> list[str]:
@@ -191,7 +202,8 @@ class Soak:
                     killing.result()
             self.over = True
             await killing
-            await Driver(self.place, source, replica, to_the_end=True).ended()
+            while not await Driver(self.place, source, replica, to_the_end=True).ended():
+                self.starved += 1
             log = await read_log(first)
             wrote = time.monotonic() - began
             told = await asyncio.to_thread(self.judge, log, self.produced, source, replica)
@@ -230,7 +242,8 @@ class Soak:
         return [
             f"{records:,} records produced, each acknowledged; {self.again:,} sent again after *maybe*, of which "
             f"{len(log) - records:,} stand in the log twice: its end is position {len(log):,}",
-            f"kills with SIGKILL: {', '.join(f'{count} of the {who}' for who, count in sorted(self.kills.items()))}",
+            f"kills with SIGKILL: {', '.join(f'{count} of the {who}' for who, count in sorted(self.kills.items()))}; "
+            f"drivers that ended by themselves, since Spark gives Python ten seconds to start: {self.starved}",
             f"archive: positions 1 to {listing.end:,} in {len(listing.segments)} segments, each read and whole; "
             f"{len(listing.unfinished)} unfinished files left",
             f"files: {len(found):,} rows, positions 1 to {len(found):,}: no gap, no repetition, each with its record",

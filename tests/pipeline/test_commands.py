@@ -16,15 +16,18 @@ import pytest
 from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
-from isotone.cli import demo
+from isotone.cli import demo, pipeline_demo
 from isotone.cli.check import check_traces
+from isotone.cli.demo_bank import KEPT, KeptLog, bank
 from isotone.cli.demo_record import Verdicts
 from isotone.cli.main import commands
 from isotone.core.errors import MachineError
+from isotone.core.ordered_log import LogEntry
 from isotone.pipeline import checking, gold, java, session, stages
 from isotone.pipeline.report import page
 from isotone.pipeline.stages import refresh
 from isotone.pipeline.tables import manifests, read_table, reading, writing
+from isotone.replicated.records import Announced, Called, Opened, encode
 from isotone.sim.summary import count_verdicts
 from isotone.trace.events import Connected, Recovered, Row
 from isotone.trace.jsonl import read_jsonl, write_jsonl
@@ -144,15 +147,25 @@ def test_nobody_writes_between_the_tables_and_what_is_told_of_them(
 
 @pytest.fixture
 def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A demo whose story is told already, by two small recorded traces."""
+    """A demo whose story is told already, by two small recorded traces and the log of its bank."""
     (tmp_path / "trace").mkdir()
     rows = read_jsonl(TRACES / "2.5" / "good-clients.jsonl").rows()
     write_parquet(tmp_path / "trace" / "run.parquet", "run", rows)
     write_jsonl(tmp_path / "settled.jsonl", "settled", read_jsonl(TRACES / "2.15" / "good-clients.jsonl").rows())
+    (tmp_path / KEPT).write_bytes(msgspec.msgpack.encode(_bank_log()))
     found = [check_traces([tmp_path / name]) for name in ("trace", "settled.jsonl")]
     monkeypatch.setattr(demo, "prepared", lambda directory: directory)
     monkeypatch.setattr(demo, "tell", lambda directory, screen, bug: Verdicts(*found))
     return tmp_path
+
+
+def _bank_log() -> KeptLog:
+    """The accounts are opened, and anna gives more than she has."""
+    calls = [("open_accounts", ()), *(("transfer", ("anna", "ben", 30)) for _ in range(5))]
+    log = [encode(Announced("a", ("a",), bank.kind, bank.names)), encode(Opened("nonce", 5))]
+    log += [encode(Called(2, at, at, bank.kind, bank.name, *each)) for at, each in enumerate(calls, 1)]
+    entries = [LogEntry(at, record, f"a.1:{at}") for at, record in enumerate(log, 1)]
+    return KeptLog({"anna": 10, "ben": 190, "chloe": 100}, entries)
 
 
 def _demo(place: Path) -> Result:
@@ -169,7 +182,9 @@ def test_the_demo_ends_with_verdicts_on_spark_and_a_report(spark: SparkSession, 
     assert sum(map(int, _row(done.output, "EVS-2.5"))) == 2
     assert _row(done.output, "EVS-2.15")[0] == "1"  # owed in the record that was kept when all was quiet
     assert "the plain checkers judge the same in all 57 properties" in done.output
-    assert done.output.endswith(f"report: {told / 'report.html'}\n")
+    accounts = "anna 10, ben 190, chloe 100; together 300; 300 at each of the 4 positions that moved money, from 3 on"
+    assert f"the bank on Spark at position 6: {accounts}\n" in done.output
+    assert done.output.endswith(f"report: {told / 'report.html'}; the bank's log: {told / 'archive'}\n")
     for step in ("Spark starts", "2 files read", "2 runs judged", "2 runs measured", "report.html is written"):
         assert f" s  {step}" in done.output
     page = (told / "report.html").read_text()
@@ -183,6 +198,7 @@ def test_where_the_engines_differ_the_demo_says_so(
     monkeypatch.setattr(stages, "refresh", lambda *_, **__: stages.Refreshed(("run",), (), ("run",)))
     monkeypatch.setattr(checking, "summary_of", lambda *_: other)
     monkeypatch.setattr(page, "write_report", lambda spark, tables, target: None)
+    monkeypatch.setattr(pipeline_demo, "count_money", lambda spark, directory: pipeline_demo.Counted("", is_right=True))
     done = _demo(told)
     assert done.exit_code == 1
     assert "judge otherwise: EVS-2.5" in done.output

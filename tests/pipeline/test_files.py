@@ -153,9 +153,9 @@ def test_no_file_ends_the_job(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_replicas_with_too_many_rows_are_named(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layers, "ROWS_MAX", 1)
-    form = "run string, node string, incarnation bigint, index bigint, kind string, extra string, "
+    form = "run string, node string, incarnation bigint, index bigint, at bigint, kind string, extra string, "
     form += f"servers array<string>, digests array<bigint>, stamp {STAMP}"
-    rows = [("large", "a", 1, index, "white", "{}", None, None, None) for index in range(2)]
+    rows = [("large", "a", 1, index, 0, "white", "{}", None, None, None) for index in range(2)]
     runs = spark.createDataFrame([("large", False, None, None)], _ABOUT)
     with pytest.warns(UserWarning, match="'large' has 2 rows"):
         found = layers.judge_layers(spark.createDataFrame(rows, form), runs, 0)

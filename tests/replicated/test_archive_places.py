@@ -11,7 +11,7 @@ import pytest
 from pyarrow import fs
 
 from isotone.core.errors import InputError
-from isotone.replicated.archive.places import file_system
+from isotone.replicated.archive.places import below, file_system
 from isotone.replicated.archive.store import Archive
 
 
@@ -54,6 +54,16 @@ def test_a_credential_file_goes_to_the_file_system_of_the_uri(tmp_path: Path, mo
         path.write_bytes(msgspec.json.encode(given))
         assert file_system(uri, str(path)) == (kind, root)
         assert taken == [given | changed]
+
+
+def test_a_folder_below_a_place() -> None:
+    for uri, folder in (
+        ("/srv/archive/", "/srv/archive/changes"),
+        ("/srv/what?", "/srv/what?/changes"),
+        ("s3://bucket/log", "s3://bucket/log/changes"),
+        ("s3://bucket/log/?region=eu-north-1&scheme=https", "s3://bucket/log/changes?region=eu-north-1&scheme=https"),
+    ):
+        assert below(uri, "changes") == folder
 
 
 def test_a_place_that_needs_no_credentials_takes_none(tmp_path: Path) -> None:

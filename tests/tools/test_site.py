@@ -65,3 +65,17 @@ def test_a_browser_shows_it_without_complaint(site: tuple[Path, str], page: str)
         assert re.search(rf'<body[^>]* data-md-color-scheme="{scheme}"', look.html), "dark where the browser is dark"
         assert 'class="k"' in look.html, "programs have colours"
         assert 'data-md-component="search-query"' in look.html
+
+
+SEARCH = """(window.begun ??= (() => {
+    const box = document.querySelector("[data-md-component=search-query]");
+    box.focus(); box.value = "transitional"; box.dispatchEvent(new Event("input", {bubbles: true}));
+    return box.dispatchEvent(new KeyboardEvent("keyup", {bubbles: true}));
+})()) && document.querySelectorAll(".md-search-result__item").length > 3"""
+
+
+def test_it_is_searched_from_the_disk_too(site: tuple[Path, str]) -> None:
+    page = (site[0] / "index.html").as_uri()
+    (look,) = looks_at(page, "site-from-disk", until=SEARCH, widths=[1280], schemes=["light"])
+    look.check()
+    assert "guide/services.html" in look.html

@@ -62,6 +62,19 @@ class CommandGroup(click.Group):
             return command
         return super().get_command(ctx, cmd_name)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command, or an error that names the one that was probably meant."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from difflib import get_close_matches
+
+            for near in get_close_matches(args[0], self.list_commands(ctx), n=1):
+                raise click.UsageError(f"{error.message} Did you mean {near!r}?", ctx) from None
+            raise
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands in the help text."""
         if not self._summaries:

@@ -1,4 +1,4 @@
-"""``isotone demo``: three real daemons in two sites through a kill, a cut and a merge; then the verdicts."""
+"""``isotone demo``: a bank on five real daemons in three sites, through a kill, a partition, a merge; then verdicts."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ from pathlib import Path
 
 import click
 
-from isotone.cli import demo_break
 from isotone.cli.command_group import EXIT_VIOLATION
+from isotone.cli.demo_bank import ARCHIVE, KEPT, BankServer, servers_text
 from isotone.cli.demo_break import BUGS
 from isotone.cli.demo_record import SETTLED, Verdicts, judge, say_that_all_is_over
 from isotone.cli.demo_screen import Screen
 from isotone.cli.demo_story import Story
-from isotone.cli.local_cluster import LocalCluster, LocalDaemon, places_of
+from isotone.cli.local_cluster import LocalCluster, places_of
 from isotone.cli.output import json_option, print_json, print_text, progress_bar, results
 from isotone.cli.tables import print_failures, print_summary
 from isotone.cli.timeline import show as show_timeline
 from isotone.core.errors import InputError, MachineError
+from isotone.daemon.ports import free_ports
 from isotone.sim.summary import Summary
 from isotone.spec.verdicts import EventId
 from isotone.trace.events import Row
 from isotone.trace.reader import read
 from isotone.trace.story import story_of
 
-DAEMONS, SITES = 3, 2
+DAEMONS, SITES = 5, 3
 START_WITHIN_S = 60.0
 MARK = ".isotone-demo"  # in a directory that a demo made, so that the next one may clear it
 
@@ -60,12 +61,14 @@ def demo_command(
     bug: str | None,
     as_json: bool,
 ) -> int:
-    """Show a cluster through a kill, a cut and a merge, and judge what it recorded.
+    """Show a replicated bank through a kill, a partition and a merge, and judge what it recorded.
 
-    Three real daemons run in two sites on loopback, with a client at each. They send through all services; one daemon
-    is killed, the sites are cut apart, healed, and the dead daemon comes back. Then the run is drawn over time, every
-    property is judged, and the pipeline judges and measures the trace on Spark and writes DIRECTORY/report.html;
-    without isotone[pipeline], or without a Java, it says so and leaves that out.
+    Five real daemons run in three sites on loopback, a server of the bank beside each; in each site there is a client
+    of the group and a teller of the bank. One daemon is killed under transfers; one site is cut off, and its teller is
+    answered maybe; the cut is healed, and the dead daemon comes back. Then the run is drawn over time, every property
+    is judged, and on Spark the pipeline judges and measures the trace, writes DIRECTORY/report.html, and adds up the
+    accounts at every position of the bank's log; without isotone[pipeline], or without a Java, it says so and leaves
+    that out.
 
     \b
     Examples:
@@ -131,7 +134,7 @@ def show_with_report(directory: Path, verdicts: Verdicts) -> int:
     print_text(f"the record is judged: {told}; now the pipeline, on Spark (--no-report leaves that out)")
     print_failures(results(), verdicts.both, _witnesses(directory, verdicts.both))
     try:
-        spark = judge_on_spark(directory.resolve())
+        spark, counted = judge_on_spark(directory.resolve())
     except NoReportError as error:
         show(directory, verdicts)
         print_text(f"no report: {error}")
@@ -140,8 +143,9 @@ def show_with_report(directory: Path, verdicts: Verdicts) -> int:
     differing = compared((verdicts.whole, verdicts.settled), spark)
     same = f"the plain checkers judge the same in all {len(spark.properties)} properties"
     print_text(f"the plain checkers judge otherwise: {', '.join(differing)}" if differing else same)
-    print_text(f"report: {directory / REPORT}")
-    return EXIT_VIOLATION if differing else 0
+    print_text(counted.told)
+    print_text(f"report: {directory / REPORT}; the bank's log: {directory / ARCHIVE}")
+    return EXIT_VIOLATION if differing or not counted.is_right else 0
 
 
 def prepared(directory: Path) -> Path:
@@ -152,34 +156,26 @@ def prepared(directory: Path) -> Path:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         mark.touch()
-        for name in ("state", "trace", "tables"):
+        for name in ("state", "trace", "tables", ARCHIVE):
             shutil.rmtree(directory / name, ignore_errors=True)
-        for left in (*directory.glob("*.log"), directory / f"{SETTLED}.jsonl", directory / "report.html"):
+        files = (KEPT, f"{SETTLED}.jsonl", "report.html")
+        for left in (*directory.glob("*.log"), *(directory / name for name in files)):
             left.unlink(missing_ok=True)
     except OSError as error:
         raise MachineError(f"cannot prepare {directory}: {error.strerror}") from error
     return directory
 
 
-class BrokenDaemon(LocalDaemon):
-    """A daemon that runs with one of the bugs that the demo plants."""
-
-    bug = ""
-
-    @property
-    def command(self) -> list[str]:
-        """The same words behind another program."""
-        python, dash, _, *words = super().command
-        return [python, dash, demo_break.__name__, self.bug, *words]
-
-
 def tell(directory: Path, screen: Screen, bug: str | None = None) -> Verdicts:
     """Run the story in real processes, none of which outlives it, and judge the record."""
-    cluster = LocalCluster(places_of(DAEMONS, SITES, None), directory, trace="full", thorough=True)
-    if bug is not None:
-        first = cluster.daemons[0]
-        cluster.daemons[0] = broken = BrokenDaemon(first.place, first.settings, first.log)
-        broken.bug = bug
+    places = places_of(DAEMONS, SITES, None)
+    taken = {port for place in places for port in (place.port, place.admin_port)}
+    free = (port for port in free_ports(3 * DAEMONS) if port not in taken)
+    ports = {place.name: port for place, port in zip(places, free)}
+    cluster = LocalCluster(places, directory, trace="full", thorough=True, more=servers_text(ports), process=BankServer)
+    first = cluster.daemons[0]
+    assert isinstance(first, BankServer)
+    first.bug = bug or ""
     try:
         with cluster:
             with progress_bar("starting", total=None) as advance:
@@ -187,7 +183,7 @@ def tell(directory: Path, screen: Screen, bug: str | None = None) -> Verdicts:
             with screen:
                 if bug is not None:
                     screen.say(f"daemon {cluster.names[0]} has a bug: of the first AGREED message, {BUGS[bug]}")
-                asyncio.run(Story(cluster, screen).tell())
+                asyncio.run(Story(cluster, ports, screen).tell())
                 screen.say("all stop")
             codes = cluster.stop()
     finally:
@@ -195,7 +191,7 @@ def tell(directory: Path, screen: Screen, bug: str | None = None) -> Verdicts:
             daemon.send_signal(signal.SIGKILL)
     if any(codes.values()):
         raise MachineError(f"daemons ended with {codes}; their logs are in {directory}")
-    say_that_all_is_over(directory, cluster.run, cluster.names)
+    say_that_all_is_over(directory, cluster.run)
     return judge(directory)
 
 

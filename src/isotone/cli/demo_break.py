@@ -1,12 +1,11 @@
 """A daemon with a bug, for ``isotone demo --break NAME``: so that one sees what the checkers say of it.
 
-``python -m isotone.cli.demo_break NAME daemon run …`` is ``isotone daemon run …``, but that clients of this daemon hear
-of the first AGREED message otherwise than of all others. What is recorded is what they hear, as always.
+Its clients hear of the first AGREED message to the group of the demo otherwise than of all others. What is recorded is
+what they hear, as always. Messages between the servers of the bank are left alone.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 
 from isotone.core.boundary import Indicate, Message
@@ -14,6 +13,7 @@ from isotone.core.contract import Action, Event
 from isotone.core.services import Service
 from isotone.evs.stack import Stack
 
+GROUP = "story"
 BUGS = {
     "lose": "it is not told",
     "double": "it is told twice",
@@ -41,6 +41,8 @@ class Bug:
     def _spoilt(self, action: Action) -> list[Action]:
         if self._is_done or not isinstance(action, Indicate) or not isinstance(action.indication, Message):
             return [action]
+        if GROUP not in action.indication.bundle.groups:
+            return [action]
         service = action.indication.bundle.service
         if self._held is not None and service in (Service.AGREED, Service.SAFE):
             self._is_done = True
@@ -63,10 +65,3 @@ def plant(name: str) -> Callable[[Stack, Event], list[Action]]:
 
     Stack.handle = handle  # type: ignore[method-assign]
     return whole
-
-
-if __name__ == "__main__":
-    from isotone.cli.main import main
-
-    plant(sys.argv.pop(1))
-    main()

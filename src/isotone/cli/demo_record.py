@@ -27,7 +27,7 @@ LOOK_EVERY_S, LOOKS_MAX = 0.1, 100
 
 def ending(daemons: Sequence[str], *, quiet: bool = True) -> tuple[Entry, ...]:
     """What whoever drives the faults says at the end: these are one component, and nothing is under way."""
-    return Stabilised((tuple(daemons),)), Ended(quiet=quiet)
+    return Stabilised((tuple(daemons),) if daemons else ()), Ended(quiet=quiet)
 
 
 async def keep_settled(directory: Path, daemons: Sequence[str]) -> None:
@@ -49,11 +49,11 @@ def _living_rows(directory: Path) -> list[Row]:
     return [row for row in read([directory / "trace"]) if not isinstance(row.entry, Truncated)]
 
 
-def say_that_all_is_over(directory: Path, run: str, daemons: Sequence[str]) -> None:
-    """In the trace itself."""
+def say_that_all_is_over(directory: Path, run: str) -> None:
+    """In the trace itself: no daemon is there any more."""
     writer = TraceWriter(directory / "trace", run, "", 0, level=Level.FULL, rotate_bytes=None)
     recorder = Recorder(writer.append)
-    for entry in ending(daemons):
+    for entry in ending(()):
         recorder.record("", 0, time.monotonic_ns() // 1000, entry)
     writer.close()
 

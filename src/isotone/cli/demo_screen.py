@@ -1,10 +1,11 @@
-"""What the demo shows while it runs: lines as things happen, and on a terminal a table of clients below them."""
+"""What the demo shows while it runs: lines as things happen, and on a terminal tables of clients and of the bank."""
 
 from __future__ import annotations
 
 import time
 from types import TracebackType
 
+from rich.columns import Columns
 from rich.console import Console
 from rich.live import Live
 from rich.markup import escape
@@ -23,13 +24,23 @@ class Standing:
         self.last = ""
 
 
+class Desk:
+    """A teller's copy of the accounts, for the table: as of which position, and what is in them."""
+
+    def __init__(self, name: str, site: str) -> None:
+        self.name, self.site = name, site
+        self.position = 0
+        self.balances: dict[str, int] = {}
+
+
 class Screen:
-    """Lines, and a live table where somebody looks; nothing at all without a console."""
+    """Lines, and live tables where somebody looks; nothing at all without a console."""
 
     def __init__(self, console: Console | None) -> None:
         self._console = console
         self._began = time.monotonic()
         self._standings: list[Standing] = []
+        self._desks: list[Desk] = []
         self._live: Live | None = None
 
     def __enter__(self) -> Screen:
@@ -52,6 +63,10 @@ class Screen:
         """Show this client from now on."""
         self._standings.append(standing)
 
+    def open_desk(self, desk: Desk) -> None:
+        """Show this teller from now on."""
+        self._desks.append(desk)
+
     def say(self, text: str) -> None:
         """What is done to the cluster."""
         self._print(f"[bold]-- {escape(text)}[/]")
@@ -66,14 +81,32 @@ class Screen:
             standing.last = text
         self._print(f"{standing.name:<6}at {standing.daemon}  {escape(text)}")
 
+    def tell_bank(self, desk: Desk, text: str) -> None:
+        """What a teller was answered."""
+        self._print(f"{desk.name:<6}in {desk.site}  bank    {escape(text)}")
+
+    def refresh(self) -> None:
+        """The tables, as things stand now."""
+        if self._live is not None:
+            self._live.update(Columns([self._clients(), self._accounts()]), refresh=True)
+
     def _print(self, line: str) -> None:
         if self._console is None:
             return
         self._console.print(f"{time.monotonic() - self._began:5.1f} s  {line}")
-        if self._live is not None:
-            self._live.update(self._table(), refresh=True)
+        self.refresh()
 
-    def _table(self) -> Table:
+    def _accounts(self) -> Table:
+        table = Table(title="the bank, as each teller has it", title_justify="left")
+        owners = sorted({owner for each in self._desks for owner in each.balances})
+        for title in ("teller", "site", "position", *owners, "together"):
+            table.add_column(title)
+        for each in self._desks:
+            amounts = [str(each.balances.get(owner, "")) for owner in owners]
+            table.add_row(each.name, each.site, str(each.position), *amounts, str(sum(each.balances.values())))
+        return table
+
+    def _clients(self) -> Table:
         table = Table(title="clients", title_justify="left")
         for title in ("client", "daemon", "site", "view", "heard", "last message"):
             table.add_column(title)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
+from rich.table import Table
 
 from isotone.cli.command_group import CommandGroup
 from isotone.cli.output import json_option, print_json, results
@@ -18,7 +22,7 @@ from isotone.flows.prover import ProvedProgram, read_program
 
 COMMANDS = {
     "rollout": "isotone.cli.flow_rollout:rollout_command",
-    "run": "isotone.cli.flow_rollout:run_command",
+    "run": "isotone.cli.flow_run:run_command",
 }
 
 
@@ -200,9 +204,49 @@ def status_command(*, address: str, within: float, as_json: bool) -> None:
     told = asyncio.run(ask_status(address, within))
     if as_json:
         print_json(told)
+    elif "node" in told:
+        _show_node(told)
     else:
-        for name, value in told.items():
-            results().print(f"{name}: {value}", highlight=False, markup=False)
+        rows = [
+            (name, each["view"], len(each["members"]), ", ".join(who.partition("#")[0] for who in each["members"]))
+            for name, each in told.items()
+        ]
+        results().print(_table(("ring", "view", "members", "the leader first"), rows))
+
+
+def _show_node(told: dict[str, Any]) -> None:
+    """Whether it counts, what it heard, and its part in each ring."""
+    console = results()
+    counts = "counts" if told["regular"] else "does not count yet: it is below what was decided, or has just joined"
+    outputs = json.dumps(told["outputs"]) if told["outputs"] else "nothing"
+    console.print(f"{told['node']} runs {told['program']}, and {counts}", highlight=False, markup=False)
+    console.print(f"it heard: {outputs}", highlight=False, markup=False)
+    if told["left_out"]:
+        console.print(f"rings went on without it {told['left_out']} times", highlight=False)
+    if told["too_long"]:
+        console.print(f"{told['too_long']} tokens or decisions were too long for a datagram", highlight=False)
+    rows = [
+        (
+            each["ring"],
+            each["view"],
+            each["members"],
+            "leads" if each["leads"] else "",
+            "yes" if each["regular"] else "no",
+            f"{each['token_ms']:g}",
+            each["ranges_max"],
+        )
+        for each in told["rings"]
+    ]
+    console.print(_table(("ring", "view", "members", "", "counts", "ms between tokens", "ranges at most"), rows))
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
+    table = Table(box=None)
+    for name in columns:
+        table.add_column(name)
+    for row in rows:
+        table.add_row(*(str(each) for each in row))
+    return table
 
 
 async def _until_interrupted() -> None:

@@ -1,4 +1,4 @@
-"""``isotone flow run`` and ``isotone flow rollout``: many nodes on this machine, over real sockets."""
+"""``isotone flow rollout``, and many nodes on this machine, over real sockets."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from rich.table import Table
 
 from isotone.cli.flow import program_text
 from isotone.cli.output import json_option, live_display, print_json, results
-from isotone.core.errors import InputError, MachineError
-from isotone.flows.compiler import compile_text
+from isotone.core.errors import MachineError
 from isotone.flows.hierarchy import grown, leaves_of, ring_settings
 from isotone.host.flow_invitations import Invitation
 from isotone.host.flow_nodes import RunningNode, Tell, start_authority
@@ -26,6 +25,14 @@ LOOK_S = 0.2
 TOGETHER = 64
 """Nodes that start at once: whoever is not answered asks its authority again, ten times a second."""
 HOST = "127.0.0.1"
+JOIN_WITHIN_S = 120.0
+TOKEN_MS, TOKENS_PER_S_MAX = 50, 2_000
+"""Tokens that nodes that one process passes on in a second: each costs about 270 us, its sign of life included."""
+
+
+def token_interval_ms(nodes: int, wanted: int | None) -> int:
+    """Time between tokens that this machine bears, where nobody says another."""
+    return wanted or max(TOKEN_MS, 1_000 * nodes // TOKENS_PER_S_MAX)
 
 
 class LocalNodes:
@@ -36,8 +43,18 @@ class LocalNodes:
         self._tell = tell
         self._authority: FlowProcess | None = None
 
-    async def start(self, program: str, nodes: int, fan_out: int, token_ms: int, state: Path) -> None:
+    async def start(
+        self, program: str, nodes: int, fan_out: int, token_ms: int, *, state: Path, within_s: float
+    ) -> None:
         """Start the authority and every node."""
+        try:
+            async with asyncio.timeout(within_s):
+                await self._start(program, nodes, fan_out, token_ms, state)
+        except TimeoutError:
+            told = f"only {len(self.nodes)} of {nodes} nodes could join within {within_s:g} s"
+            raise MachineError(f"{told}; more --token-ms asks less of this machine") from None
+
+    async def _start(self, program: str, nodes: int, fan_out: int, token_ms: int, state: Path) -> None:
         names = grown(nodes, fan_out)
         self._authority = await start_authority(
             lambda address: ring_settings(names, program, address, token_us=token_ms * 1_000, ranges_max=100),
@@ -126,7 +143,9 @@ async def roll_out(
 
     with tempfile.TemporaryDirectory(prefix="isotone-flow-") as directory:
         try:
-            await local.start(program_text("phases"), nodes, fan_out, token_ms, Path(directory))
+            await local.start(
+                program_text("phases"), nodes, fan_out, token_ms, state=Path(directory), within_s=within_s
+            )
             joined_s = await wait(lambda: all(node.is_counted for node in local.nodes), "were counted")
             for node in local.nodes:
                 node.follow_versions(versions, confirmed)
@@ -149,10 +168,14 @@ async def roll_out(
 @click.option("--nodes", type=click.IntRange(1, 4096), default=64, show_default=True, help="How many nodes.")
 @click.option("--versions", type=click.IntRange(1), default=5, show_default=True, help="Roll out 1 to this.")
 @click.option("--fan-out", type=click.IntRange(2), default=8, show_default=True, help="Members of a ring, at most.")
-@click.option("--token-ms", type=click.IntRange(1), default=50, show_default=True, help="Time between tokens.")
-@click.option("--within", type=float, default=120.0, show_default=True, help="Seconds, at most.")
+@click.option(
+    "--token-ms", type=click.IntRange(1), help="Time between tokens.  [default: 50, or half of the number of nodes]"
+)
+@click.option("--within", type=float, default=300.0, show_default=True, help="Seconds, at most.")
 @json_option
-def rollout_command(*, nodes: int, versions: int, fan_out: int, token_ms: int, within: float, as_json: bool) -> None:
+def rollout_command(
+    *, nodes: int, versions: int, fan_out: int, token_ms: int | None, within: float, as_json: bool
+) -> None:
     """Roll versions out: no node starts version k+1 before all nodes that are counted confirmed k.
 
     A node is counted while its ring counts it and the rings above count its ring: not while it is taken for dead, and
@@ -162,17 +185,18 @@ def rollout_command(*, nodes: int, versions: int, fan_out: int, token_ms: int, w
     Examples:
       isotone flow rollout --nodes 64 --versions 5
     """
+    roll = partial(
+        roll_out, nodes, versions, fan_out=fan_out, token_ms=token_interval_ms(nodes, token_ms), within_s=within
+    )
     if as_json:
-        print_json(
-            asyncio.run(
-                roll_out(nodes, versions, fan_out=fan_out, token_ms=token_ms, within_s=within, show=lambda table: None)
-            )
-        )
+        print_json(asyncio.run(roll(show=lambda table: None)))
         return
-    with live_display() as live:
-        show = partial(live.update, refresh=True)
-        done = asyncio.run(roll_out(nodes, versions, fan_out=fan_out, token_ms=token_ms, within_s=within, show=show))
     console = results()
+    if console.is_terminal:
+        with live_display() as live:
+            done = asyncio.run(roll(show=partial(live.update, refresh=True)))
+    else:
+        done = asyncio.run(roll(show=lambda table: None))
     console.print(f"{nodes} nodes were counted after {done['joined_s']} s")
     console.print(f"all confirmed versions 1 to {versions} in {done['seconds']} s")
     if not done["begun_early"]:
@@ -182,44 +206,3 @@ def rollout_command(*, nodes: int, versions: int, fan_out: int, token_ms: int, w
             f"{done['begun_early']} times a node began a version before all had confirmed the one before; "
             f"{done['left_out']} times a node was not counted for a while"
         )
-
-
-@click.command("run")
-@click.argument("program", metavar="PROGRAM")
-@click.option("--nodes", type=click.IntRange(1, 4096), default=16, show_default=True, help="How many nodes.")
-@click.option("--fan-out", type=click.IntRange(2), default=8, show_default=True, help="Members of a ring, at most.")
-@click.option("--token-ms", type=click.IntRange(1), default=50, show_default=True, help="Time between tokens.")
-@click.option("--seconds", type=float, default=5.0, show_default=True, help="How long.")
-@json_option
-def run_command(*, program: str, nodes: int, fan_out: int, token_ms: int, seconds: float, as_json: bool) -> None:
-    """Run a program on nodes of this machine. Nodes of ``phases`` enter each phase at once; others hold what they began
-    with.
-
-    \b
-    Examples:
-      isotone flow run phases --nodes 16 --seconds 10
-    """
-    text = program_text(program)
-    if not compile_text(text).outputs:
-        raise InputError("the program has no output")
-    told = asyncio.run(_run(text, nodes, fan_out, token_ms, seconds))
-    if as_json:
-        print_json(told)
-    else:
-        for name, value in told.items():
-            results().print(f"{name}: {value}", highlight=False)
-
-
-async def _run(text: str, nodes: int, fan_out: int, token_ms: int, seconds: float) -> dict[str, object]:
-    local = LocalNodes()
-    with tempfile.TemporaryDirectory(prefix="isotone-flow-") as directory:
-        try:
-            await local.start(text, nodes, fan_out, token_ms, Path(directory))
-            if compile_text(text).program == "phases":
-                for node in local.nodes:
-                    node.follow_versions(1_000_000_000, confirmed)
-            await asyncio.sleep(seconds)
-            heard = Counter(str(node.heard) for node in local.nodes)
-            return {"nodes": nodes, "seconds": seconds, "outputs": dict(heard.most_common(5))}
-        finally:
-            local.close()

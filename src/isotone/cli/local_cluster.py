@@ -193,13 +193,21 @@ class LocalCluster:
     """All of them. As a context manager it ends what it started, whatever happens."""
 
     def __init__(
-        self, places: Sequence[Place], directory: Path, *, trace: str = "buffered", thorough: bool = False
+        self,
+        places: Sequence[Place],
+        directory: Path,
+        *,
+        trace: str = "buffered",
+        thorough: bool = False,
+        more: str = "",
+        process: type[LocalDaemon] = LocalDaemon,
     ) -> None:
+        """``more``: further lines of the settings file; ``process``: what runs each daemon."""
         self.directory = directory
         self.settings = directory / "isotone.toml"
-        self.daemons = [LocalDaemon(place, self.settings, directory / f"{place.name}.log") for place in places]
+        self.daemons = [process(place, self.settings, directory / f"{place.name}.log") for place in places]
         self._identity = _identity_of(directory)
-        self._text = settings_text(places, directory, trace=trace, thorough=thorough, identity=self._identity)
+        self._text = settings_text(places, directory, trace=trace, thorough=thorough, identity=self._identity) + more
 
     @property
     def run(self) -> str:

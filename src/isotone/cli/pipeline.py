@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -223,8 +224,10 @@ def figure_command(*, name: str, daemons: int, seeds: str, probes: int, master: 
 
     spark = _pipeline("session").session(master, is_wide=True)
     measure = _pipeline("flow_figures")
+    began = time.monotonic()
     rows = measure.figure_rows(measure.means(measure.phase_sweep(spark, daemons, list(parse_seeds(seeds)), probes)))
-    figure = Figure(name, {"daemons": daemons, "seeds": seeds, "probes": probes}, rows, findings_of(name, rows))
+    told = {"daemons": daemons, "seeds": seeds, "probes": probes, "took_s": round(time.monotonic() - began)}
+    figure = Figure(name, told, rows, findings_of(name, rows))
     if as_json:
         print_json(figure)
     else:

@@ -154,22 +154,24 @@ def _own_errors() -> Iterator[None]:
 
 def _changes_of(archive: str, credential_file: str) -> tuple[str, int]:
     """Where the changes of databases are, if there are any, and their last position."""
+    from isotone.replicated.archive.places import below
     from isotone.replicated.archive.store import Archive
     from isotone.replicated.database.change_log import FOLDER
 
     if not archive:
         return "", 0
-    place = f"{archive.rstrip('/')}/{FOLDER}"
+    place = below(archive, FOLDER)
     end = Archive(place, credential_file).listing().end
     return (place, end) if end else ("", 0)
 
 
 def _why_no_changes(archive: str) -> str:
+    from isotone.replicated.archive.places import below
     from isotone.replicated.database.change_log import FOLDER
 
     if not archive:
         return "their row changes are in an archive, and none is named"
-    return f"there are no row changes in {archive.rstrip('/')}/{FOLDER}"
+    return f"there are no row changes in {below(archive, FOLDER)}"
 
 
 def _last_position(options: dict[str, str], changed_to: int) -> int | None:

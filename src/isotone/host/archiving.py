@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from isotone.host.replica_log import ReplicaLog
+from isotone.replicated.archive.places import below
 from isotone.replicated.archive.store import Archive
 from isotone.replicated.archive.writer import ArchiveSource, ArchiveWriter
 from isotone.replicated.database.change_log import FOLDER
@@ -25,7 +26,7 @@ def archive_writers(
         return []
     places: dict[str, ArchiveSource] = {uri: replicated}
     if changes is not None:
-        places[f"{uri.rstrip('/')}/{FOLDER}"] = changes
+        places[below(uri, FOLDER)] = changes
     reached, problems = dict.fromkeys(places, 0), dict.fromkeys(places, "")
     replicated.archived = 0
 

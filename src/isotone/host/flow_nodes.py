@@ -16,7 +16,8 @@ from isotone.flows.authority import Authority, RingSettings
 from isotone.flows.client import FlowOutput, InputGiven, PacketTaken, ShareOutput
 from isotone.flows.compiler import compile_text
 from isotone.flows.node import FlowNode
-from isotone.flows.values import Value, from_plain, to_plain
+from isotone.flows.values import Value
+from isotone.host import flow_values
 from isotone.host.flow_invitations import Invitation
 from isotone.host.flow_process import FlowProcess
 
@@ -51,6 +52,7 @@ class RunningNode:
         self.name = name
         self._left_out = 0
         self.heard: dict[str, Value] = {}
+        self.dealt: dict[str, Value] = {}  # its last share of what is distributed
         self.entered = 0
         self._invitation = invitation
         self._rules = compile_text(invitation.program)
@@ -87,11 +89,14 @@ class RunningNode:
         self._go_on()
 
     def give(self, plain: Mapping[str, Any]) -> None:
-        """Inputs from outside, in their plain form; an `InputError` for what the program does not have."""
+        """Inputs from outside, as JSON has them; an `InputError` for what the program does not have."""
+        types = {each.name: each.type for each in self._rules.inputs}
         values: dict[str, Value] = {}
         for name, value in plain.items():
+            if name not in types:
+                raise InputError(f"{self._rules.program} has no input {name}; it has {', '.join(types)}")
             try:
-                values[name] = from_plain(value)
+                values[name] = flow_values.given(value, types[name])
             except ValueError as error:
                 raise InputError(f"{name}: {error}") from error
         node = self.process.automaton
@@ -134,12 +139,13 @@ class RunningNode:
     def _on_output(self, action: FlowOutput) -> None:
         self.heard = dict(action.values)
         if self._tell:
-            self._tell(self.name, "outputs", {name: to_plain(value) for name, value in action.values.items()})
+            self._tell(self.name, "outputs", {name: flow_values.told(value) for name, value in action.values.items()})
         self._go_on()
 
     def _on_share(self, action: ShareOutput) -> None:
+        self.dealt = dict(action.values)
         if self._tell:
-            self._tell(self.name, "outputs", {name: to_plain(value) for name, value in action.values.items()})
+            self._tell(self.name, "outputs", {name: flow_values.told(value) for name, value in action.values.items()})
 
     def _on_packet(self, action: PacketTaken) -> None:
         if self._tell:
@@ -188,5 +194,5 @@ class RunningNode:
             "left_out": automaton.left_out,
             "too_long": automaton.too_long,
             "version": list(automaton.heard_version),
-            "outputs": {name: to_plain(value) for name, value in self.heard.items()},
+            "outputs": {name: flow_values.told(value) for name, value in self.heard.items()},
         }

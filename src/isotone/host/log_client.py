@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from isotone.client.streams import said
 from isotone.core.addresses import split_address
 from isotone.core.errors import InputError, IsotoneError, LocalProtocolError, MachineError, RemoteProtocolError
 from isotone.core.ordered_log import LogEntry, Snapshot
@@ -139,7 +140,8 @@ class RemoteLog:
                     async with asyncio.timeout(deadline.left_s / (len(self.addresses) - tried)):
                         return await self._open(address)
                 except (OSError, MachineError) as error:  # TimeoutError is an OSError
-                    reasons[address] = getattr(error, "strerror", None) or str(error) or "it does not answer"
+                    known = isinstance(error, OSError) and error.errno
+                    reasons[address] = said(error) if known else str(error) or "it does not answer"
                     is_refused = is_refused or isinstance(error, Unwelcome)
                     self._next += 1
             if is_refused:

@@ -20,6 +20,7 @@ from isotone.corel.quorum import Majority, Rule
 from isotone.corel.settings import ReplicaSettings
 from isotone.daemon.composition import Hooks
 from isotone.daemon.embedded import node
+from isotone.daemon.node import Node
 from isotone.host.archiving import archive_writers
 from isotone.host.embedded import EmbeddedService
 from isotone.host.log_client import RemoteLog
@@ -147,18 +148,35 @@ async def _server(
     options: dict[str, Any],
 ) -> AsyncIterator[LocalReplica]:
     """A node, a server of the log, the objects with these options, and a port for others if there shall be one."""
-    name = settings.server
     state.mkdir(parents=True, exist_ok=True)
+    running = node(
+        name=settings.server,
+        address=address or _default_address(peers),
+        peers=list(peers.items()),
+        state=state / "node",
+        hooks=hooks,
+    )
+    async with (
+        running as daemon,
+        replica_beside(daemon, settings, state, clients=clients, archive=archive, **options) as objects,
+    ):
+        yield objects
+
+
+@asynccontextmanager
+async def replica_beside(
+    daemon: Node,
+    settings: ReplicaSettings,
+    state: Path,
+    *,
+    clients: str | None = None,
+    archive: tuple[str, str] = ("", ""),
+    databases: Iterable[Procedures] = (),
+    **options: Any,
+) -> AsyncIterator[LocalReplica]:
+    """A server of the log beside a daemon that runs in this process, and the objects."""
+    name = settings.server
     async with AsyncExitStack() as stack:
-        daemon = await stack.enter_async_context(
-            node(
-                name=name,
-                address=address or _default_address(peers),
-                peers=list(peers.items()),
-                state=state / "node",
-                hooks=hooks,
-            )
-        )
         server = ReplicaLog(settings, service=EmbeddedService(daemon), directory=state / "log")
         await stack.enter_async_context(server)
         objects = LocalReplica(
@@ -169,7 +187,8 @@ async def _server(
             why_no_order=lambda: "" if server.orders else server.why_no_primary(),
             red=server.red_messages.records,
             may_cut=lambda position: server.archived is None or position <= server.archived,
-            **options | {"databases": Databases(options["databases"], DirectoryFiles(state / "databases"))},
+            databases=Databases(databases, DirectoryFiles(state / "databases")),
+            **options,
         )
         writers = archive_writers(server, *archive, changes=ChangeLog(objects.machine))
         objects.node_address, objects.replica_log, objects.clients_address = daemon.address, server, ""

@@ -14,13 +14,13 @@ from isotone.pipeline.session import session
 QUERY, AT_ONCE = "copy", 40
 
 
-def copy(spark: SparkSession, archive: Path, replica: str, place: Path) -> None:
+def copy(spark: SparkSession, archive: Path, replica: str, place: Path, starting: str = "earliest") -> None:
     """Go on to the end that the archive has now.
 
     What goes into the log is different at each attempt: behind each record stands a number that is drawn.
     """
     register(spark)
-    source = {"archive": str(archive), "maxRecordsPerBatch": str(AT_ONCE)}
+    source = {"archive": str(archive), "maxRecordsPerBatch": str(AT_ONCE), "startingPosition": starting}
     drawn = F.concat(F.col("record"), F.lit(b"|"), F.rand().cast("string").cast("binary"))
     rows = spark.readStream.format("isotone").options(**source).load().select(drawn.alias("record"))
     writer = rows.writeStream.format("isotone").options(replica=replica, query=QUERY)

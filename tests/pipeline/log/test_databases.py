@@ -117,9 +117,8 @@ def test_tables_that_are_replaced_are_never_of_two_positions(tmp_path: Path, mon
 
 def test_changes_are_a_stream_too(spark: SparkSession, changes: DataFrame, book: Book, tmp_path: Path) -> None:
     reader = spark.readStream.format("isotone").option("archive", str(book.archive / FOLDER))
-    rows = row_changes(reader.option("maxRecordsPerBatch", "250").load())
+    rows = row_changes(reader.load())
     query = rows.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
     query.option("path", str(tmp_path / "rows")).trigger(availableNow=True).start().awaitTermination()
     found = spark.read.schema(changes.schema).parquet(str(tmp_path / "rows"))
-    assert found.count() == changes.count()
-    assert found.exceptAll(changes).count() == 0
+    assert sorted(map(str, found.collect())) == sorted(map(str, changes.collect()))

@@ -29,6 +29,7 @@ from tests.pipeline.log.serving import Servers, serving
 ROOT = Path(__file__).parents[3]
 WITHIN_S = 900.0  # of a machine that does much else
 ARCHIVED = 100
+AGAIN = 91  # from this position on the records are copied once more
 Copied = list[tuple[int, bytes]]
 
 
@@ -123,6 +124,14 @@ def test_a_driver_is_killed_between_two_commits_and_every_record_is_there_once(
         assert written[: len(before)] == before
         lines = [row.rpartition(b"|")[0] for _, row in written]
         assert sorted(lines) == sorted(_record(number) for number in range(ARCHIVED))
+        # With a new checkpoint Spark counts its batches from 0 again; nothing of them may be taken for what is there.
+        copy(spark, archive, servers.replica, tmp_path / "other checkpoint", starting=str(AGAIN))
         rows = spark.read.format("isotone").option("replica", servers.replica).load()
         found = committed_rows(rows, QUERY).orderBy("position", "place").collect()
-        assert [(row["batch"], bytes(row["row"])) for row in found] == written
+        first, second = found[: len(written)], found[len(written) :]
+        assert [(row["batch"], bytes(row["row"])) for row in first] == written
+        again = [bytes(row["row"]).rpartition(b"|")[0] for row in second]
+        assert again == [_record(number) for number in range(AGAIN - 1, ARCHIVED)]
+        assert {row["batch"] for row in second} == {0}
+        assert len({row["checkpoint"] for row in first}) == len({row["checkpoint"] for row in second}) == 1
+        assert first[0]["checkpoint"] != second[0]["checkpoint"]

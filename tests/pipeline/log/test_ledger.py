@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 from examples.ledger import ledger
 from examples.ledger.ledger import ACCOUNTS, OPENING, run
-from examples.ledger.totals import changes_of, totals
+from examples.ledger.totals import changes_of
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from isotone.core.errors import MachineError
-from isotone.pipeline.log.databases import row_changes, rows_as_of, table_of_rows, tables_in
+from isotone.pipeline.log.databases import rows_as_of, table_of_rows, tables_in
+from isotone.pipeline.log.totals import totals
 from isotone.replicated.archive import segments, writer
 
 TRANSFERS = 150
@@ -27,15 +28,14 @@ def test_the_total_is_the_same_at_every_position(
     refused, archived = asyncio.run(run(tmp_path, TRANSFERS))
     assert archived == 100
     changes = changes_of(spark, str(tmp_path / "archive")).persist()
-    found = totals(changes).collect()
+    found = totals(changes, "account", "balance").collect()
     assert {row["total"] for row in found} == {ACCOUNTS * OPENING}
     assert TRANSFERS - refused >= len(found) - 1 > archived // 2
     assert {row["procedure"] for row in changes.select("procedure").distinct().collect()} == {
         "open_accounts",
         "transfer",
     }
-    log = spark.read.format("isotone").option("archive", str(tmp_path / "archive" / "changes")).load()
-    rows = rows_as_of(row_changes(log), archived)
+    rows = rows_as_of(changes, archived)
     ((database, form),) = tables_in(rows)
     balances = table_of_rows(rows, database, form).agg(F.sum("balance").alias("total"), F.count("*").alias("count"))
     assert [tuple(row) for row in balances.collect()] == [(ACCOUNTS * OPENING, ACCOUNTS)]

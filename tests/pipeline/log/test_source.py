@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import reduce
 from pathlib import Path
 
 import msgspec
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
 
 from isotone.core.errors import InputError, MachineError
 from isotone.core.ordered_log import LogEntry
 from isotone.pipeline.log import servers as servers_module
 from isotone.pipeline.log.sink import Committed, Staged, committed_rows, encode_record
-from isotone.pipeline.log.source import IsotoneSource, register
+from isotone.pipeline.log.source import SCHEMA, IsotoneSource, register
 from isotone.replicated.archive import segments
 from isotone.replicated.archive.store import Archive
 from isotone.replicated.archive.writer import ArchiveWriter
@@ -40,8 +42,7 @@ def archive(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The first hundred positions of the servers' log; ten more are only with the servers."""
     place = tmp_path_factory.mktemp("archive")
     records = [b'{"user": "u%d", "amount": %d}' % (number, number) for number in range(ARCHIVED + 10)]
-    for record in records:
-        servers.append(record)
+    servers.append(*records)  # of one server: in this order
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(segments, "SEGMENT_RECORDS_MAX", 20)
         patched.setattr("isotone.replicated.archive.writer.SEGMENT_RECORDS_MAX", 20)
@@ -61,32 +62,46 @@ def load(spark: SparkSession, **options: object) -> DataFrame:
     return reader.load()
 
 
-def positions(rows: DataFrame) -> list[int]:
-    return [row["position"] for row in rows.orderBy("position").collect()]
+def together(*frames: DataFrame) -> list[list[Row]]:
+    """The rows of each, by position, in one job."""
+    named = (frame.withColumn("frame", F.lit(number)) for number, frame in enumerate(frames))
+    found: list[list[Row]] = [[] for _ in frames]
+    for row in reduce(DataFrame.unionByName, named).orderBy("position").collect():
+        found[row["frame"]].append(row)
+    return found
+
+
+def positions(*frames: DataFrame) -> list[list[int]]:
+    return [[row["position"] for row in rows] for rows in together(*frames)]
 
 
 def test_archive_and_live_tail_are_one_table(source: SparkSession, archive: Path, servers: Servers) -> None:
-    rows = load(source, archive=archive, replica=servers.replica)
-    assert positions(rows) == list(range(1, ARCHIVED + 11))
-    assert positions(load(source, archive=archive)) == list(range(1, ARCHIVED + 1))
-    assert positions(load(source, replica=servers.replica)) == list(range(1, ARCHIVED + 11))
-    one, other = (
-        load(source, **{kind: place}).where("position <= 100")
-        for kind, place in (("archive", archive), ("replica", servers.replica))
-    )
-    assert one.orderBy("position").collect() == other.orderBy("position").collect(), "whoever is asked"
-    first = rows.where("position = 1").collect()[0]
+    places = ({"archive": archive, "replica": servers.replica}, {"archive": archive}, {"replica": servers.replica})
+    both, archived, live = together(*(load(source, **place) for place in places))
+    assert [[row["position"] for row in rows] for rows in (both, archived, live)] == [
+        list(range(1, last + 1)) for last in (ARCHIVED + 10, ARCHIVED, ARCHIVED + 10)
+    ]
+    rows = [[row[:4] for row in each] for each in (both, archived, live)]
+    assert rows[0] == rows[2] and rows[1] == rows[2][:ARCHIVED], "whoever is asked"
+    first = both[0]
     assert (first["sender"], bytes(first["record"])) == ("a", b'{"user": "u0", "amount": 0}')
     assert first["message"].startswith("a.")
 
 
 def test_ranges_and_filters_on_the_position(source: SparkSession, archive: Path, servers: Servers) -> None:
+    """Many queries of one DataFrame: what one of them leaves out, others must have."""
     both = {"archive": archive, "replica": servers.replica}
-    assert positions(load(source, **both, from_=95, to=104)) == list(range(95, 105))
-    rows = load(source, **both).where("position > 30 AND position <= 55 AND sender = 'a'")
-    assert positions(rows) == list(range(31, 56))
-    assert positions(load(source, **both).where("position > 1000")) == []
-    assert positions(load(source, **both).where("position = 101")) == [101]
+    rows = load(source, **both)
+    found = positions(
+        load(source, **both, from_=95, to=104),
+        rows.where("position > 30 AND position <= 55 AND sender = 'a'"),
+        rows.where("position > 1000"),
+        rows.where("position = 101"),
+        rows,
+    )
+    assert found == [list(range(95, 105)), list(range(31, 56)), [], [101], list(range(1, ARCHIVED + 11))]
+    rows = load(source, archive=archive)
+    assert [rows.where("position = 7").count(), rows.count()] == [1, ARCHIVED]
 
 
 def test_decoded_columns(source: SparkSession, archive: Path) -> None:
@@ -94,8 +109,12 @@ def test_decoded_columns(source: SparkSession, archive: Path) -> None:
     total = rows.selectExpr("sum(amount) AS total", "count(missing) AS missing", "max(user) AS user").collect()[0]
     assert (total["total"], total["missing"], total["user"]) == (sum(range(ARCHIVED)), 0, "u99")
     wrong = load(source, archive=archive, decode="json", columns="user bigint, amount string")
-    assert wrong.where("user IS NOT NULL OR amount IS NOT NULL").count() == 0
-    assert load(source, archive=archive, decode="msgpack", columns="user string").where("user IS NOT NULL").count() == 0
+    other = load(source, archive=archive, decode="msgpack", columns="user string")
+    found = positions(
+        wrong.where("user IS NOT NULL OR amount IS NOT NULL").select("position"),
+        other.where("user IS NOT NULL").select("position"),
+    )
+    assert found == [[], []]
 
 
 @pytest.mark.parametrize(
@@ -127,6 +146,19 @@ def test_wrong_options_are_named(
         planned()
 
 
+@pytest.mark.parametrize(
+    ("options", "overwrite", "told"),
+    [
+        ({"archive": "A"}, False, "needs the option replica"),
+        ({"replica": "127.0.0.1:9"}, False, "needs the option query"),
+        ({"replica": "127.0.0.1:9", "query": "q"}, True, "outputMode is append, not complete"),
+    ],
+)
+def test_what_the_sink_cannot_do_is_named(options: dict[str, str], overwrite: bool, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        IsotoneSource(options).streamWriter(SCHEMA, overwrite)
+
+
 def test_a_user_of_spark_reads_what_is_wrong(source: SparkSession, archive: Path) -> None:
     with pytest.raises(PySparkException, match="position 500 is not there yet: the last is 100"):
         load(source, archive=archive, to=500).count()
@@ -156,23 +188,6 @@ def test_messagepack_becomes_columns_too(source: SparkSession, tmp_path: Path) -
     assert [tuple(row) for row in found] == [("ü", 7, b"x", None), (None,) * 4, (None,) * 4]
 
 
-def _run_stream(rows: DataFrame, out: Path) -> None:
-    query = (
-        rows.writeStream.format("parquet")
-        .option("path", str(out / "rows"))
-        .option("checkpointLocation", str(out / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-
-
-def test_a_stream_begins_where_it_is_told_to(source: SparkSession, archive: Path, tmp_path: Path) -> None:
-    reader = source.readStream.format("isotone").option("archive", str(archive))
-    _run_stream(reader.option("startingPosition", "91").load(), tmp_path)
-    assert positions(source.read.parquet(str(tmp_path / "rows"))) == list(range(91, ARCHIVED + 1))
-
-
 def test_rows_count_that_the_first_commit_of_a_batch_names(source: SparkSession, servers: Servers) -> None:
     records = [
         Staged("q", "killed", 0, (b"lost",)),
@@ -188,26 +203,14 @@ def test_rows_count_that_the_first_commit_of_a_batch_names(source: SparkSession,
         Staged("q", "three", 0, (b"5",)),
         Committed("q", 7, (("three", 1),), "another checkpoint"),
     ]
-    servers.append(*(encode_record(record) for record in records))
-    found = committed_rows(load(source, replica=servers.replica), "q").orderBy("position", "place").collect()
+    first = servers.append(*(encode_record(record) for record in records)) - len(records) + 1
+    log = load(source, replica=servers.replica)
+    found = committed_rows(log, "q").orderBy("position", "place").collect()
     assert [(row["checkpoint"], row["batch"], row["place"], bytes(row["row"])) for row in found] == [
         ("here", 7, 0, b"3"),
         ("here", 7, 1, b"1"),
         ("here", 7, 2, b"2"),
         ("another checkpoint", 7, 0, b"5"),
     ]
-
-
-def test_a_query_with_a_new_checkpoint_writes_further_rows(
-    source: SparkSession, servers: Servers, archive: Path, tmp_path: Path
-) -> None:
-    """Spark counts its batches from 0 again; nothing of them may be taken for what is there."""
-    for checkpoint, numbers in (("first", "1 AND 2"), ("second", "3 AND 5")):
-        rows = source.readStream.format("isotone").option("archive", str(archive)).load()
-        writer = rows.where(f"position BETWEEN {numbers}").select("record").writeStream.format("isotone")
-        writer = writer.options(replica=servers.replica, query="anew", checkpointLocation=str(tmp_path / checkpoint))
-        writer.trigger(availableNow=True).start().awaitTermination()
-    found = committed_rows(load(source, replica=servers.replica), "anew").orderBy("position", "place").collect()
-    assert [bytes(row["row"]) for row in found] == [b'{"user": "u%d", "amount": %d}' % (at, at) for at in range(5)]
-    assert [row["batch"] for row in found] == [0] * 5
-    assert len({row["checkpoint"] for row in found}) == 2
+    with pytest.raises(PySparkException, match=f"rows of the commit at position {first + 6} are missing"):
+        committed_rows(log.where(f"position > {first + 2}"), "q").count()

@@ -23,7 +23,7 @@ from typing import Any
 
 import msgspec
 from pyspark import TaskContext
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
@@ -195,7 +195,8 @@ def committed_rows(log: DataFrame, query: str) -> DataFrame:
     """The rows that a query committed, from the log as ``format("isotone")`` reads it.
 
     Columns: position (of the commit), place (within the batch, from 0), row, batch, checkpoint. Their order is that of
-    position and place, the same whoever reads them.
+    position and place, the same whoever reads them. A commit without all of its rows is an error: they were staged
+    before it, and ``log`` may begin too late.
     """
     parts = log.select("position", "record").mapInArrow(_parts, _PARTS).where(F.col("query") == query)
     parts = parts.localCheckpoint(eager=True)  # the log is read once
@@ -204,11 +205,22 @@ def committed_rows(log: DataFrame, query: str) -> DataFrame:
     winners = commits.join(first.select("position"), on="position", how="inner")
     staged = parts.where("kind = 'stage'").dropDuplicates(["attempt", "chunk", "place"])
     rows = staged.select("attempt", "chunk", F.col("place").alias("within"), "row")
-    found = winners.join(rows, on="attempt", how="inner").where(F.col("chunk") < F.col("count"))
+    joined = winners.where("count > 0").join(rows, on="attempt", how="left")
+    chunks = F.sum((F.col("within") == 0).cast("int")).over(Window.partitionBy("position", "attempt"))
+    found = joined.where("chunk IS NULL OR chunk < count").withColumn("chunks", F.coalesce(chunks, F.lit(0)))
+    found = found.where(F.when(F.col("chunks") == F.col("count"), F.expr("true")).otherwise(_incomplete()))
     order = Window.partitionBy("position").orderBy("place", "chunk", "within")
     numbered = found.withColumn("in_batch", F.row_number().over(order) - F.lit(1))
     place = F.col("in_batch").cast("bigint").alias("place")
     return numbered.select("position", place, "row", "batch", "checkpoint")
+
+
+def _incomplete() -> Column:
+    """Where it is asked for, the query fails."""
+    told = F.format_string(
+        "rows of the commit at position %d are missing: read the log from where they were staged on", "position"
+    )
+    return F.raise_error(told).cast("boolean")
 
 
 def _parts(batches: Iterator[Any]) -> Iterator[Any]:

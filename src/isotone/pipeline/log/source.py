@@ -2,14 +2,16 @@
 
 `register(session)` makes ``spark.read.format("isotone")`` and ``readStream`` known to a session.
 
-Implements: [DESIGN 5], tables and streams. Deviations: none.
+Implements: [DESIGN 5], tables and streams. Deviations: D-filters the options ``from`` and ``to`` choose what is read,
+filters on the position do not: Spark 4.3.0 keeps what a pushed filter left to read with the DataFrame, and gives that
+to each other query of it, which then lacks rows.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, MutableMapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 from pyspark.sql import SparkSession
@@ -18,13 +20,7 @@ from pyspark.sql.datasource import (
     DataSourceReader,
     DataSourceStreamReader,
     DataSourceStreamWriter,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
     InputPartition,
-    LessThan,
-    LessThanOrEqual,
 )
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
@@ -49,9 +45,8 @@ LOOK_EVERY_S = 0.1
 
 
 def register(session: SparkSession) -> None:
-    """Make the source known to this session, with filters on the position pushed down to it."""
+    """Make the source known to this session."""
     session.dataSource.register(IsotoneSource)
-    session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
 
 
 class LogPartition(InputPartition):
@@ -92,9 +87,11 @@ class IsotoneSource(DataSource):
         return LogStreamReader(self._options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """The sink."""
+        """The sink. In mode ``complete`` each batch would replace all rows before it; nothing in a log is replaced."""
         from isotone.pipeline.log.sink import LogSink
 
+        if overwrite:
+            raise InputError("the sink isotone appends rows: outputMode is append, not complete")
         return LogSink(self._options, schema)
 
 
@@ -115,43 +112,12 @@ class LogReader(DataSourceReader):
 
     def __init__(self, options: LogOptions) -> None:
         self._options = options
-        self._filter_first, self._filter_last = 1, cast("int | None", None)
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Comparisons of the position with a number narrow the range; Spark does the others."""
-        for each in filters:
-            if not self._narrow(each):
-                yield each
-
-    def _narrow(self, filter: Filter) -> bool:
-        match filter:
-            case EqualTo(attribute=("position",), value=int(value)):
-                self._only_between(value, value)
-            case GreaterThan(attribute=("position",), value=int(value)):
-                self._only_between(value + 1, None)
-            case GreaterThanOrEqual(attribute=("position",), value=int(value)):
-                self._only_between(value, None)
-            case LessThan(attribute=("position",), value=int(value)):
-                self._only_between(None, value - 1)
-            case LessThanOrEqual(attribute=("position",), value=int(value)):
-                self._only_between(None, value)
-            case _:
-                return False
-        return True
-
-    def _only_between(self, first: int | None, last: int | None) -> None:
-        if first is not None:
-            self._filter_first = max(self._filter_first, first)
-        if last is not None and (self._filter_last is None or last < self._filter_last):
-            self._filter_last = last
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Ranges of positions. What was asked for and is not there is an error; a filter only leaves rows out."""
+        """Ranges of positions. What was asked for and is not there is an error."""
         there = extent(self._options)
         first = self._options.first if self._options.first is not None else there.first
         last = self._options.last if self._options.last is not None else there.last
-        first = max(first, self._filter_first)
-        last = last if self._filter_last is None else min(last, self._filter_last)
         found = [] if first > last else pieces(there, first, last, fail_on_loss=self._options.fail_on_loss)
         return [LogPartition(piece) for piece in found or [Piece(1, 0)]]
 

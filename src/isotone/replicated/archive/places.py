@@ -59,6 +59,12 @@ def check_no_secret(uri: str) -> None:
         )
 
 
+def below(uri: str, folder: str) -> str:
+    """The place of a folder in the archive at this URI; what stands behind a question mark is of the file system."""
+    place, mark, query = uri.partition("?") if "://" in uri else (uri, "", "")
+    return f"{place.rstrip('/')}/{folder}{mark}{query}"
+
+
 def file_system(uri: str, credential_file: str) -> tuple[Any, str]:
     """The file system of this URI, and the path there."""
     arrow = require_pyarrow()
