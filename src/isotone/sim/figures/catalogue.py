@@ -97,7 +97,7 @@ FIGURES: Mapping[str, Recipe] = {
     "flows-15": Recipe(flows.phase_by_ring_size, "ring_size", "phase_s", ("rate",), findings.of_ring_size, log_x=True),
     "hab-table-1": Recipe(hab_table_1, "m", "messages", ("protocol",)),
     "hab-latency": Recipe(hab_latency, "centre", "delays", ("step", "source")),
-    "isis-5.4": Recipe(isis_concurrency, "updates", "answer_s", ("mode", "sites")),
+    "isis-5.4": Recipe(isis_concurrency, "updates", "answer_s", ("mode", "sites", "work_s")),
     "flows-token-cost": Recipe(flows.token_cost, "ranges", "us_per_token", ()),
     "many-groups": Recipe(many_groups, "step", "cpu_seconds", ("groups",)),
 }
