@@ -63,6 +63,8 @@ JUDGED = (
     Evidence("swarm-corel-oracle.txt", COREL, swarm("--system corel --stack oracle --seeds 1..2000"), 40),
     Evidence("swarm-corel-full.txt", COREL, swarm("--system corel --stack full --seeds 1..2000"), 90),
     Evidence("swarm-hab.txt", (*COREL, "src/isotone/hab"), "", 60),
+    Evidence("isis-bounded.txt", ("src/isotone/isis",), "python -m isotone.bench.isis --broadcasts 1000000", 4),
+    Evidence("isis-cost.txt", ("src/isotone/isis",), "python -m isotone.bench.isis --each 100", 2),
     Evidence("swarm-upper-systems.txt", (*COREL, *UPPER), "", 60),
     Evidence(
         "mutants-evs.txt", ("src/isotone/evs",), "python tools/mutants.py --package evs --count 100 --seed 3", 180
