@@ -63,6 +63,8 @@ JUDGED = (
     Evidence("swarm-corel-oracle.txt", COREL, swarm("--system corel --stack oracle --seeds 1..2000"), 40),
     Evidence("swarm-corel-full.txt", COREL, swarm("--system corel --stack full --seeds 1..2000"), 90),
     Evidence("swarm-hab.txt", (*COREL, "src/isotone/hab"), "", 60),
+    Evidence("isis-bounded.txt", ("src/isotone/isis",), "python -m isotone.bench.isis --broadcasts 1000000", 4),
+    Evidence("isis-cost.txt", ("src/isotone/isis",), "python -m isotone.bench.isis --each 100", 2),
     Evidence("swarm-upper-systems.txt", (*COREL, *UPPER), "", 60),
     Evidence(
         "mutants-evs.txt", ("src/isotone/evs",), "python tools/mutants.py --package evs --count 100 --seed 3", 180
@@ -79,8 +81,8 @@ JUDGED = (
     figure("ring-acceleration", "ring-acceleration", 3),
     Evidence("membership-scale.txt", STACK, "", 20),
     Evidence("flows-figures.txt", FLOWS, "", 60),
-    Evidence("flows-rollout.txt", FLOWS, "", 11),
-    Evidence("flows-token-cost.txt", FLOWS, "", 1),
+    Evidence("flows-rollout.txt", FLOWS, "python -m tests.flows.rollout_kills --seconds 600", 11),
+    Evidence("flows-token-cost.txt", FLOWS, "isotone sim figure flows-token-cost --probes 2000", 1),
     Evidence("corruptions.txt", CHECKS, "", 600),
     Evidence("foundation-mutation.txt", CHECKS, "python -m tests.spec.mutation --seeds 1..60 --per-kind 4", 20),
     Evidence("plain-speed.txt", (*CHECKS, "src/isotone/trace"), "", 10),

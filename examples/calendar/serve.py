@@ -6,15 +6,16 @@ Three of them, each on its own machine, or here in three terminals::
     python -m examples.calendar.serve b 127.0.0.1:7102 7202 a=127.0.0.1:7101 b=127.0.0.1:7102 c=127.0.0.1:7103
     python -m examples.calendar.serve c 127.0.0.1:7103 7203 a=127.0.0.1:7101 b=127.0.0.1:7102 c=127.0.0.1:7103
 
-With ``--view-synchronous`` in front of the name, all three stand on a view-synchronous group instead of ISIS kernels.
+With ``--view-synchronous``, all three stand on a view-synchronous group instead of ISIS kernels. With ``--state DIR``
+each keeps there what it must remember of the others when it is started again; give it to all or to none.
 Then, as often as you like, and with any one of them killed: ``echo enter 1 monday lunch with Ada | nc 127.0.0.1 7201``.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
-import sys
 
 from examples.calendar.diary import Diary
 
@@ -36,7 +37,9 @@ async def answer(diary: isis.ObjectProxy, line: str) -> object:
     return "enter ID WHEN WHAT | cancel ID | page WHEN | ids"
 
 
-async def main(name: str, address: str, port: int, peers: dict[str, str], *, view_synchronous: bool) -> None:
+async def main(
+    name: str, address: str, port: int, peers: dict[str, str], *, state: str | None, view_synchronous: bool
+) -> None:
     """Until it is killed."""
     others = list(peers.items())
     async with isotone.node(name=name, address=address, peers=others) as node:
@@ -45,6 +48,7 @@ async def main(name: str, address: str, port: int, peers: dict[str, str], *, vie
             name=name,
             sites=sorted(peers),
             node=node,
+            state=state,
             suspect_ms=1_500,
             view_synchronous=view_synchronous,
         )
@@ -67,7 +71,14 @@ async def main(name: str, address: str, port: int, peers: dict[str, str], *, vie
 
 
 if __name__ == "__main__":
-    flag = "--view-synchronous"
-    me, here, people, *rest = [each for each in sys.argv[1:] if each != flag]
-    known = dict(peer.split("=", 1) for peer in rest)
-    asyncio.run(main(me, here, int(people), known, view_synchronous=flag in sys.argv))
+    parser = argparse.ArgumentParser(description="One machine of the calendar.")
+    parser.add_argument("name")
+    parser.add_argument("address", help="of its daemon")
+    parser.add_argument("port", type=int, help="for people")
+    parser.add_argument("peers", nargs="+", metavar="NAME=ADDRESS", help="all machines, this one too")
+    parser.add_argument("--state", metavar="DIR")
+    parser.add_argument("--view-synchronous", action="store_true")
+    given = parser.parse_args()
+    known = dict(peer.split("=", 1) for peer in given.peers)
+    options = {"state": given.state, "view_synchronous": given.view_synchronous}
+    asyncio.run(main(given.name, given.address, given.port, known, **options))

@@ -29,8 +29,28 @@ BEFORE, AFTER = 8, 8  # entries of each person that are confirmed before and aft
 class Machines:
     """Three processes, and their ports for people."""
 
+    addresses: dict[str, str]
     ports: dict[str, int]
-    processes: dict[str, subprocess.Popen[str]]
+    states: Path
+    options: tuple[str, ...]
+    stack: ExitStack
+    processes: dict[str, subprocess.Popen[str]] = field(default_factory=dict)
+
+    def start(self, name: str) -> None:
+        peers = [f"{each}={address}" for each, address in self.addresses.items()]
+        own = [*self.options, "--state", str(self.states / name), name, self.addresses[name], str(self.ports[name])]
+        command = [sys.executable, "-m", "examples.calendar.serve", *own, *peers]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT)))}
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        self.stack.callback(process.stdout.close)
+        self.stack.callback(process.wait)
+        self.stack.callback(process.kill)
+        self.processes[name] = process
+
+    def wait_for(self, name: str) -> None:
+        said = self.processes[name].stdout
+        assert said is not None and said.readline().startswith(f"{name} serves")
 
     def kill(self, name: str) -> None:
         process = self.processes.pop(name)
@@ -39,27 +59,17 @@ class Machines:
 
 
 @contextmanager
-def machines(*options: str) -> Iterator[Machines]:
+def machines(states: Path, *options: str) -> Iterator[Machines]:
     numbers = free_ports(6)
     addresses = {name: f"127.0.0.1:{port}" for name, port in zip(NAMES, numbers[:3], strict=True)}
     ports = dict(zip(NAMES, numbers[3:], strict=True))
-    peers = [f"{name}={address}" for name, address in addresses.items()]
     with ExitStack() as stack:
-        processes = {}
+        running = Machines(addresses, ports, states, options, stack)
         for name in NAMES:
-            own = [*options, name, addresses[name], str(ports[name])]
-            command = [sys.executable, "-m", "examples.calendar.serve", *own, *peers]
-            environment = os.environ | {"PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT)))}
-            process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
-            assert process.stdout is not None
-            stack.callback(process.stdout.close)
-            stack.callback(process.wait)
-            stack.callback(process.kill)
-            processes[name] = process
-        for name, process in processes.items():
-            assert process.stdout is not None
-            assert process.stdout.readline().startswith(f"{name} serves")
-        yield Machines(ports, processes)
+            running.start(name)
+        for name in NAMES:
+            running.wait_for(name)
+        yield running
 
 
 @dataclass
@@ -110,8 +120,9 @@ class Person:
 @pytest.mark.parametrize(
     ("victim", "options"), [("a", ()), ("b", ()), ("c", ()), ("a", ("--view-synchronous",))], ids=str
 )
-def test_no_confirmed_entry_is_lost_or_doubled(victim: str, options: tuple[str, ...]) -> None:
-    with machines(*options) as running:
+def test_no_confirmed_entry_is_lost_or_doubled(victim: str, options: tuple[str, ...], tmp_path: Path) -> None:
+    """And who was killed has all of it when it is started again."""
+    with machines(tmp_path, *options) as running:
         people = [Person("x", running, "a"), Person("y", running, "c")]
         for person in people:
             person.edit(BEFORE)
@@ -124,8 +135,9 @@ def test_no_confirmed_entry_is_lost_or_doubled(victim: str, options: tuple[str, 
         confirmed = sorted(id for person in people for id in person.confirmed)
         assert len(confirmed) == 2 * (BEFORE + AFTER)
         until = time.monotonic() + DEADLINE_S
-        left = next(name for name in NAMES if name != victim)
-        witness = Person("z", running, left)
+        running.start(victim)
+        running.wait_for(victim)
+        witness = Person("z", running, victim)
         assert witness.say("ids", until) == confirmed
         assert witness.say("page monday", until) == sorted(f"{id} of {id[0]}" for id in confirmed)
         for person in (*people, witness):

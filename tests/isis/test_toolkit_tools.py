@@ -11,13 +11,14 @@ from isotone.core.contract import Event
 from isotone.core.errors import LocalProtocolError
 from isotone.isis.toolkit.callers import Answered
 from isotone.isis.toolkit.data import Data
-from isotone.isis.toolkit.layer import CastWanted, Heard, Order
+from isotone.isis.toolkit.layer import CastWanted, Heard, Order, TellWanted
 from isotone.isis.toolkit.locks import LockHeld, Locks
 from isotone.isis.toolkit.member import MemberIsReady, Phase
 from isotone.isis.toolkit.objects import Change, apply_changes, differences
 from isotone.isis.toolkit.process import CallWanted, CloseWanted, GroupKind, OpenWanted, ToolUsed
-from isotone.isis.toolkit.programs import SYSTEM_GROUP, Programs, StartCopy, StopCopy
+from isotone.isis.toolkit.programs import SYSTEM_GROUP, Programs, StartCopy, StopCopy, system_tools
 from isotone.isis.toolkit.requests import Requests, coordinator_for
+from isotone.isis.toolkit.wire import Complete, Request, decode_body
 from tests.isis.nets import NETS, SITES, HandNet, Net, SimulatedNet, call
 
 A, B, C = (f"{name}.1/tools" for name in SITES)
@@ -203,12 +204,71 @@ def test_a_transfer_outlives_its_coordinator(stack: str) -> None:
     assert net.member(b, "counter").full == {b, c}
 
 
+@pytest.mark.parametrize("stack", SIMULATED)
+def test_who_leaves_asks_nothing_more_for_its_operation(stack: str) -> None:
+    """The other object does not answer yet, and then a cohort asks for the same; or it has answered, and all that is
+    left to do is to let it forget that."""
+    net = SimulatedNet(stack)
+    a, b, c = net.names
+    net.tell(c, OpenWanted(0, "other"))
+    other = net.tool(c, "other", "requests")
+    assert isinstance(other, Requests)
+    for total in (5, 10):
+        for me in (b, a):
+            net.tell(me, OpenWanted(0, "counter"))
+        busy = ("other", "locks", ("object", "somebody"))
+        if total == 5:
+            net.tell(c, ToolUsed(0, *busy[:2], "ask", (*busy[2], True)))
+        net.begin(b, CallWanted(0, total, "counter", call("add_both", 5)))
+        net.until(lambda: bool(other.pending or other.results))
+        if total == 10:
+            net.until(lambda: len(net.toolkits[b].callers.open) <= 1)
+        net.tell(b, CloseWanted(0, "counter"))
+        if total == 5:
+            net.tell(c, ToolUsed(0, *busy[:2], "free", busy[2]))
+        net.run(100)
+        assert [result(each) for each in net.answers(b)][-1] == total and not net.toolkits[b].callers.open
+        assert net.tool(c, "other", "object").state()["by"] == {"friend": total} and other.state()[:2] == [[], []]
+        assert net.tool(a, "counter", "object").state()["total"] == total
+
+
+def test_members_that_all_kept_the_state_go_on_with_what_is_under_way() -> None:
+    """Both have it, and nobody has heard so when the only other member fails; one awaits another object."""
+    net = HandNet(*SITES, "d")
+    net.tell("d.1/tools", OpenWanted(0, "other"))
+    held_back: list[tuple[str, CastWanted]] = []
+
+    def pump() -> None:
+        while me := next((me for me in net.layers if net.layers[me].asked), ""):
+            event = net.layers[me].asked.pop(0)
+            body = decode_body(event.body) if isinstance(event, CastWanted) else None
+            if isinstance(event, CastWanted) and isinstance(body, Request) and event.group == "other":
+                held_back.append((me, event))
+            elif not isinstance(body, Complete):
+                net._move(me, event)
+
+    for me in (A, B, C):
+        net.said[me] += net.toolkits[me].handle(OpenWanted(0, "counter"))
+        pump()
+    net.said[C] += net.toolkits[C].handle(CallWanted(0, 1, "counter", call("add_both", 5)))
+    pump()
+    net.crash(A)
+    assert [net.said[me][-1] for me in (B, C)] == [MemberIsReady("counter", "kept")] * 2
+    for me, event in held_back:
+        net._move(me, event)
+    net.run()
+    net.tell(B, CallWanted(0, 1, "counter", call("read")))
+    assert [result(each) for each in (*net.answers(C), *net.answers(B))] == [5, 5]
+
+
 def test_members_without_the_state_form_the_group_with_the_best_checkpoint() -> None:
     net = HandNet(*SITES, quorum=2)
     net.tell(A, OpenWanted(0, "counter"))
     assert net.member(A, "counter").phase is Phase.FORMING  # one is too few
     net.tell(B, OpenWanted(0, "counter"))
     net.tell(A, CallWanted(0, 1, "counter", call("add", "x", 4)))
+    ask(net, A, "x", "one", writes=False)
+    ask(net, A, "y", "one", writes=True)
     net.tell(A, ToolUsed(0, "counter", "", "checkpoint"))
     saved = net.toolkits[B]._checkpoints
     again = HandNet(quorum=2)
@@ -218,6 +278,7 @@ def test_members_without_the_state_form_the_group_with_the_best_checkpoint() -> 
     again.numbers = 100
     again.tell(C, OpenWanted(0, "counter"))
     again.tell(A, OpenWanted(0, "counter"))
+    assert not any(queue or readers for _, queue, readers, _ in again.tool(C, "counter", "locks").state())
     assert [again.tool(me, "counter", "object").state()["total"] for me in (A, C)] == [4, 4]
     assert again.member(A, "counter").era == again.member(C, "counter").era != net.member(A, "counter").era
 
@@ -268,6 +329,60 @@ def test_locks_of_a_process_that_fails_are_free(net: Net) -> None:
     net.crash(a)
     net.crash(b)
     assert held(net, c) == [("x", "three"), ("y", "three")]
+
+
+@pytest.mark.parametrize("stack", NETS)
+def test_a_writer_that_gives_up_is_in_nobodys_way(stack: str) -> None:
+    """Its request is not ordered yet, or it waits, or what it was granted is late when it asks again."""
+    net = NETS[stack]()
+    for me in net.names:
+        net.tell(me, OpenWanted(0, "counter"))
+    a, b, c = net.names
+    asks = ToolUsed(0, "counter", "locks", "ask", ("x", "one", True))
+    for event in (asks, ToolUsed(0, "counter", "locks", "free", ("x", "one"))):
+        if isinstance(net, SimulatedNet):
+            net.begin(b, event)
+        else:
+            net.said[b] += net.toolkits[b].handle(event)
+    ask(net, a, "x", "two", writes=True)
+    ask(net, c, "x", "three", writes=True)
+    free(net, c, "x", "three")
+    ask(net, b, "x", "four", writes=True)
+    assert held(net, a) == [("x", "two")] and not held(net, b)
+    free(net, a, "x", "two")
+    assert held(net, b) == [("x", "four")]
+    ask(net, c, "x", "five", writes=True)
+    free(net, c, "x", "five")
+    locks = net.tool(c, "counter", "locks")
+    assert isinstance(locks, Locks) and locks.place_of("x") == 3 and not held(net, c)
+
+
+def test_a_grant_of_an_earlier_turn_does_not_count() -> None:
+    net = three()
+    ask(net, A, "x", "reader", writes=False)
+    net.said[B] += net.toolkits[B].handle(ToolUsed(0, "counter", "locks", "ask", ("x", "one", True)))
+    late: list[TellWanted] = []
+    for _ in range(20):
+        for me in net.layers:
+            for event in [net.layers[me].asked.pop(0)] if net.layers[me].asked else []:
+                if isinstance(event, TellWanted) and me == C:
+                    late.append(event)
+                else:
+                    net._move(me, event)
+    free(net, B, "x", "one")
+    assert len(late) == 1
+    net._move(C, late[0])
+    free(net, A, "x", "reader")
+    net.said[C] += net.toolkits[C].handle(ToolUsed(0, "counter", "locks", "ask", ("x", "other", False)))
+    registers = net.layers[C].asked.pop()
+    assert isinstance(registers, CastWanted)
+    net.heard(C, Heard("counter", C, registers.body))  # and nobody else has it yet
+    ask(net, B, "x", "one", writes=True)
+    assert held(net, C) == [("x", "other")] and not held(net, B)
+    net.heard(A, Heard("counter", C, registers.body))
+    net.heard(B, Heard("counter", C, registers.body))
+    free(net, C, "x", "other")
+    assert held(net, B) == [("x", "one")]
 
 
 def test_labels_are_locked_in_their_order(net: Net) -> None:
@@ -352,6 +467,20 @@ def test_an_object_moves_with_its_state(system: Net) -> None:
     assert net.tool(c, "counter", "object").state()["total"] == 2
     programs = net.tool(b, SYSTEM_GROUP, "programs")
     assert isinstance(programs, Programs) and programs.placed == {"counter": [c]} and not programs.moves
+
+
+@pytest.mark.parametrize("stack", NETS)
+def test_a_program_without_a_state_moves(stack: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Net, "kinds", lambda self, group: GroupKind(system_tools) if group == SYSTEM_GROUP else None)
+    net = NETS[stack]()
+    a, b, c = net.names
+    for me in net.names:
+        net.tell(me, OpenWanted(0, SYSTEM_GROUP))
+    want(net, "p", 1)
+    net.tell(b, ToolUsed(0, SYSTEM_GROUP, "programs", "move", ("p", a, c)))
+    assert running(net) == {a: [], b: [], c: ["p"]}
+    programs = net.tool(b, SYSTEM_GROUP, "programs")
+    assert isinstance(programs, Programs) and not programs.moves
 
 
 def test_a_move_ends_when_the_group_of_the_system_is_ready_again() -> None:

@@ -18,14 +18,16 @@ A, C, G = e.Primitive.ABCAST, e.Primitive.CBCAST, e.Primitive.GBCAST
 class Cluster:
     """Operational sites whose frames are carried when the test says so."""
 
-    def __init__(self, *, group: str = "g") -> None:
-        self.lives = {site: Life(IsisSettings(site[0], NAMES), site) for site in SITES}
-        self.heard: dict[str, list[Action]] = {site: [] for site in SITES}
+    def __init__(self, *, sites: tuple[str, ...] = SITES, members: tuple[str, ...] = SITES) -> None:
+        names = tuple(site[0] for site in sites)
+        self.known = tuple((name, 1) for name in names)
+        self.lives = {site: Life(IsisSettings(site[0], names), site) for site in sites}
+        self.heard: dict[str, list[Action]] = {site: [] for site in sites}
         self.cut: set[tuple[str, str]] = set()  # nothing goes this way now
         self.carried: list[tuple[str, str, object]] = []  # from, to, what
-        self.enter(w.SiteView(1, SITES, LIVES))
-        for site in SITES:
-            self.ask(site, e.JoinWanted(0, "p", group))
+        self.enter(w.SiteView(1, sites, self.known))
+        for site in members:
+            self.ask(site, e.JoinWanted(0, "p", "g"))
             self.run()
         self.carried.clear()
 
@@ -41,7 +43,7 @@ class Cluster:
             del self.lives[site]
         self.cut = cut or set()
         number = next(iter(self.lives.values())).site.view.number + 1
-        self.enter(w.SiteView(number, tuple(self.lives), LIVES))
+        self.enter(w.SiteView(number, tuple(self.lives), self.known))
 
     def ask(self, site: str, event: e.JoinWanted | e.BroadcastWanted | e.FlushWanted | e.AnswerGiven) -> None:
         self.lives[site].ask(event)
@@ -54,15 +56,14 @@ class Cluster:
         """One round: every site sends what it may, and hears it."""
         moved = False
         for source, life in list(self.lives.items()):
-            number = life.site.view.number
             channels = life.site.channels
             held = {peer: channels.peers.pop(peer) for peer in list(channels.peers) if (source, peer) in self.cut}
-            frames = channels.pump(number)
+            frames = channels.pump()
             channels.peers.update(held)
             for frame in frames:
                 if (target := self.lives.get(frame.target)) is not None:
                     self.carried.append((source, frame.target, frame.body))
-                    target.site.channels.receive(frame, target.site.view.number)
+                    target.site.channels.receive(frame)
                     target.settle(transmit=True)
                     moved = True
             self.heard[source] += life.take()

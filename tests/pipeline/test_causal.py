@@ -38,7 +38,7 @@ from tests.spec.mutation.as_daemons import as_daemons
 
 replace = msgspec.structs.replace
 WANTED = int(os.environ.get("ISOTONE_TRACES", "20"))
-DAMAGED = 100 if WANTED <= 20 else 10 * WANTED
+DAMAGED = 60 if WANTED <= 20 else 10 * WANTED
 SMALL = Scale(
     sends_min=30,
     faults_min=3,

@@ -28,7 +28,7 @@ from tests.spec.corruptions import renumbered
 
 WANTED = int(os.environ.get("ISOTONE_TRACES", "20"))
 DRAWN = 80 if WANTED <= 20 else 10 * WANTED
-MANY, ALL_WRONG = 3000, 100
+MANY, ALL_WRONG = 1000, 100
 NODES = ("d1", "d2", "d3")
 CLIENTS = {node: (f"#a#{node}#1#1", f"#b#{node}#1#2") for node in NODES}
 SERVICES = (Service.AGREED, Service.AGREED, Service.SAFE, Service.RELIABLE)

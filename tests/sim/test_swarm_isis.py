@@ -1,4 +1,4 @@
-"""The swarm over ISIS on both stacks: no property is broken, every one is exercised, all are live within the bound."""
+"""The swarm over ISIS on all stacks: no property is broken, every one is exercised, all are live within the bound."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from isotone.trace.isis import SiteKilled, SiteViewInstalled
 SMALL = Setting(system="isis", stack="oracle", size=Size.SMALL)
 STANDARD = Setting(system="isis", stack="oracle")
 FULL_SMALL = Setting(system="isis", stack="full", size=Size.SMALL)
+WIDE_SMALL = Setting(system="isis", stack="wide", size=Size.SMALL)
 
 
 @cache
@@ -32,6 +33,12 @@ def test_no_property_is_broken() -> None:
 
 def test_no_property_is_broken_on_our_own_daemons() -> None:
     found = list(run_swarm(FULL_SMALL, range(1, 5), workers=1))
+    assert not {result.seed: result.violations for result in found if result.violations}
+    assert max(result.bounds["live"] for result in found) <= 1
+
+
+def test_no_property_is_broken_in_several_clusters() -> None:
+    found = list(run_swarm(WIDE_SMALL, range(1, 9), workers=1))
     assert not {result.seed: result.violations for result in found if result.violations}
     assert max(result.bounds["live"] for result in found) <= 1
 

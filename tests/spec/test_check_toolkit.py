@@ -23,6 +23,7 @@ from isotone.trace.toolkit import (
     LockFreed,
     LockTaken,
     MemberReady,
+    PostMade,
     PostSeen,
     ProcessBegan,
     StateCounted,
@@ -54,6 +55,14 @@ def taken(process: str, owner: str, place: int, *, writes: bool) -> LockTaken:
     return LockTaken(process, "g", "x", owner, writes, place)
 
 
+def made(post: str) -> PostMade:
+    return PostMade(A, "g", "n", "causal", post)
+
+
+def seen(process: str, post: str) -> PostSeen:
+    return PostSeen(process, "g", "n", "causal", post, 0)
+
+
 BROKEN: dict[str, tuple[Entry, ...]] = {
     "TOOLS-EQUAL": (StateCounted(A, "g", 6, "", 1), StateCounted(B, "g", 6, "", 2)),
     "TOOLS-ERA": (MemberReady(B, "g", 9, "9", "founded"),),
@@ -66,6 +75,8 @@ BROKEN: dict[str, tuple[Entry, ...]] = {
     "TOOLS-ANSWERED": (ActionAsked(B, "g", CALL),),
     "TOOLS-EXCLUDE": (taken(A, "one", 3, writes=True), taken(B, "two", 3, writes=True)),
     "TOOLS-BOARD": (PostSeen(A, "g", "n", "total", "p", 1), PostSeen(B, "g", "n", "total", "q", 1)),
+    "TOOLS-CAUSAL": (made("p"), seen(A, "p"), made("q"), seen(A, "q"), seen(B, "q"), seen(B, "p")),
+    "TOOLS-POSTED": (made("p"), seen(B, "p")),
     "TOOLS-COPIES": (CopyStarted(A, "w"), CopyStarted(A, "w")),
 }
 SOUND: dict[str, tuple[Entry, ...]] = {
@@ -88,6 +99,8 @@ SOUND: dict[str, tuple[Entry, ...]] = {
         taken(B, "two", 4, writes=True),
     ),
     "TOOLS-BOARD": (PostSeen(A, "g", "n", "total", "p", 1), PostSeen(B, "g", "n", "total", "p", 1)),
+    "TOOLS-CAUSAL": (made("p"), seen(A, "p"), made("q"), seen(A, "q"), seen(B, "p"), seen(B, "q")),
+    "TOOLS-POSTED": (made("p"), seen(A, "p")),
     "TOOLS-COPIES": (CopyStarted(A, "w"), CopyStopped(A, "w"), CopyStarted(A, "w")),
 }
 

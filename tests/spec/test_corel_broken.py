@@ -8,7 +8,9 @@ from isotone.core.choice import Choice
 from isotone.spec.check import check
 from isotone.spec.corel_properties import corel_labels
 from isotone.spec.verdicts import State
+from isotone.trace import corel as trace
 from isotone.trace.events import Gap, Row
+from tests.corel.test_checks import broken
 from tests.spec.corel_broken import CASES
 from tests.spec.corruptions import interleaved, renumbered
 from tests.spec.naive_corel import judge
@@ -38,6 +40,13 @@ def test_the_dumb_checker_agrees(name: str) -> None:
     verdicts = judge(rows)
     assert verdicts[label] == "violated"
     assert disagreements(rows, verdicts) == {}
+
+
+def test_a_server_of_whom_nothing_is_known_hides_no_violation() -> None:
+    rows = broken("b", 3, trace.PrimaryEstablished("b", 1, ("a", "b", "z")))
+    report = check(rows)
+    assert (report.missing, set(report.violations)) == (("z",), {"COR-PHASES"})
+    assert disagreements(rows) == {}
 
 
 @pytest.mark.parametrize("name", CASES)

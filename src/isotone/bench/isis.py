@@ -28,6 +28,8 @@ DESTINATIONS = (3, 8, 16)
 BODY = bytes(100)
 COLLECT_EVERY = 64
 """Broadcasts between two rounds of garbage collection."""
+AT_ONCE = 8
+"""Broadcasts that are under way together where what is kept is looked at."""
 
 
 class Kept(msgspec.Struct):
@@ -75,7 +77,7 @@ class Sites:
         while moved:
             moved = False
             for life in self.lives.values():
-                for frame in life.site.channels.pump(1):
+                for frame in life.site.channels.pump():
                     data = w.CODEC.encode(frame)
                     self._receive(data)
                     self.frames += 1
@@ -88,7 +90,7 @@ class Sites:
         if isinstance(frame.body, w.Packet):
             self.kept.packet = max(self.kept.packet, len(frame.body.messages))
         target = self.lives[frame.target]
-        target.site.channels.receive(frame, 1)
+        target.site.channels.receive(frame)
         target.settle(transmit=True)
 
     def collect(self) -> None:
@@ -124,7 +126,10 @@ def endure(broadcasts: int, result: Path | None) -> None:
     sites = Sites(3)
     senders = list(sites.lives)
     for number in range(1, broadcasts + 1):
-        sites.cast(senders[number % 3], e.Primitive.CBCAST if number % 2 else e.Primitive.ABCAST)
+        primitive = e.Primitive.CBCAST if number % 2 else e.Primitive.ABCAST
+        sites.ask(senders[number % 3], e.BroadcastWanted(0, "p", "g", primitive, BODY, "q"))
+        if number % AT_ONCE == 0:
+            sites.carry()
         if number % COLLECT_EVERY == 0:
             sites.collect()
         if number % max(1, broadcasts // 10) == 0:

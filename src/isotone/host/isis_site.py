@@ -372,8 +372,11 @@ async def site(
     state: Path | str | None = None,
     credential: bytes = b"",
     suspect_ms: int = SUSPECT_US // 1000,
+    clusters: Sequence[Sequence[str]] = (),
 ) -> AsyncIterator[Site]:
     """Run the site ``name`` of a system while the block lasts; ``sites`` are the names of all, the same at all.
+
+    ``clusters``: the sites of each cluster of a wide-area network, the same at all; ``sites`` are those of one.
 
     It stands beside a daemon in this program (``node``), or is a client of one at an ``address``. ``state`` is a
     directory of its own, in which it keeps the site views: without one, its incarnations are not told apart after a
@@ -381,7 +384,13 @@ async def site(
     """
     if (address is None) == (node is None):
         raise LocalProtocolError("a site needs either the address of a daemon, or a node in this program")
-    settings = IsisSettings(site=name, sites=tuple(sites), system=system, suspect_us=suspect_ms * 1000)
+    settings = IsisSettings(
+        site=name,
+        sites=tuple(sites),
+        system=system,
+        suspect_us=suspect_ms * 1000,
+        clusters=tuple(map(tuple, clusters)),
+    )
     service: Service
     if node is not None:
         service = EmbeddedService(node)

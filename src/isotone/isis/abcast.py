@@ -6,8 +6,8 @@ whatever precedes it stands before it, also where another site takes over.
 
 Implements: [ISIS 4.3.1] steps (1) to (4) and take-over; the extra phase of [ISIS 3.2] and causal atomic broadcast
 [ISIS 3.4] as options.
-Deviations: D-site; D-one (the oldest operational destination takes over, told by whoever has the message: two
-coordinators at once could compute two priorities).
+Deviations: D-site; D-one (the oldest operational destination takes over, of the cluster where it began if there is one,
+told by whoever has the message: two coordinators at once could compute two priorities).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from isotone.isis.delivery import deliver
+from isotone.isis.departures import Departures
 from isotone.isis.incarnation import Priority, Site, Stored
 from isotone.isis.names import origin_of, sites_of
 from isotone.isis.wire import AbcastCommit, AbcastFixed, AbcastPriority, AbcastStart, Orphan
@@ -37,13 +38,13 @@ class Abcasts:
     """The ABCASTs of one site."""
 
     site: Site
+    departures: Departures
     active: dict[str, Coordination] = field(default_factory=dict)
 
     def begin(self, start: AbcastStart) -> None:
         """Step (1); also to take over."""
         self.active[start.id] = Coordination(start)
-        for site in self.site.alive(sites_of(start.destinations)):
-            self.site.send(site, start)
+        self.departures.send(start, self.site.alive(sites_of(start.destinations)), begins=True)
         self._advance(start.id)
 
     def on_start(self, source: str, start: AbcastStart) -> None:
@@ -55,6 +56,7 @@ class Abcasts:
             self.site.highest = max(self.site.highest, start.floor)
             stored.abcast, stored.priority = start, self.site.propose()
             self.site.queue[start.id] = stored
+        stored.abroad = self.site.abroad(sites_of(start.destinations))
         stored.coordinator = source
         known = stored.final or stored.fixed or stored.delivered
         self.site.send(source, AbcastPriority(start.id, *stored.priority, known))
@@ -112,7 +114,7 @@ class Abcasts:
         for site in sites:
             self.site.send(site, AbcastCommit(id, *coordination.chosen), ("abcast", id))
         stored = self.site.store.setdefault(id, Stored(delivered=True))
-        stored.disposable = True
+        stored.disposable, stored.abroad = True, self.site.abroad(sites_of(coordination.start.destinations))
         if not sites:
             del self.active[id]
 
@@ -142,12 +144,12 @@ class Abcasts:
             start = stored.abcast
             if start is None or stored.final or self.site.is_up(stored.coordinator) or id in self.active:
                 continue
-            heir = self.site.alive(sites_of(start.destinations))[0]
+            heir = self.site.alive(sites_of(start.destinations), near=origin_of(id))[0]
             stored.coordinator = heir
             if heir == self.site.me:
                 self.begin(start)
             else:
-                self.site.send(heir, Orphan(start, None))
+                self.departures.send(Orphan(start, None), (heir,))
 
     def adopt(self, start: AbcastStart) -> None:
         """Somebody has it, and this site shall take over."""

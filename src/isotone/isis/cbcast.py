@@ -1,11 +1,14 @@
 """CBCAST: a message is delivered behind all that precedes it, because that travels with it.
 
-The buffer holds what may not be everywhere yet. A packet to a site takes along all that precedes its message and was
-not sent there before. The site that began a broadcast sends it to all destinations; others do so only when that site
-failed, or when a flush asks for it.
+The buffer holds what may not be everywhere yet, in the order in which it came to this site. A packet takes along all
+that stands before its message there and was not sent to that site; so does everything else that a process has sent to
+another site. So what a process sends is nowhere without all that the process was handed or sent before. The site that
+began a broadcast sends it to all destinations; others do so only when that site failed, or when a flush asks for it.
 
-Implements: [ISIS 4.3.2] steps (1) to (6) with all three optimisations; [ISIS 4.5], flush by a process.
-Deviations: D-site.
+Implements: [ISIS 4.3.2] steps (1) to (6) with all three optimisations; [ISIS 3.5], atomicity of sequences; [ISIS 4.5],
+flush by a process.
+Deviations: D-site; D-along (step (1) takes along what has a smaller label, which does not give [3.5]: a process may
+answer a CBCAST by an ABCAST or under a label that does not compare, and only they survive it and the sender).
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import msgspec
 
 from isotone.isis.delivery import deliver
 from isotone.isis.incarnation import Site, Stored
-from isotone.isis.names import origin_of
+from isotone.isis.names import origin_of, sites_of
 from isotone.isis.settings import PACKET_BYTES_MAX
 from isotone.isis.wire import Causal, Label, Packet
 
@@ -29,6 +32,7 @@ class Buffered:
     message: Causal
     remaining: set[str]
     sent_to: set[str] = field(default_factory=set)
+    after: tuple[str, ...] = ()  # ABCASTs and GBCASTs that were begun here before it
 
 
 @dataclass
@@ -44,44 +48,82 @@ class Cbcasts:
     def begin(self, message: Causal) -> None:
         """Into the buffer; to the own processes at once."""
         self._take(message, "")
+        self.buffer[message.id].after = tuple(self.site.begun)
         self.due[message.id] = None
 
     def transmit_due(self) -> None:
-        """Transmit what is scheduled."""
-        due, self.due = self.due, {}
-        for id in due:
-            if (buffered := self.buffer.get(id)) is not None:
-                for site in self.site.alive(tuple(sorted(buffered.remaining))):
-                    self._transmit(buffered, site)
+        """Transmit what is scheduled; to other clusters when it may go there, and until then it stays scheduled."""
+        ids, self.due = list(self.due), {}
+        for id in ids:  # which grows
+            if (buffered := self.buffer.get(id)) is None:
+                continue
+            far = self.site.abroad(tuple(sorted(buffered.remaining)))
+            for site in self.site.alive(tuple(buffered.remaining.difference(far))):
+                if not self._transmit(buffered, site):
+                    self.due[id] = None
+            unsent = [site for site in far if site not in buffered.sent_to]
+            behind = self._goes_behind(id) if unsent else []
+            if behind:
+                self.due[id] = None
+                ids += [each for each in behind if each not in ids]
+                continue
+            for site in unsent:
+                buffered.sent_to.add(site)
+                self._send(site, [self._with_remaining(buffered)])
 
-    def transmit_all(self, site: str) -> None:
-        """All that this site may not have; so it stands before what is sent there next."""
-        for buffered in list(self.buffer.values()):
-            if site in buffered.remaining:
-                self._transmit(buffered, site)
+    def _goes_behind(self, id: str) -> list[str]:
+        """What must be at its destinations before this goes to other clusters: all that stood before it here.
 
-    def _transmit(self, buffered: Buffered, site: str) -> None:
-        """Steps (1) and (2), with SENT_TO."""
-        if site in buffered.sent_to or site == self.site.me:
-            return
-        label = buffered.message.label
-        along = [
-            each
-            for each in self.buffer.values()
-            if each.remaining and site not in each.sent_to and each.message.label.precedes(label)
-        ]
-        along.sort(key=lambda each: (each.message.label.number, each.message.id))
+        And itself at the local ones. If it began in another cluster that has seen to this.
+        """
+        if not self.site.is_near(origin_of(id)):
+            return []
+        buffered = self.buffer[id]
+        waits = any(key in self.site.begun for key in buffered.after)
+        behind = [id] if waits or any(self.site.is_near(site) for site in buffered.remaining) else []
+        for earlier, each in self.buffer.items():
+            if earlier == id:
+                break
+            if each.remaining:
+                behind.append(earlier)
+        return behind
+
+    def _with_remaining(self, buffered: Buffered) -> Causal:
+        return msgspec.structs.replace(buffered.message, remaining=tuple(sorted(buffered.remaining)))
+
+    def transmit_past(self, site: str) -> None:
+        """All that may not be everywhere, before something else is sent to this site: D-along."""
+        assert self.site.is_near(site), "nothing travels along to another cluster"
+        if site != self.site.me:
+            self._transmit_up_to(None, site)
+
+    def _transmit(self, buffered: Buffered, site: str) -> bool:
+        """Whether it went, then or before."""
+        if site not in buffered.sent_to and site != self.site.me:
+            self._transmit_up_to(buffered, site)
+        return site in buffered.sent_to or site == self.site.me
+
+    def _transmit_up_to(self, last: Buffered | None, site: str) -> None:
+        """Steps (1) and (2), with SENT_TO: in the order of the buffer, which has before each what precedes it.
+
+        Up to one that waits for an ABCAST or GBCAST which this site is no destination of.
+        """
         packet: list[Causal] = []
         size = 0
-        for each in (*along, buffered):
-            each.sent_to.add(site)
-            remaining = tuple(sorted(each.remaining))
-            if packet and size + len(each.message.body) > PACKET_BYTES_MAX:
-                self._send(site, packet)
-                packet, size = [], 0
-            packet.append(msgspec.structs.replace(each.message, remaining=remaining))
-            size += len(each.message.body) + 200
-        self._send(site, packet)
+        for each in self.buffer.values():
+            if each is last or (each.remaining and site not in each.sent_to):
+                if self.site.is_held_back(site, each.after):
+                    break
+                each.sent_to.add(site)
+                if packet and size + len(each.message.body) > PACKET_BYTES_MAX:
+                    self._send(site, packet)
+                    packet, size = [], 0
+                packet.append(self._with_remaining(each))
+                size += len(each.message.body) + 200
+            if each is last:
+                break
+        if packet:
+            self._send(site, packet)
 
     def _send(self, site: str, packet: list[Causal]) -> None:
         self.site.send(site, Packet(tuple(packet)), ("cbcast", " ".join(each.id for each in packet)))
@@ -106,7 +148,7 @@ class Cbcasts:
 
     def _take(self, message: Causal, source: str) -> None:
         site = self.site
-        site.store[message.id] = Stored(delivered=True)
+        site.store[message.id] = Stored(delivered=True, abroad=site.abroad(sites_of(message.destinations)))
         site.clock = max(site.clock, message.label.number)
         remaining = {each for each in message.remaining if each != site.me and site.is_up(each)}
         self.buffer[message.id] = Buffered(message, remaining - {source}, {source} if source else set())
@@ -142,6 +184,14 @@ class Cbcasts:
         """For transmission."""
         for id in ids:
             self.due[id] = None
+
+    def is_under_way(self, id: str) -> bool:
+        """Whether some destination may not have it."""
+        return id in self.buffer and bool(self.buffer[id].remaining)
+
+    def not_everywhere(self) -> list[str]:
+        """Messages that some destination may not have."""
+        return [id for id, each in self.buffer.items() if each.remaining]
 
     def unsent(self, sites: tuple[str, ...]) -> list[str]:
         """Messages that some of these sites may not have."""

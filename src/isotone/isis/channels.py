@@ -3,8 +3,9 @@
 B4 loses nothing while both sites are together; what it loses when they part for a moment is sent again. A message is
 *sent* when it is acknowledged, or when its destination is no longer in the site view.
 
-Implements: [ISIS 4.1], send, status, the input filter. Deviations: D-hold (a message from a site that is in a later
-site view than the receiver waits until the receiver is there too: so all protocols meet each other in the same view).
+Implements: [ISIS 4.1], send, status, the input filter. Deviations: D-hold (a message waits until its receiver is in
+the site view of its sender, and knows those of other clusters that its sender knew: so all protocols meet each other in
+the same view).
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from isotone.isis.settings import WINDOW_MAX
-from isotone.isis.wire import Body, Frame, Hello
+from isotone.isis.wire import Body, Frame, Hello, Neighbours
 
 Token = tuple[str, str]
 """Names what was sent, for `Channels.sent`: whose it is, and which."""
+Numbers = tuple[int, ...]
+"""Of the last site view of each cluster, as a site knows them."""
 
 
 @dataclass
@@ -29,7 +32,7 @@ class Channel:
     transmitted: int = 0  # sent up to here, since the last repetition
     acknowledged: int = 0
     received: int = 0  # taken in up to here
-    held: deque[tuple[int, Body]] = field(default_factory=deque)  # arrived, of later site views: (view, body)
+    held: deque[tuple[Numbers, Body]] = field(default_factory=deque)  # arrived, of later site views
     told: int = 0  # what the peer said last that it has
     owes: bool = False  # an acknowledgement
 
@@ -39,6 +42,7 @@ class Channels:
     """All channels of one incarnation."""
 
     me: str
+    views: Numbers = ()
     peers: dict[str, Channel] = field(default_factory=dict)
     sent: deque[tuple[str, Token]] = field(default_factory=deque)  # (site, token) whose status has become *sent*
     inbox: deque[tuple[str, Body]] = field(default_factory=deque)  # ready to be handled, own messages too
@@ -60,8 +64,9 @@ class Channels:
         if token is not None:
             self.sent.append((site, token))
 
-    def enter_view(self, members: tuple[str, ...], number: int) -> None:
+    def enter_view(self, members: tuple[str, ...], views: Numbers) -> None:
         """Open channels to new members, end those to the failed, and take in what waited for this view."""
+        self.views = views
         for site in sorted(set(self.peers) - set(members)):
             for _, _, token in self.peers.pop(site).queue:
                 if token is not None:
@@ -70,25 +75,25 @@ class Channels:
             if site != self.me and site not in self.peers:
                 self.peers[site] = Channel(site)
         for channel in self.peers.values():
-            self._take_held(channel, number)
+            self._take_held(channel)
 
-    def receive(self, frame: Frame, number: int) -> None:
+    def receive(self, frame: Frame) -> None:
         """A frame from a member of the view."""
         channel = self.peers.get(frame.source)
         if channel is None:
             return
         self._acknowledge(channel, frame.received)
         if frame.sequence == 0 or frame.body is None:
-            if isinstance(frame.body, Hello):
+            if isinstance(frame.body, Hello | Neighbours):
                 self._on_hello(channel, frame.received)
             return
         channel.owes = True
         if frame.sequence == channel.received + len(channel.held) + 1 and len(channel.held) < WINDOW_MAX:
-            channel.held.append((frame.number, frame.body))  # type: ignore[arg-type]
-            self._take_held(channel, number)
+            channel.held.append((frame.views, frame.body))  # type: ignore[arg-type]
+            self._take_held(channel)
 
-    def _take_held(self, channel: Channel, number: int) -> None:
-        while channel.held and channel.held[0][0] <= number:
+    def _take_held(self, channel: Channel) -> None:
+        while channel.held and all(theirs <= mine for theirs, mine in zip(channel.held[0][0], self.views)):
             channel.received += 1
             self.inbox.append((channel.peer, channel.held.popleft()[1]))
 
@@ -106,19 +111,19 @@ class Channels:
             channel.transmitted = channel.acknowledged
         channel.told = received
 
-    def pump(self, number: int) -> list[Frame]:
+    def pump(self) -> list[Frame]:
         """What the windows let go, and acknowledgements that nothing carries."""
         frames = []
         for channel in self.peers.values():
             for sequence, body, _ in channel.queue:
                 if channel.transmitted < sequence <= channel.acknowledged + WINDOW_MAX:
-                    frames.append(Frame(self.me, channel.peer, sequence, channel.received, number, body))
+                    frames.append(Frame(self.me, channel.peer, sequence, channel.received, self.views, body))
                     channel.transmitted = sequence
                     channel.owes = False
                 elif sequence > channel.acknowledged + WINDOW_MAX:
                     break
             if channel.owes:
-                frames.append(Frame(self.me, channel.peer, 0, channel.received, number, None))
+                frames.append(Frame(self.me, channel.peer, 0, channel.received, self.views, None))
                 channel.owes = False
         return frames
 

@@ -24,9 +24,10 @@ from dataclasses import dataclass, field
 from isotone.isis.abcast import Abcasts
 from isotone.isis.cbcast import Cbcasts
 from isotone.isis.delivery import digest_of, install
+from isotone.isis.departures import Departures
 from isotone.isis.events import Deliver, Primitive
 from isotone.isis.incarnation import Priority, Site, Stored
-from isotone.isis.names import sites_of
+from isotone.isis.names import origin_of, sites_of
 from isotone.isis.wire import (
     Causal,
     GbcastCommit,
@@ -58,6 +59,7 @@ class Gbcasts:
     site: Site
     abcasts: Abcasts
     cbcasts: Cbcasts
+    departures: Departures
     active: dict[str, Coordination] = field(default_factory=dict)
     unanswered: dict[str, None] = field(default_factory=dict)  # joins whose priority waits for our own ABCASTs
     at_head: str = ""  # which one has the wait queue
@@ -70,8 +72,7 @@ class Gbcasts:
     def begin(self, start: GbcastStart) -> None:
         """Step (2.1); also to take over, from the beginning."""
         self.active[start.id] = Coordination(start)
-        for site in self.site.alive(start.participants):
-            self.site.send(site, start)
+        self.departures.send(start, self.site.alive(start.participants), begins=True)
         self._advance(start.id)
 
     def on_priority(self, source: str, told: GbcastPriority) -> None:
@@ -89,7 +90,7 @@ class Gbcasts:
     def on_ready(self, source: str, ready: GbcastReady) -> None:
         """Step (3.3)."""
         coordination = self.active.get(ready.id)
-        if coordination is not None and ready.number == self.site.view.number:
+        if coordination is not None and ready.views == self.site.views:
             coordination.ready[source] = ready
             self._advance(ready.id)
 
@@ -125,7 +126,7 @@ class Gbcasts:
     def _result(self, start: GbcastStart, base: GroupView | None) -> GroupView | None:
         """The view behind it; none where members were left out, or a group came to an end meanwhile."""
         if base is None:
-            may_create = start.kind is Kind.JOIN and start.origin == self.site.me == self.site.view.members[0]
+            may_create = start.kind is Kind.JOIN and start.origin == self.site.me == self.site.home
             if not may_create:
                 return None
             return GroupView(start.group, self.site.first_number(start.group), start.processes)
@@ -167,7 +168,8 @@ class Gbcasts:
         for site in self.site.alive(coordination.start.participants):
             if site != newcomer:
                 self.site.send(site, commit)
-        self.site.store.setdefault(commit.id, Stored(delivered=True)).disposable = True
+        stored = self.site.store.setdefault(commit.id, Stored(delivered=True))
+        stored.disposable, stored.abroad = True, self.site.abroad(coordination.start.participants)
         self.finished.append((coordination.start, commit))
 
     # --- the participant -------------------------------------------------------------------------------------------
@@ -183,7 +185,7 @@ class Gbcasts:
         if stored.gbcast is None:
             if stored.delivered:
                 return  # disposed of: everybody has it
-            stored.gbcast = start
+            stored.gbcast, stored.abroad = start, self.site.abroad(start.participants)
             if start.kind is Kind.JOIN:
                 self.site.locked[start.group] = start.id
         stored.coordinator = source
@@ -226,7 +228,7 @@ class Gbcasts:
             return
         self.told_ready = True
         view = self.site.groups.get(start.group)
-        ready = GbcastReady(self.at_head, tuple(sorted(listed)), view, self.site.view.number)
+        ready = GbcastReady(self.at_head, tuple(sorted(listed)), view, self.site.views)
         self.site.send(stored.coordinator, ready)
 
     def on_commit(self, source: str, commit: GbcastCommit) -> None:
@@ -296,12 +298,12 @@ class Gbcasts:
             start = stored.gbcast
             if start is None or self.site.is_up(stored.coordinator) or id in self.active:
                 continue
-            heir = self.site.alive(start.participants)[0]
+            heir = self.site.alive(start.participants, near=origin_of(id))[0]
             stored.coordinator = heir
             if heir == self.site.me:
                 self.begin(start)
             else:
-                self.site.send(heir, Orphan(None, start))
+                self.departures.send(Orphan(None, start), (heir,))
 
     def adopt(self, start: GbcastStart) -> None:
         """Somebody has it, and this site shall take over."""

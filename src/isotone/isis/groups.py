@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from isotone.isis.abcast import Abcasts
 from isotone.isis.cbcast import Cbcasts
+from isotone.isis.channels import Numbers
 from isotone.isis.delivery import install
 from isotone.isis.gbcast import Gbcasts
 from isotone.isis.incarnation import Site
@@ -46,8 +47,8 @@ class Groups:
     joins: dict[tuple[str, str], None] = field(default_factory=dict)  # (group, process) that wait here
     departures: dict[tuple[str, str], Kind] = field(default_factory=dict)  # (group, process) of this site
     returns: dict[tuple[str, str], None] = field(default_factory=dict)  # (group, process) that joins again once it left
-    flushed: dict[str, int] = field(default_factory=dict)  # by site: up to which site view
-    flush_told: int = 0
+    flushed: dict[str, Numbers] = field(default_factory=dict)  # by site: up to which site views
+    flush_told: Numbers = ()
     register: dict[str, GroupView] | None = None  # None: this site is not the oldest, or asks all
     census: dict[str, CensusTold] | None = None
     asked: dict[str, deque[str]] = field(default_factory=dict)  # processes that want to join, by group
@@ -67,7 +68,11 @@ class Groups:
         if (group, process) in self.joins or process in self._members(group):
             return
         self.joins[group, process] = None
-        self.site.send(self._oldest, JoinAsked(group, process))
+        self._ask_to_join(group, process)
+
+    def _ask_to_join(self, group: str, process: str) -> None:
+        if self._oldest:
+            self.abcasts.departures.send(JoinAsked(group, process), (self._oldest,))
 
     def leave(self, process: str, group: str, kind: Kind) -> None:
         """A member of this site leaves, or ended; one that only waits to join waits no more once it has joined."""
@@ -84,16 +89,19 @@ class Groups:
     def on_view(self) -> None:
         """The oldest site may be another one: it is told what waits, and asks who is where."""
         site = self.site
-        oldest = site.view.members[0]
+        oldest = site.home
         if oldest != self._oldest:
             self._oldest = oldest
             self.register, self.census, self.asked, self._told = None, None, {}, {}
             if oldest == site.me:
-                self.census, self._asked_all = {}, site.view.members
-                for member in site.view.members:
-                    site.send(member, CensusAsked())
+                self.census, self._asked_all = {}, ()
             for group, process in self.joins:
-                site.send(oldest, JoinAsked(group, process))
+                self._ask_to_join(group, process)
+        if self.census is not None:
+            for member in site.all_up():
+                if member not in self._asked_all:
+                    site.send(member, CensusAsked())
+            self._asked_all = site.all_up()
         self._finish_census()
 
     def on_census_asked(self, source: str) -> None:
@@ -112,6 +120,8 @@ class Groups:
     def _finish_census(self) -> None:
         if self.census is None or any(site not in self.census for site in self.site.alive(self._asked_all)):
             return
+        if not all(self.site.views):
+            return  # a cluster of which nothing is known here may have groups
         self.register = {}
         for source in sorted(self.census):
             for view in self.census[source].views:
@@ -196,34 +206,50 @@ class Groups:
 
     def on_flushed(self, source: str, flushed: Flushed) -> None:
         """Step (1.4), at all who may begin a failure GBCAST."""
-        self.flushed[source] = max(self.flushed.get(source, 0), flushed.number)
+        self.flushed[source] = flushed.views
 
     @property
     def is_flushing(self) -> bool:
-        """Whether part 1 is under way: it holds a read-lock."""
-        return any(self.flushed.get(site, 0) < self.site.view.number for site in self.site.view.members)
+        """Whether part 1 is under way in this cluster: it holds a read-lock."""
+        return not self._have_flushed(self.site.me, self.site.view.members)
+
+    def _have_flushed(self, failed: str, sites: tuple[str, ...]) -> bool:
+        """Whether part 1 is done by these sites for this one, as far as anything is known here."""
+        place = self.site.cluster_of(failed)
+        number = self.site.views[place]
+        return all(site in self.flushed and self.flushed[site][place] >= number for site in sites)
 
     def advance(self) -> None:
         """Begin what is due."""
         site = self.site
-        if self.flush_told < site.view.number and self.abcasts.is_flushed() and self.cbcasts.is_flushed():
-            self.flush_told = site.view.number
-            for member in site.view.members:
-                site.send(member, Flushed(site.view.number))
-        if not self.is_flushing:
-            for group in sorted(site.groups):
-                self._remove_failed(site.groups[group])
+        if self.flush_told != site.views and self.abcasts.is_flushed() and self.cbcasts.is_flushed():
+            self.flush_told = site.views
+            for member in site.all_up():
+                site.send(member, Flushed(site.views))
+        for group in sorted(site.groups):
+            self._remove_failed(site.groups[group])
         for (group, process), kind in sorted(self.departures.items(), key=lambda each: each[0]):
             self._depart(group, process, kind)
         self.admit_next()
         self._tell_register()
 
     def _remove_failed(self, view: GroupView) -> None:
-        """By the oldest site that has a member."""
-        failed = tuple(each for each in view.members if not self.site.is_up(site_of(each)))
-        present = self.site.alive(sites_of(view.members))
-        if failed and present[0] == self.site.me and not self.gbcasts.is_active(Kind.FAIL, view.name):
-            self._remove(view, failed, Kind.FAIL)
+        """By the oldest site that has a member, of the cluster of the failed if there is one: cluster by cluster.
+
+        Of a group within one cluster nothing can be elsewhere that is not here too, so only this cluster flushes.
+        """
+        site, sites = self.site, sites_of(view.members)
+        failed = tuple(each for each in view.members if not site.is_up(site_of(each)))
+        if not failed or self.gbcasts.is_active(Kind.FAIL, view.name):
+            return
+        wide = len({site.cluster_of(each) for each in sites}) > 1
+        for each in failed:
+            together = tuple(other for other in failed if site.cluster_of(other) == site.cluster_of(each))
+            if site.alive(sites, near=site_of(each))[0] == site.me and self._have_flushed(
+                site_of(each), site.all_up() if wide else site.view.members
+            ):
+                self._remove(view, together, Kind.FAIL)
+                return
 
     def _remove(self, view: GroupView, processes: tuple[str, ...], kind: Kind) -> None:
         participants = tuple(self.site.alive(sites_of(view.members)))

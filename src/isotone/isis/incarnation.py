@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from isotone.core.contract import Action, Record
 from isotone.isis.channels import Channels
-from isotone.isis.names import site_of
+from isotone.isis.names import name_of, site_of
 from isotone.isis.settings import ORIGINS_MAX, IsisSettings
-from isotone.isis.wire import AbcastStart, Body, GbcastCommit, GbcastStart, GroupView, SiteView
+from isotone.isis.wire import NO_VIEW, AbcastStart, Body, GbcastCommit, GbcastStart, GroupView, SiteView
 from isotone.trace.events import Entry
 
 Priority = tuple[int, str]
@@ -32,6 +32,15 @@ class Stored:
     coordinator: str = ""
     disposable: bool = False
     dont_send: set[str] = field(default_factory=set)  # sites that have run the protocol of garbage collection
+    abroad: tuple[str, ...] = ()  # destinations in other clusters
+
+
+@dataclass
+class Begun:
+    """An ABCAST or GBCAST of this site, in its first phase: its sites, and those that may not have it."""
+
+    sites: frozenset[str]
+    missing: set[str]
 
 
 @dataclass
@@ -74,6 +83,8 @@ class Site:
     counter: int = 0  # of broadcasts begun here
     groups: dict[str, GroupView] = field(default_factory=dict)  # with a member here
     numbers: dict[str, int] = field(default_factory=dict)  # the highest view of each group that was heard of here
+    begun: dict[str, Begun] = field(default_factory=dict)  # what some destination may not have
+    neighbours: dict[int, SiteView] = field(default_factory=dict)  # the last site views of other clusters
     locked: dict[str, str] = field(default_factory=dict)  # groups about to grow, and by which GBCAST
     store: dict[str, Stored] = field(default_factory=dict)
     forgotten: Forgotten = field(default_factory=Forgotten)
@@ -104,13 +115,54 @@ class Site:
         """On the channel."""
         self.channels.send(site, body, token)
 
-    def is_up(self, site: str) -> bool:
-        """Whether this incarnation is in the site view."""
-        return site in self.view.members
+    def is_held_back(self, site: str, after: tuple[str, ...]) -> bool:
+        """Whether one of these is begun, is not at all its destinations, and never comes to this site."""
+        return any(key in self.begun and site not in self.begun[key].sites for key in after)
 
-    def alive(self, sites: tuple[str, ...]) -> list[str]:
-        """Those that are in the site view, the oldest first."""
-        return [site for site in self.view.members if site in sites]
+    @property
+    def views(self) -> tuple[int, ...]:
+        """The numbers of the last site views of all clusters."""
+        return tuple(view.number for view in self.clusters())
+
+    def clusters(self) -> list[SiteView]:
+        """The last site view of each cluster that is known here."""
+        if not self.settings.clusters:
+            return [self.view]
+        mine = self.settings.cluster
+        places = range(len(self.settings.clusters))
+        return [self.view if place == mine else self.neighbours.get(place, NO_VIEW) for place in places]
+
+    def cluster_of(self, site: str) -> int:
+        """The place of a site's cluster."""
+        name = name_of(site)
+        clusters = self.settings.clusters
+        return next((place for place, cluster in enumerate(clusters) if name in cluster), 0)
+
+    def is_near(self, site: str) -> bool:
+        """Whether it is in this cluster."""
+        return not self.settings.clusters or name_of(site) in self.settings.sites
+
+    def abroad(self, sites: tuple[str, ...]) -> tuple[str, ...]:
+        """Those in other clusters."""
+        return tuple(site for site in sites if not self.is_near(site)) if self.settings.clusters else ()
+
+    @property
+    def home(self) -> str:
+        """The oldest site of the first cluster, which has the register of groups; none if that is not known."""
+        return next(iter(self.clusters()[0].members), "")
+
+    def all_up(self) -> tuple[str, ...]:
+        """All operational sites, cluster by cluster, the oldest first."""
+        return tuple(site for view in self.clusters() for site in view.members)
+
+    def is_up(self, site: str) -> bool:
+        """Whether this incarnation is in the last site view of its cluster."""
+        return site in self.view.members or any(site in view.members for view in self.neighbours.values())
+
+    def alive(self, sites: tuple[str, ...], near: str = "") -> list[str]:
+        """Those that are up, the oldest first; the cluster of ``near`` before the others."""
+        found = [site for site in self.all_up() if site in sites]
+        return sorted(found, key=lambda site: self.cluster_of(site) != self.cluster_of(near)) if near else found
 
     def local(self, processes: tuple[str, ...]) -> tuple[str, ...]:
         """Those of this site."""

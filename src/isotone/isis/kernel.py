@@ -171,7 +171,7 @@ class Kernel:
                 self._where = {
                     member.name: member.private_group
                     for member in view.members
-                    if member.name in self.settings.sites and member.name != self.settings.site
+                    if member.name in self.settings.everywhere and member.name != self.settings.site
                 }
                 self.views.on_absence(set(self._where), at)
             case b4.Message(bundle=bundle):
@@ -187,8 +187,11 @@ class Kernel:
     def _on_frame(self, frame: w.Frame, at: int) -> None:
         """The input filter [ISIS 4.1]."""
         views, source = self.views, frame.source
-        if name_of(source) not in self.settings.sites or name_of(source) == self.settings.site:
+        if name_of(source) not in self.settings.everywhere or name_of(source) == self.settings.site:
             raise RemoteProtocolError(f"a frame from {source}, which is not among the sites")
+        if name_of(source) not in self.settings.sites:
+            self._on_frame_from_abroad(frame)
+            return
         for_me = self.settings.site in (frame.target, name_of(frame.target))
         if isinstance(frame.body, w.Dead):
             if frame.target == self.me:
@@ -198,15 +201,34 @@ class Kernel:
             views.said.append((source, w.Dead(views.view.number)))
             return
         if self.life is not None and frame.target == self.me and not views.is_dead(source):
-            self.life.site.channels.receive(frame, self.life.site.view.number)
+            self.life.site.channels.receive(frame)
         if for_me and frame.sequence == 0 and frame.body is not None:
             self._on_view_body(source, frame.body, at)
+
+    def _on_frame_from_abroad(self, frame: w.Frame) -> None:
+        """Of another cluster, which sees to its own failures: what it knows of site views, or a channel message."""
+        if isinstance(frame.body, w.Neighbours):
+            self._learn(frame.body.views)
+        if self.life is not None and frame.target == self.me:
+            self.life.site.channels.receive(frame)
+
+    def _learn(self, views: tuple[w.SiteView, ...]) -> None:
+        """What somebody knows of other clusters."""
+        if len(views) != len(self.settings.clusters):
+            raise RemoteProtocolError(f"{len(views)} clusters instead of {len(self.settings.clusters)}")
+        for place, view in enumerate(views):
+            if place != self.settings.cluster and view.number > self.views.neighbours.get(place, w.NO_VIEW).number:
+                self.views.neighbours[place] = view
+                if self.life is not None:
+                    self.life.learn(place, view)
 
     def _on_view_body(self, source: str, body: object, at: int) -> None:
         views = self.views
         match body:
             case w.Hello():
                 views.on_hello(source, body, at)
+                if body.neighbours:
+                    self._learn(body.neighbours)
             case w.Interrogate():
                 views.on_interrogate(source, body)
             case w.Promise():
@@ -239,7 +261,7 @@ class Kernel:
         if self.life is not None:
             life = self.life
             life.settle(transmit=self._transmits or not self.settings.defer_us)
-            if life.cbcasts.due and not self._deferred:
+            if self.settings.defer_us and life.cbcasts.due and not self._deferred:
                 self._deferred = True
                 timers.append(SetTimer(DEFER, self.settings.defer_us))
             self.views.read_locks = life.read_locks
@@ -248,12 +270,14 @@ class Kernel:
         frames = [self._view_frame(target, body) for target, body in self.views.said]
         self.views.said = []
         if self.life is not None:
-            frames += self.life.site.channels.pump(self.life.site.view.number)
+            frames += self.life.site.channels.pump()
         return [*self._save(), *actions, *timers, *self._send(frames)]
 
     def _enter(self, view: w.SiteView, at: int) -> None:
         if self.life is None or self.life.site.me != self.me:
             self.life = Life(self.settings, self.me)
+            for place, neighbour in self.views.neighbours.items():
+                self.life.learn(place, neighbour)
         self.life.site.at = at
         self.life.enter_view(view)
         wanted, self._wanted = self._wanted, {}
@@ -274,11 +298,14 @@ class Kernel:
 
     def _view_frame(self, target: str, body: w.ViewBody) -> w.Frame:
         received = 0
-        if isinstance(body, w.Hello) and self.life is not None:
+        if isinstance(body, w.Hello | w.Neighbours) and self.life is not None:
             for peer, channel in self.life.site.channels.peers.items():
                 if name_of(peer) == target:
                     target, received = peer, channel.received
-        return w.Frame(self.me, target, 0, received, self.views.view.number, body)
+        return w.Frame(self.me, target, 0, received, self._numbers(), body)
+
+    def _numbers(self) -> tuple[int, ...]:
+        return self.life.site.views if self.life is not None else ()
 
     def _send(self, frames: list[w.Frame]) -> list[Action]:
         actions: list[Action] = []

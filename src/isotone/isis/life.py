@@ -14,6 +14,7 @@ from isotone.isis.abcast import Abcasts
 from isotone.isis.cbcast import Cbcasts
 from isotone.isis.channels import Channels
 from isotone.isis.delivery import fail_calls
+from isotone.isis.departures import Departures
 from isotone.isis.events import (
     AnswerGiven,
     BroadcastWanted,
@@ -30,7 +31,7 @@ from isotone.isis.incarnation import Site
 from isotone.isis.names import check_process_name, origin_of, process_id
 from isotone.isis.sending import Sending
 from isotone.isis.settings import IsisSettings
-from isotone.trace.isis import SiteViewInstalled, StoreCounted
+from isotone.trace.isis import NeighbourKnown, SiteViewInstalled, StoreCounted
 
 Asked = JoinWanted | LeaveWanted | ProcessEnded | BroadcastWanted | FlushWanted | AnswerGiven
 ROUNDS_MAX = 100_000
@@ -41,13 +42,17 @@ class Life:
 
     def __init__(self, settings: IsisSettings, me: str) -> None:
         self.site = Site(settings, me, w.NO_VIEW, Channels(me))
-        self.abcasts = Abcasts(self.site)
         self.cbcasts = Cbcasts(self.site)
-        self.gbcasts = Gbcasts(self.site, self.abcasts, self.cbcasts)
+        self.departures = Departures(self.site, self.cbcasts)
+        self.abcasts = Abcasts(self.site, self.departures)
+        self.gbcasts = Gbcasts(self.site, self.abcasts, self.cbcasts, self.departures)
         self.groups = Groups(self.site, self.abcasts, self.cbcasts, self.gbcasts)
         self.sending = Sending(self.site, self.abcasts, self.cbcasts, self.gbcasts)
-        self.collector = Collector(self.site, self.cbcasts)
-        self._senders: dict[str, Abcasts | Cbcasts | Gbcasts] = {
+        self.collectors = [Collector(self.site, self.cbcasts, wide=False)]
+        if settings.clusters:
+            self.collectors.append(Collector(self.site, self.cbcasts, wide=True))
+        self._senders: dict[str, Abcasts | Cbcasts | Gbcasts | Departures] = {
+            "departures": self.departures,
             "abcast": self.abcasts,
             "cbcast": self.cbcasts,
             "gbcast": self.gbcasts,
@@ -57,7 +62,7 @@ class Life:
     @property
     def read_locks(self) -> int:
         """How many protocols need that the site view does not grow."""
-        return int(self.groups.is_flushing) + int(self.collector.is_under_way)
+        return int(self.groups.is_flushing) + sum(each.holds_lock for each in self.collectors)
 
     def enter_view(self, view: w.SiteView) -> None:
         """The next site view."""
@@ -65,12 +70,24 @@ class Life:
         site.view = view
         site.record(SiteViewInstalled(site.me, view.number, view.members))
         site.out.append(SiteViewChanged(view))
-        site.channels.enter_view(view.members, view.number)
+        self._on_views()
+
+    def learn(self, place: int, view: w.SiteView) -> None:
+        """The next site view that is known here of another cluster."""
+        self.site.neighbours[place] = view
+        self.site.record(NeighbourKnown(self.site.me, view.number, view.members))
+        if self.site.view.number:
+            self._on_views()
+
+    def _on_views(self) -> None:
+        self.site.channels.enter_view(self.site.all_up(), self.site.views)
+        self.departures.on_view()
         self.abcasts.on_view()
         self.cbcasts.on_view()
         self.gbcasts.on_view()
         self.sending.on_view()
-        self.collector.on_view()
+        for collector in self.collectors:
+            collector.on_view()
         self.groups.on_view()
 
     def ask(self, event: Asked) -> None:
@@ -92,7 +109,7 @@ class Life:
             case AnswerGiven(process=process, message=message, body=body):
                 answering = process_id(site.me, process)
                 if site.calls.pop((message, answering), True) is None:
-                    site.send(origin_of(message), w.Answer(message, answering, body))
+                    self.departures.send(w.Answer(message, answering, body), (origin_of(message),))
 
     def _end_process(self, process: str) -> None:
         fail_calls(self.site, process)
@@ -130,7 +147,9 @@ class Life:
         self.groups.look_for_joined()
         self.groups.advance()
         self.sending.advance()
-        self.collector.answer_ready()
+        self.departures.advance()
+        for collector in self.collectors:
+            collector.answer_ready()
         if transmit or self.gbcasts.at_head or self.groups.is_flushing or self.sending.flushes:
             self.cbcasts.transmit_due()
         return progress or bool(channels.inbox or channels.sent)
@@ -156,7 +175,7 @@ class Life:
             case w.GbcastCommit():
                 self.gbcasts.on_commit(source, body)
             case w.Garbage():
-                self.collector.on_garbage(source, body)
+                self.collectors[body.wide and len(self.collectors) > 1].on_garbage(source, body)
             case w.Verdict():
                 self.sending.on_verdict(source, body)
             case w.Answer():
@@ -191,7 +210,8 @@ class Life:
 
     def collect(self) -> None:
         """Periodically: begin a round of garbage collection, and count what is kept."""
-        self.collector.begin()
+        for collector in self.collectors:
+            collector.begin()
         if len(self.site.store) != self._counted and self.idle:
             self._count()
 
@@ -213,4 +233,9 @@ class Life:
     def idle(self) -> bool:
         """Whether no protocol but garbage collection has anything left to do."""
         running = self.abcasts.active or self.gbcasts.active or self.site.queue or self.site.locked
-        return not running and self.groups.idle and self.sending.idle and self.cbcasts.is_flushed()
+        return (
+            not (running or self.departures.waiting)
+            and self.groups.idle
+            and self.sending.idle
+            and self.cbcasts.is_flushed()
+        )

@@ -65,7 +65,7 @@ class Sending:
     def want(self, wanted: BroadcastWanted) -> None:
         """Send now, or when the view of the group is known and not locked; refuse where too much waits."""
         full = self.site.channels.backlog >= BACKLOG_MAX or len(self.cbcasts.buffer) >= POOL_MAX
-        if full or len(self.waiting) >= WAITING_MAX:
+        if full or max(len(self.waiting), len(self.abcasts.departures.waiting)) >= WAITING_MAX:
             self._refuse(wanted, "too much is under way: try again when some of it is delivered")
             return
         self.waiting.append(wanted)
@@ -94,7 +94,7 @@ class Sending:
         if outside.view is None:
             if not outside.asking:
                 outside.asking = True
-                self.site.send(self.site.view.members[0], WhereAsked(wanted.group))
+                self.site.send(self.site.home, WhereAsked(wanted.group))
             return False
         if not self.site.alive(sites_of(outside.view.members)):
             outside.view = None
@@ -135,11 +135,9 @@ class Sending:
             self.site.out.append(BroadcastDone(wanted.token, id))
         call, sites = wanted.call, sites_of(view.members)
         origin, group, body = wanted.process, wanted.group, wanted.body
-        if wanted.primitive is not Primitive.CBCAST:
-            self.cbcasts.transmit_due()  # what this site sent before must not be lost where this one arrives [3.5]
         match wanted.primitive:
             case Primitive.ABCAST:
-                floor = self._floor(sites) if wanted.causal else 0
+                floor = self._floor() if wanted.causal else 0
                 start = AbcastStart(
                     id, origin, group, wanted.label, view.members, wanted.uniform, body, call, outside, floor
                 )
@@ -162,10 +160,8 @@ class Sending:
         self.site.clock += 1
         return Label(wanted.label, self.site.clock)
 
-    def _floor(self, sites: tuple[str, ...]) -> int:
-        """Of a causal ABCAST: above all that it could be caused by; CBCASTs among that go out to these sites first."""
-        for site in self.site.alive(sites):
-            self.cbcasts.transmit_all(site)
+    def _floor(self) -> int:
+        """Of a causal ABCAST: above all that it could be caused by."""
         return max(self.site.clock, self.site.highest, 1)
 
     def forget(self, process: str) -> None:

@@ -34,6 +34,18 @@ class IsisSettings(msgspec.Struct, frozen=True):
     collect_us: int = COLLECT_US
     defer_us: int = 0
     """So long a CBCAST may wait for others that travel in the same packet."""
+    clusters: tuple[tuple[str, ...], ...] = ()
+    """Of a wide-area network: the sites of every cluster, the same everywhere; ``sites`` are one of them."""
+
+    @property
+    def everywhere(self) -> tuple[str, ...]:
+        """The names of the sites of all clusters."""
+        return tuple(name for cluster in self.clusters for name in cluster) or self.sites
+
+    @property
+    def cluster(self) -> int:
+        """The place of this site's cluster."""
+        return self.clusters.index(self.sites) if self.clusters else 0
 
     @property
     def group(self) -> str:
@@ -48,7 +60,10 @@ class IsisSettings(msgspec.Struct, frozen=True):
 
 def check_sites(settings: IsisSettings) -> None:
     """Raise what is wrong with the names of the sites."""
-    for name in settings.sites:
+    names = settings.everywhere
+    for name in names:
         check_site_name(name)
+    if settings.clusters and (settings.sites not in settings.clusters or len(set(names)) != len(names)):
+        raise LocalProtocolError(f"clusters have each site once, and {', '.join(settings.sites)} are one of them")
     if settings.site not in settings.sites or len(set(settings.sites)) != len(settings.sites):
         raise LocalProtocolError(f"the sites {', '.join(settings.sites)} do not have {settings.site!r} once")

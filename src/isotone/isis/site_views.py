@@ -58,6 +58,7 @@ class SiteViews:
     doomed: str = ""  # why this incarnation is dead
     installed: list[SiteView] = field(default_factory=list)  # committed views, not yet taken by the kernel
     said: list[tuple[str, ViewBody]] = field(default_factory=list)  # to the site of this name
+    neighbours: dict[int, SiteView] = field(default_factory=dict)  # of other clusters: the last one known, by place
     _heard: dict[str, Heard] = field(default_factory=dict)
     _ballot: Ballot | None = None  # of this manager
     _promises: dict[str, w.Promise] = field(default_factory=dict)
@@ -155,9 +156,13 @@ class SiteViews:
 
     def tick(self, at: int) -> None:
         """Say hello; take over, propose or repeat, where this site is the manager."""
+        known = self._known()
         for name in self.settings.sites:
             if name != self.settings.site:
-                self.say(name, w.Hello(self.live, self.view.number, self.promised))
+                self.say(name, w.Hello(self.live, self.view.number, self.promised, known))
+        for name in self.settings.everywhere if self.live else ():
+            if name not in self.settings.sites:
+                self.say(name, w.Neighbours(known))
         if not self._manages(at):
             self._resign(self._rest_until)
         elif self._ballot is None:
@@ -167,6 +172,12 @@ class SiteViews:
             self._repeat_interrogation(at)
         else:
             self._propose(at)
+
+    def _known(self) -> tuple[SiteView, ...]:
+        """The site views of all clusters; where there is only one, none."""
+        mine = self.settings.cluster
+        places = range(len(self.settings.clusters))
+        return tuple(self.view if place == mine else self.neighbours.get(place, NO_VIEW) for place in places)
 
     def _manages(self, at: int) -> bool:
         """The oldest site that is not suspected; or, where nobody is operational, the first by name."""

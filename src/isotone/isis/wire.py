@@ -97,6 +97,13 @@ class Hello(ControlMessage, frozen=True, tag=0xA0):
     live: bool
     number: Natural
     promised: Ballot = NO_BALLOT
+    neighbours: tuple[SiteView, ...] = ()
+
+
+class Neighbours(ControlMessage, frozen=True, tag=0xBE):
+    """Said to every site of other clusters all the time: the last site view of each cluster, as the sender knows it."""
+
+    views: tuple[SiteView, ...]
 
 
 class Dead(ControlMessage, frozen=True, tag=0xA1):
@@ -244,13 +251,13 @@ class GbcastPriority(ControlMessage, frozen=True, tag=0xB1):
 class GbcastReady(ControlMessage, frozen=True, tag=0xB2):
     """GBCAST step (3.3): the IDlist with all that precedes it; and the view of the group that it meets there.
 
-    ``number``: the site view in which it is said; a site says it again in each that follows before the commit.
+    ``views``: the site views in which it is said; a site says it again in all that follow before the commit.
     """
 
     id: str
     delivered: tuple[str, ...]
     view: GroupView | None
-    number: Natural
+    views: tuple[Natural, ...]
 
 
 class GbcastCommit(ControlMessage, frozen=True, tag=0xB3):
@@ -269,9 +276,9 @@ class Orphan(ControlMessage, frozen=True, tag=0xB4):
 
 
 class Flushed(ControlMessage, frozen=True, tag=0xB5):
-    """GBCAST step (1.4), for all sites that failed up to this site view at once."""
+    """GBCAST step (1.4), for all sites that failed up to these site views at once."""
 
-    number: Natural
+    views: tuple[Natural, ...]
 
 
 class Garbage(ControlMessage, frozen=True, tag=0xB6):
@@ -280,6 +287,7 @@ class Garbage(ControlMessage, frozen=True, tag=0xB6):
     round: Natural
     ids: tuple[str, ...]
     answer: bool = False
+    wide: bool = False  # of broadcasts that have destinations in several clusters
 
 
 class CensusAsked(ControlMessage, frozen=True, tag=0xB7):
@@ -351,6 +359,7 @@ Body = (
 )
 ViewBody = (
     Hello
+    | Neighbours
     | Dead
     | Interrogate
     | Promise
@@ -366,14 +375,15 @@ ViewBody = (
 class Frame(ControlMessage, frozen=True, tag=0xBF):
     """From one incarnation of a site to another; ``target`` is a mere name where the incarnation does not count.
 
-    ``number``: the sender's site view. ``received``: how far the sender has the receiver's channel.
+    ``views``: the numbers of the last site views that the sender knows, of each cluster.
+    ``received``: how far the sender has the receiver's channel.
     """
 
     source: str
     target: str
     sequence: Natural
     received: Natural
-    number: Natural
+    views: tuple[Natural, ...]
     body: Body | ViewBody | None
 
 

@@ -51,6 +51,20 @@ TOOLKIT_PROPERTIES: tuple[Property, ...] = (
         "A board with one order has the same post at the same place at all members that survive.",
         "5",
     ),
+    _p(
+        "CAUSAL",
+        "Causal boards",
+        "A member that survives sees a post of a causal board behind all posts of causal boards of the group that its "
+        "poster had seen or made before.",
+        "5",
+    ),
+    _p(
+        "POSTED",
+        "Posted",
+        "A process that survives and stays in the group sees each of its posts.",
+        "5",
+        Form.LIVENESS,
+    ),
     _p("COPIES", "Copies", "A process begins a copy that it does not run, and ends one that it runs.", "5"),
 )
 

@@ -32,6 +32,14 @@ class SiteViewInstalled(Entry, frozen=True, gc=False, tag="isiteview"):
     servers: tuple[str, ...]
 
 
+class NeighbourKnown(Entry, frozen=True, gc=False, tag="ineighbour"):
+    """A site has learnt the site view of another cluster."""
+
+    site: str
+    number: int
+    servers: tuple[str, ...]
+
+
 class BroadcastBegun(Entry, frozen=True, gc=False, tag="ibcast"):
     """A process began a broadcast. ``chain`` and ``place``: its label, of an ABCAST the queue alone."""
 

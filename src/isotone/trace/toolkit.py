@@ -100,6 +100,16 @@ class LockFreed(Entry, frozen=True, gc=False, tag="tfree"):
     place: int
 
 
+class PostMade(Entry, frozen=True, gc=False, tag="tpostmade"):
+    """A member posts on a board of this level."""
+
+    process: str
+    pgroup: str
+    board: str
+    level: str
+    message: str
+
+
 class PostSeen(Entry, frozen=True, gc=False, tag="tpost"):
     """A member sees a post; ``place`` is where it stands on a board with one order, 0 on others."""
 

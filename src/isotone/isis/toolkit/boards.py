@@ -1,7 +1,8 @@
 """Bulletin boards: shared data that anybody posts and reads without waiting, in the order that the reader needs.
 
-A board has a level: ``unordered`` (everybody has the same posts), ``causal`` (behind what its poster had seen), or
-``total`` (all see one sequence). The level is part of the board's name in a group: each level has boards of its own.
+A board has a level: ``unordered`` (everybody has the same posts), ``causal`` (behind what its poster had seen of
+causal boards), or ``total`` (all see one sequence). The level is part of the board's name in a group: each level has
+boards of its own.
 
 Implements: [ISIS 5], bulletin boards. Deviations: none.
 """
@@ -15,7 +16,7 @@ from isotone.core.errors import LocalProtocolError
 from isotone.isis.toolkit.layer import Order
 from isotone.isis.toolkit.member import Member, Tool
 from isotone.isis.toolkit.wire import PART_BYTES_MAX, Body, Post, Removal
-from isotone.trace.toolkit import PostSeen
+from isotone.trace.toolkit import PostMade, PostSeen
 
 POSTS_MAX = 10_000
 LEVELS = (Order.UNORDERED, Order.CAUSAL, Order.TOTAL)
@@ -75,6 +76,7 @@ class Boards(Tool):
         self._number += 1
         id = f"{self.member.me}:{self.member.view.number}:{self._number}"
         self._cast(level, board, Post(board, level.value, id, value))
+        self.member.out.record(PostMade(self.member.me, self.member.group, board, level.value, id))
         return id
 
     def remove(self, board: str, level: Order, id: str) -> None:

@@ -66,6 +66,10 @@ class Callers:
         request = Request(id, self.out.me, call.number, settled, call.body)
         self.out.asked.append(CastWanted(self.out.at, call.group, Order.CAUSAL, encode(request)))
 
+    def forget(self, id: str) -> None:
+        """Of a nested action: its answer is not waited for any more."""
+        self.open.pop(id, None)
+
     @property
     def waiting(self) -> list[str]:
         """Ids of calls whose answer the application has not heard."""

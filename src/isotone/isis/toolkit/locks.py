@@ -40,6 +40,7 @@ class Writer:
     owner: str
     steward: str
     required: list[str]  # members that must grant
+    turn: int  # writers of the item that asked before it
 
 
 @dataclass
@@ -48,7 +49,12 @@ class Item:
 
     queue: list[Writer] = field(default_factory=list)
     readers: dict[str, str] = field(default_factory=dict)  # their stewards, by owner
-    place: int = 0  # writers that have left the queue
+    asked: int = 0  # writers that ever were in the queue
+
+    @property
+    def place(self) -> int:
+        """Writers before this one have all left the queue."""
+        return self.queue[0].turn if self.queue else self.asked
 
 
 class Locks(Tool):
@@ -63,7 +69,7 @@ class Locks(Tool):
         self.items: dict[str, Item] = {}
         self._heir, self._held = heir, held
         self._wanted: dict[tuple[str, str], bool] = {}  # (owner, item) asked here and not held yet: to write?
-        self._granted: dict[tuple[str, str], set[str]] = {}  # by (owner, item), at the steward
+        self._granted: dict[tuple[str, str], dict[str, int]] = {}  # by (owner, item): turns by member
         self._told: set[tuple[str, str, str]] = set()  # (owner, item, steward) that were granted from here
         self._reading: set[tuple[str, str]] = set()  # (owner, item) whose registration is not heard yet
         self._holding: dict[tuple[str, str], bool] = {}  # (owner, item) that this steward said are held
@@ -75,20 +81,26 @@ class Locks(Tool):
         return [
             (
                 name,
-                [(each.owner, each.steward, each.required) for each in item.queue],
+                [(each.owner, each.steward, each.required, each.turn) for each in item.queue],
                 sorted(item.readers.items()),
-                item.place,
+                item.asked,
             )
             for name, item in sorted(self.items.items())
-            if item.queue or item.readers or item.place  # others were only asked for here
+            if item.queue or item.readers or item.asked  # others were only asked for here
         ]
 
     def load(self, state: Any) -> None:
         """Of a snapshot."""
         self.items = {
-            name: Item([Writer(*writer) for writer in queue], dict(readers), place)
-            for name, queue, readers, place in state
+            name: Item([Writer(*writer) for writer in queue], dict(readers), asked)
+            for name, queue, readers, asked in state
         }
+
+    def begin_anew(self) -> None:
+        """Whoever had a lock has it no more, also who left meanwhile and is back."""
+        for item in self.items.values():
+            item.queue.clear()
+            item.readers.clear()
 
     def resume(self) -> None:
         """Grant what this member owes."""
@@ -98,7 +110,7 @@ class Locks(Tool):
         return self.items.setdefault(name, Item())
 
     def place_of(self, item: str) -> int:
-        """How many writers have left its queue."""
+        """The turn of the writer that is or comes next; those before it have left the queue."""
         return self._item(item).place
 
     # --- asked here ------------------------------------------------------------------------------------------------
@@ -120,9 +132,10 @@ class Locks(Tool):
         self._look()
 
     def free(self, item: str, owner: str) -> None:
-        """Give it back, or do not want it any more."""
+        """Give it back, or do not want it any more; a writer that waits is taken out behind its `WriteAsked`."""
+        waits = self._wanted.get((owner, item), False)
         self._note_freed(item, owner)
-        self.member.cast(Order.CAUSAL, Freed(item, owner))
+        self.member.cast(Order.TOTAL if waits else Order.CAUSAL, Freed(item, owner), item if waits else "")
 
     def drop_owner(self, owner: str) -> None:
         """At every member, in the same place of the order: the owner is done."""
@@ -140,7 +153,8 @@ class Locks(Tool):
             case WriteAsked(item=item, owner=owner):
                 known = self._item(item)
                 if not any(each.owner == owner for each in known.queue):
-                    known.queue.append(Writer(owner, sender, list(self.member.applied.members)))
+                    known.queue.append(Writer(owner, sender, list(self.member.applied.members), known.asked))
+                    known.asked += 1
             case ReadTaken(item=item, owner=owner):
                 self._item(item).readers[owner] = sender
                 if sender == self.member.me:
@@ -154,7 +168,7 @@ class Locks(Tool):
     def told(self, sender: str, message: Body) -> None:
         """A grant."""
         if isinstance(message, Granted):
-            self._granted.setdefault((message.owner, message.item), set()).add(sender)
+            self._granted.setdefault((message.owner, message.item), {})[sender] = message.turn
             self._look()
 
     def _on_own_read(self, item: str, owner: str) -> None:
@@ -167,9 +181,7 @@ class Locks(Tool):
 
     def _remove(self, name: str, owner: str) -> None:
         item = self._item(name)
-        staying = [each for each in item.queue if each.owner != owner]
-        item.place += len(item.queue) - len(staying)
-        item.queue = staying
+        item.queue = [each for each in item.queue if each.owner != owner]
         item.readers.pop(owner, None)
         self._granted.pop((owner, name), None)
         self._told = {each for each in self._told if each[:2] != (owner, name)}
@@ -223,12 +235,13 @@ class Locks(Tool):
         key = (writer.owner, name, writer.steward)
         if self.member.me in writer.required and key not in self._told:
             self._told.add(key)
-            self.member.tell(writer.steward, Granted(name, writer.owner))
+            self.member.tell(writer.steward, Granted(name, writer.owner, writer.turn))
 
     def _look_at_own(self, name: str, item: Item) -> None:
-        owner, key = item.queue[0].owner, (item.queue[0].owner, name)
-        granted = self._granted.get(key, set())
-        ready = not item.readers and all(each in granted for each in item.queue[0].required)
+        writer = item.queue[0]
+        owner, key = writer.owner, (writer.owner, name)
+        granted = self._granted.get(key, {})
+        ready = not item.readers and all(granted.get(each) == writer.turn for each in writer.required)
         if ready and self._wanted.get(key) and key not in self._holding:
             self._hold(name, owner, writes=True)
 

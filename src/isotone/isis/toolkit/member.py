@@ -119,6 +119,9 @@ class Tool:
     def load(self, state: Any) -> None:
         """Replace the state."""
 
+    def begin_anew(self) -> None:
+        """The state is of a checkpoint: what was under way then is over."""
+
     def essence(self) -> Any:
         """What must be equal at all members at one instant."""
         return self.state()
@@ -419,30 +422,29 @@ class Member:
         if len(members) < self._quorum or any(each not in self._brought for each in members):
             return
         winner = max(members, key=lambda each: (self._brought[each], -members.index(each)))
-        self.full = {winner}
-        if winner == self.me:
-            self._found(self._brought[winner][0])
+        kind = self._brought[winner][0]
+        self.full = {each for each in members if self._brought[each][0] == kind} if kind == KEPT else {winner}
+        if self.me in self.full:
+            self._found(kind)
         else:
             self._load(self.view.number)
             self._take_early_offer()
 
     def _found(self, kind: int) -> None:
-        """With the state that this member brought."""
+        """With the state that this member brought. Those that were kept are equal: what is under way goes on."""
         how = {KEPT: "kept", CHECKPOINT: "checkpoint", NOTHING: "founded"}[kind]
         if kind == CHECKPOINT:
             assert self._checkpoint is not None
             self._restore(self._checkpoint.data)
+            for tool in self.tools:
+                tool.begin_anew()
         if kind != KEPT:
             self.era = str(self._instant)
-        for event in self._missed if kind == KEPT else ():
+        for event in (*(self._missed if kind == KEPT else ()), self.view):
             if isinstance(event, Heard):
                 self._take(event.sender, decode_body(event.body))
             else:
                 self.applied = event
                 for tool in self.tools:
                     tool.on_view(event)
-        self.full = {self.me}
-        self.applied = self.view
-        for tool in self.tools:
-            tool.on_view(self.view)
         self._become_ready(how)

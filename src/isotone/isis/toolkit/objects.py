@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Coroutine, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar, get_type_hints
 
 import msgspec
@@ -22,7 +22,7 @@ from isotone.core.errors import IsotoneError, LocalProtocolError
 from isotone.isis.toolkit.locks import Locks
 from isotone.isis.toolkit.member import Member, Tool
 from isotone.isis.toolkit.requests import Requests
-from isotone.isis.toolkit.wire import Settle, encode
+from isotone.isis.toolkit.wire import encode
 
 LOCK = "object"
 READS = "__isotone_reads__"
@@ -178,7 +178,7 @@ class Run:
     before: bytes = b""
     coroutine: Coroutine[Any, Any, Any] | None = None
     asked: int = 0  # nested operations
-    settles: dict[str, list[str]] | None = None
+    nested: dict[str, list[str]] = field(default_factory=dict)  # those that were answered, by group
 
 
 class Component(Tool):
@@ -262,9 +262,7 @@ class Component(Tool):
         run = self._runs.get(id)
         if run is None or run.coroutine is None:
             return
-        if run.settles is None:
-            run.settles = {}
-        run.settles.setdefault(group, []).append(nested_id)
+        run.nested.setdefault(group, []).append(nested_id)
         self._step(id, msgspec.msgpack.decode(result, strict=False) if result else None, problem)
 
     def _finish(self, id: str, result: Any) -> None:
@@ -281,14 +279,15 @@ class Component(Tool):
         except Exception as error:
             self._fail(id, error)
             return
-        self.requests.finish(id, encoded, data)
+        self.requests.finish(id, encoded, data, nested=run.nested)
 
     def _only_reads(self, run: Run) -> bool:
         return hasattr(getattr(self._class, run.call.method), READS)
 
     def _fail(self, id: str, error: Exception) -> None:
         text = f"{type(error).__name__}: {error}"[:1000]
-        self.requests.finish(id, encode(text), encode([]), True)
+        run = self._runs.get(id)
+        self.requests.finish(id, encode(text), encode([]), True, run.nested if run is not None else {})
 
     def change(self, id: str, changes: bytes, *, failed: bool) -> None:
         """At every component: the operation is done."""
@@ -296,18 +295,8 @@ class Component(Tool):
             apply_changes(self.attributes, _CHANGES.decode(changes))
         self.locks.drop_owner(id)
         run = self._runs.pop(id, None)
-        if run is not None:
-            if run.coroutine is not None:
-                run.coroutine.close()
-            for group, ids in sorted((run.settles or {}).items()):
-                self.member.out.say(SettleWanted(group, encode(Settle(tuple(ids)))))
-
-
-class SettleWanted(Action, frozen=True, gc=False):
-    """Another object may forget results of nested operations."""
-
-    group: str
-    body: bytes
+        if run is not None and run.coroutine is not None:
+            run.coroutine.close()
 
 
 def sorted_value(value: Any) -> Any:

@@ -19,7 +19,6 @@ from isotone.core.contract import Action, Event, Persist, Put, SetTimer, Started
 from isotone.core.errors import LocalProtocolError
 from isotone.isis.toolkit.callers import Answered, Callers
 from isotone.isis.toolkit.layer import (
-    CastWanted,
     EnterWanted,
     Exited,
     ExitWanted,
@@ -28,7 +27,6 @@ from isotone.isis.toolkit.layer import (
     LayerAsked,
     LayerHeard,
     Operational,
-    Order,
     Over,
     Secured,
     SecureWanted,
@@ -37,7 +35,7 @@ from isotone.isis.toolkit.layer import (
     Viewed,
 )
 from isotone.isis.toolkit.member import CheckpointTaken, Member, MemberIsReady, Saved, Tool
-from isotone.isis.toolkit.objects import Component, NestedWanted, SettleWanted
+from isotone.isis.toolkit.objects import Component, NestedWanted
 from isotone.isis.toolkit.outbox import Outbox
 from isotone.isis.toolkit.programs import SYSTEM_GROUP, Programs, StartCopy, StopCopy, Switchboard
 from isotone.isis.toolkit.wire import Reply, decode_letter, encode
@@ -187,6 +185,10 @@ class Toolkit:
         self.opened.pop(group, None)
         self._placed.discard(group)
         if self.members.pop(group, None) is not None:
+            for token, (asker, _, id, _) in list(self._nested.items()):
+                if asker == group:  # whoever takes its operation over asks anew
+                    del self._nested[token]
+                    self.callers.forget(id)
             self._closing.add(group)
             self.out.asked.append(ExitWanted(self.out.at, group))
 
@@ -277,15 +279,14 @@ class Toolkit:
             case NestedWanted():
                 self._call_nested(action)
                 return []
-            case SettleWanted(group=group, body=body):
-                self.out.asked.append(CastWanted(self.out.at, group, Order.CAUSAL, body))
-                return []
             case Answered(token=token) if token < 0:
                 self._on_nested(action)
                 return []
             case StartCopy(program=program) if self._kinds(program) is not None:
                 self._placed.add(program)
                 self._open(program)
+            case StartCopy(program=program):
+                self._programs().tell_ready(program)  # it has no state to wait for
             case StopCopy(program=program) if program in self._placed:
                 self._close(program)
             case MemberIsReady(group=group) if group in self._placed or group == SYSTEM_GROUP:
@@ -297,11 +298,14 @@ class Toolkit:
         system = self.members.get(SYSTEM_GROUP)
         if system is None or not system.is_ready:
             return
-        programs = self.tool(SYSTEM_GROUP, Programs.name)
-        assert isinstance(programs, Programs)
         for group in sorted(self._placed):
             if group in self.members and self.members[group].is_ready:
-                programs.tell_ready(group)
+                self._programs().tell_ready(group)
+
+    def _programs(self) -> Programs:
+        programs = self.tool(SYSTEM_GROUP, Programs.name)
+        assert isinstance(programs, Programs)
+        return programs
 
     # --- nested operations -----------------------------------------------------------------------------------------
 

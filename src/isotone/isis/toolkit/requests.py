@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from isotone.core.errors import LocalProtocolError
 from isotone.isis.delivery import digest_of
 from isotone.isis.names import name_of, site_of
-from isotone.isis.toolkit.layer import Order, TellWanted, Viewed
+from isotone.isis.toolkit.layer import CastWanted, Order, TellWanted, Viewed
 from isotone.isis.toolkit.member import Member, Tool
 from isotone.isis.toolkit.wire import Body, Done, Letter, Reply, Request, Settle, Staged, cut, encode
 from isotone.trace.toolkit import ActionBegun, ActionDone
@@ -59,6 +59,7 @@ class Kept:
     result: bytes
     failed: bool
     coordinator: str
+    nested: dict[str, list[str]]
 
 
 def coordinator_for(caller: str, members: tuple[str, ...], sites: tuple[str, ...]) -> str:
@@ -94,7 +95,7 @@ class Requests(Tool):
             for id, each in sorted(self.pending.items())
         ]
         results = [
-            (id, each.caller, each.number, each.result, each.failed, each.coordinator)
+            (id, each.caller, each.number, each.result, each.failed, each.coordinator, each.nested)
             for id, each in sorted(self.results.items())
         ]
         return [pending, results, sorted(self.settled.items())]
@@ -109,6 +110,10 @@ class Requests(Tool):
         self.results = {id: Kept(*rest) for id, *rest in results}
         self.settled = dict(settled)
         self._staging = {}
+
+    def begin_anew(self) -> None:
+        """Who has no answer yet asks again; who has one is not to be surprised."""
+        self.pending = {}
 
     def steward_of(self, owner: str) -> str | None:
         """Who carries an action out now, if it is one that is not done."""
@@ -178,14 +183,21 @@ class Requests(Tool):
             self.member.cast(Order.CAUSAL, Staged(id, self._staging[id], part))
             self._staging[id] += 1
 
-    def finish(self, id: str, result: bytes, changes: bytes, failed: bool = False) -> None:
+    def finish(
+        self,
+        id: str,
+        result: bytes,
+        changes: bytes,
+        failed: bool = False,
+        nested: dict[str, list[str]] | None = None,
+    ) -> None:
         """As its coordinator: it is done."""
         if self.steward_of(id) != self.member.me:
             return  # another one carries it out by now
         *first, last = cut(changes)
         for part in first:
             self.stage(id, part)
-        self.member.cast(Order.CAUSAL, Done(id, result, failed, self._staging[id], last))
+        self.member.cast(Order.CAUSAL, Done(id, result, failed, self._staging[id], last, nested or {}))
 
     def _on_done(self, sender: str, done: Done) -> None:
         pending = self.pending.get(done.id)
@@ -193,17 +205,24 @@ class Requests(Tool):
             return
         changes = b"".join(pending.staged[place] for place in range(done.staged)) + done.data
         del self.pending[done.id]
-        self.results[done.id] = Kept(pending.caller, pending.number, done.result, done.failed, sender)
+        self.results[done.id] = Kept(pending.caller, pending.number, done.result, done.failed, sender, done.nested)
         self._staging.pop(done.id, None)
         member = self.member
         member.out.record(ActionDone(member.me, member.group, done.id, digest_of(done.result)))
         self._performer.change(done.id, changes, failed=done.failed)
         if sender == member.me:
-            self._reply(done.id)
+            self._close(done.id)
         if 0 < pending.number <= self.settled.get(pending.caller, 0):
             del self.results[done.id]
         while len(self.results) > RESULTS_MAX:
             del self.results[min(self.results)]
+
+    def _close(self, id: str) -> None:
+        """Answer; before that let others forget what was asked of them, so that nobody who comes later has to."""
+        out = self.member.out
+        for group, ids in sorted(self.results[id].nested.items()):
+            out.asked.append(CastWanted(out.at, group, Order.CAUSAL, encode(Settle(tuple(ids)))))
+        self._reply(id)
 
     def _reply(self, id: str) -> None:
         kept, out = self.results[id], self.member.out
@@ -224,4 +243,4 @@ class Requests(Tool):
             if kept.coordinator not in view.members:
                 kept.coordinator = coordinator_for(kept.caller, view.members, self._sites)
                 if kept.coordinator == self.member.me:
-                    self._reply(id)
+                    self._close(id)

@@ -94,13 +94,17 @@ class Staged(Said, frozen=True):
 
 
 class Done(Said, frozen=True):
-    """An action is done: its result, and its changes behind those that were staged."""
+    """An action is done: its result, and its changes behind those that were staged.
+
+    ``nested``: the actions that it asked of other groups, which may forget them now.
+    """
 
     id: str
     result: bytes
     failed: bool
     staged: int
     data: bytes
+    nested: dict[str, list[str]]  # by group
 
 
 class Settle(Said, frozen=True):
@@ -142,10 +146,11 @@ class Freed(Said, frozen=True):
 
 
 class Granted(Said, frozen=True):
-    """The sender has no reader of the item, and admits none before this writer."""
+    """The sender has no reader of the item, and admits none before this writer, which is the ``turn``-th that asked."""
 
     item: str
     owner: str
+    turn: int
 
 
 class ItemPut(Said, frozen=True):

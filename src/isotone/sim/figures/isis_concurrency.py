@@ -40,6 +40,9 @@ LABEL = "toolkit"
 GROUP = "file"
 LATENCY_US = 50_000
 WORK_US = 100_000
+LIGHT_WORK_US = 10_000
+PAPER_SITES = 3
+LOADED_WORK_US = 1_000
 SETTLE_US = 3_000_000
 LIMIT_US = 60_000_000
 QUIET_US = 2_000_000
@@ -207,32 +210,48 @@ class FileTrial:
             self.world.run_for(apart_us)
 
 
-def _answers(mode: str, sites: int, updates_max: int, *, view_synchronous: bool) -> list[dict[str, Any]]:
-    """Beside the paper's, where that has them."""
-    first, more = PAPER[mode]
-    trial = FileTrial(sites, synchronous=mode == "synchronous", view_synchronous=view_synchronous)
-    name = f"{mode}, view-synchronous" if view_synchronous else mode
+def _row(mode: str, sites: int, updates: int, work_us: int, **measured: float) -> dict[str, Any]:
+    """What was not measured is None."""
+    row = {"mode": mode, "sites": sites, "updates": updates, "work_s": work_us / 1e6}
+    columns = ("answer_s", "paper_answer_s", "end_s", "operations_per_s", "frames_per_operation")
+    return row | {name: measured.get(name) for name in columns}
+
+
+def answer_rows(trial: FileTrial, name: str, updates_max: int) -> list[dict[str, Any]]:
+    """From one update for an operation on; beside the paper's figures, where that has them."""
+    sites, node = len(trial.names), trial.node(trial.names[0])
     rows: list[dict[str, Any]] = []
     for updates in range(1, updates_max + 1):
         answer, end = trial.operation(updates)
-        row = {"mode": name, "sites": sites, "updates": updates, "answer_s": answer / 1e6, "end_s": end / 1e6}
-        paper = {"paper_answer_s": round(first + more * (updates - 1), 2)} if sites == 3 else {}
-        rows.append(row | paper)
+        paper = {}
+        if sites == PAPER_SITES and node.work_us == WORK_US:
+            first, more = PAPER[MODES[node.synchronous]]
+            paper = {"paper_answer_s": round(first + more * (updates - 1), 2)}
+        rows.append(_row(name, sites, updates, node.work_us, answer_s=answer / 1e6, end_s=end / 1e6, **paper))
     return rows
 
 
+def load_row(name: str, apart_us: int, frames: float) -> dict[str, Any]:
+    """So many frames for an operation, when one is asked so often."""
+    return _row(name, 3, 4, LOADED_WORK_US, operations_per_s=1e6 / apart_us, frames_per_operation=frames)
+
+
 def isis_concurrency(updates_max: int = 4, sites_max: int = 4) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Answer and end of an operation by mode, sites and updates, on both layers; then frames by load."""
+    """Answer and end of an operation by mode, sites and updates, on both layers; then frames by load.
+
+    With light work beside: then all that an update costs its caller is what the protocols cost.
+    """
     rows: list[dict[str, Any]] = []
     for mode in MODES:
+        synchronous = mode == "synchronous"
         for sites in range(2, sites_max + 1):
-            rows += _answers(mode, sites, updates_max, view_synchronous=False)
-    for mode in MODES:
-        rows += _answers(mode, 3, updates_max, view_synchronous=True)
+            rows += answer_rows(FileTrial(sites, synchronous=synchronous), mode, updates_max)
+        rows += answer_rows(FileTrial(3, synchronous=synchronous, work_us=LIGHT_WORK_US), mode, updates_max)
+        group = FileTrial(3, synchronous=synchronous, view_synchronous=True)
+        rows += answer_rows(group, f"{mode}, view-synchronous", updates_max)
     for defer_us in (0, 20_000):
-        trial = FileTrial(3, work_us=1_000, defer_us=defer_us)
+        trial = FileTrial(3, work_us=LOADED_WORK_US, defer_us=defer_us)
         for apart_us in (1_000_000, 200_000, 20_000):
-            mode = "piggybacking" if defer_us else "each by itself"
-            frames = round(trial.load(15, apart_us), 1)
-            rows.append({"mode": mode, "sites": 3, "updates": 4, "operations_per_s": 1e6 / apart_us, "frames": frames})
-    return {"latency_us": LATENCY_US, "work_us": WORK_US, "updates_max": updates_max, "sites_max": sites_max}, rows
+            name = "load, CBCASTs held back" if defer_us else "load"
+            rows.append(load_row(name, apart_us, round(trial.load(15, apart_us), 1)))
+    return {"latency_us": LATENCY_US, "updates_max": updates_max, "sites_max": sites_max}, rows

@@ -77,6 +77,7 @@ class IsisNode:
     replies: int = 60  # that are left
     asked_otherwise: list[str] = field(default_factory=list)  # anything but FIFO to private groups, at B4
     slow: dict[str, int] = field(default_factory=dict)  # by site: so late does everything leave for it, in its order
+    replied: Callable[[str, str], None] = lambda site, process: None  # this site said something at once to that one
 
     def __post_init__(self) -> None:
         self._late: dict[str, list[b4.Ask]] = {}
@@ -200,7 +201,9 @@ class IsisNode:
         self.cast += 1
         primitive = self.choice.pick((e.Primitive.CBCAST, e.Primitive.CBCAST, e.Primitive.ABCAST))
         body = f"{self.kernel.me}.{self.cast}".encode()
-        return self._tell(e.BroadcastWanted(at, process, heard.group, primitive, body, self.choice.pick(("", "x"))))
+        actions = self._tell(e.BroadcastWanted(at, process, heard.group, primitive, body, self.choice.pick(("", "x"))))
+        self.replied(self.kernel.settings.site, heard.sender)
+        return actions
 
     def missing(self) -> list[str]:
         """What this site lacks in a calm system."""

@@ -14,6 +14,7 @@ from isotone.core.choice import Choice
 from isotone.core.contract import Action, Automaton
 from isotone.isis import events as e
 from isotone.isis.kernel import Kernel
+from isotone.isis.names import name_of, site_of
 from isotone.isis.settings import TICK_US, IsisSettings
 from isotone.sim.evs_clients import ClientKilled, StepDue
 from isotone.sim.evs_nodes import EvsNodes
@@ -21,13 +22,22 @@ from isotone.sim.evs_system import ToldOracle
 from isotone.sim.faults import MILLISECOND
 from isotone.sim.full_system import FULL, FullRun
 from isotone.sim.isis.node import IsisNode
-from isotone.sim.plan import Plan, Step
+from isotone.sim.plan import Plan, Step, Topology
 from isotone.sim.process import SERVICE_LABEL, Boot
 from isotone.sim.world import World
 from isotone.spec.oracle import Oracle, OracleSettings, Stabilised
 
 LABEL = "isis"
+WIDE = "wide"
+"""The sites are in clusters of a wide-area network, above the oracle."""
 AMBUSHES = 6
+
+
+def clusters_of(topology: Topology) -> tuple[tuple[str, ...], ...]:
+    """Two or three, of two to four sites each."""
+    names = topology.names
+    count = 2 if len(names) < 8 else 3
+    return tuple(names[len(names) * place // count : len(names) * (place + 1) // count] for place in range(count))
 
 
 class SitedNodes(EvsNodes):
@@ -36,11 +46,13 @@ class SitedNodes(EvsNodes):
     _plan: Plan
     _ambush: Choice
     _site_settings: IsisSettings
+    _clusters: tuple[tuple[str, ...], ...]
 
     def _settle_in(self, plan: Plan) -> None:
         choice = Choice(f"isis/{plan.seed}")
         self._plan, self._ambush = plan, choice.derive("ambush")
         self._ambushes = choice.pick((0, 3, AMBUSHES))
+        self._clusters = clusters_of(plan.topology) if plan.stack == WIDE else ()
         slower = 3 if plan.stack == FULL else 1  # hellos of many sites are most of what daemons carry
         self._site_settings = IsisSettings(
             site="",
@@ -57,6 +69,8 @@ class SitedNodes(EvsNodes):
             names = list(self._plan.topology.names)
             choice.shuffle(names)
             half = len(names) // 2
+            if self._clusters and choice.chance(0.7):
+                names, half = [name for cluster in self._clusters for name in cluster], len(self._clusters[0])
             at = choice.between(self._plan.faults_end_us // 10, self._plan.faults_end_us * 4 // 5)
             back = at + choice.between(100, 900) * MILLISECOND
             self._world.at(at, partial(self.partition, (tuple(names[:half]), tuple(names[half:]))))
@@ -72,11 +86,14 @@ class SitedNodes(EvsNodes):
         for process in planned.clients:
             count = choice.between(1, len(self._plan.topology.groups))
             groups[process] = tuple(choice.sample(self._plan.topology.groups, count))
-        kernel = Kernel(boot.daemon, msgspec.structs.replace(self._site_settings, site=name))
+        cluster = next((cluster for cluster in self._clusters if name in cluster), self._plan.topology.names)
+        settings = msgspec.structs.replace(self._site_settings, site=name, sites=cluster, clusters=self._clusters)
+        kernel = Kernel(boot.daemon, settings)
         node = IsisNode(kernel, groups, self._heard, choice=boot.choice.derive("replies"))
+        node.replied = self._replied
         if self._world.now < self._plan.faults_end_us:
             others = [other for other in self._plan.topology.names if other != name]
-            slow = choice.derive("slow").pick((0, 0, 1, 2))
+            slow = choice.derive("slow").pick((0, 0, 1, 2, len(others) - 1))
             node.slow = {other: choice.pick((5, 30, 80)) * MILLISECOND for other in choice.sample(others, slow)}
         return node
 
@@ -88,13 +105,24 @@ class SitedNodes(EvsNodes):
             return
         self._ambush_some(name)
 
+    def _replied(self, name: str, sender: str) -> None:
+        """And where it is slow to others, the sender of a message, with a site that has just replied to it."""
+        origin = name_of(site_of(sender))
+        if self._ambushes <= 0 or self._world.now > self._plan.faults_end_us * 9 // 10 or not self._world.is_up(origin):
+            return
+        if self.site(origin).slow and self._ambush.chance(0.2):
+            self._ambush_these({name, origin}, (300, 2_000, 10_000))
+
     def _ambush_some(self, name: str) -> None:
+        self._ambush_these({self._ambush.pick((name, self._ambush.pick(self._names), self._names[0]))})
+
+    def _ambush_these(self, victims: set[str], delays: tuple[int, ...] = (0, 0, 300, 2_000, 10_000)) -> None:
         self._ambushes -= 1
-        victim = self._ambush.pick((name, self._ambush.pick(self._names), self._names[0]))
-        after = self._ambush.pick((0, 0, 300, 2_000, 10_000))
-        back = after + self._ambush.between(5, 900) * MILLISECOND
-        self._world.after(after, lambda: self.crash(victim))
-        self._world.after(back, lambda: self.restart(victim))
+        after = self._ambush.pick(delays)
+        for victim in sorted(victims):
+            back = after + self._ambush.between(5, 900) * MILLISECOND
+            self._world.after(after, partial(self.crash, victim))
+            self._world.after(back, partial(self.restart, victim))
 
     def kill_client(self, node: str, client: str) -> None:
         """Break the kernel's session off."""

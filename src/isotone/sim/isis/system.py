@@ -14,7 +14,7 @@ from isotone.sim.evs_system import ORACLE
 from isotone.sim.faults import MILLISECOND, Fault
 from isotone.sim.full_system import FULL, FULL_FAMILIES, full_live_within_us
 from isotone.sim.isis.node import CastStep, EndStep, MoveStep
-from isotone.sim.isis.run import IsisFullRun, IsisRun
+from isotone.sim.isis.run import WIDE, IsisFullRun, IsisRun
 from isotone.sim.plan import NodePlan, Plan, Scale, Step, Topology
 from isotone.sim.system import RUN_ASSERT, RUN_LIVE, BuiltSystem
 from isotone.sim.world import World
@@ -31,12 +31,13 @@ class IsisSystem:
     """The system ``isis``."""
 
     name = "isis"
-    stacks: tuple[str, ...] = (ORACLE, FULL)
+    stacks: tuple[str, ...] = (ORACLE, FULL, WIDE)
     step_type: Any = CastStep | MoveStep | EndStep
 
     def topology(self, choice: Choice, scale: Scale, nodes: int | None, stack: str) -> Topology:
         """3 to 12 sites with 1 to 4 processes each, and a few groups."""
-        count = nodes or choice.between(SITES[0], min(SITES[1], scale.nodes[1] + 3))
+        least = 5 if stack == WIDE else SITES[0]
+        count = nodes or choice.between(least, max(least, min(SITES[1], scale.nodes[1] + 3)))
         sites = choice.derive("sites").between(1, 3)
         planned = tuple(
             NodePlan(
@@ -109,7 +110,7 @@ class IsisSystem:
                 suspect_us=1_500_000 if full else 500_000,
                 collect_us=300_000,
                 sites=len(plan.topology.nodes),
-                collections=4 + len(plan.topology.nodes),
+                collections=(4 + len(plan.topology.nodes)) * (3 if plan.stack == WIDE else 1),
             )
         )
 

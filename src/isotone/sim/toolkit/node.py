@@ -21,13 +21,15 @@ from isotone.isis.toolkit.layer import Exited, Operational, Order, Over
 from isotone.isis.toolkit.locks import LockHeld
 from isotone.isis.toolkit.member import CheckpointTaken, Member, MemberIsReady, PropertyChanged, Tool, ViewChanged
 from isotone.isis.toolkit.objects import OperationCall, component_tools, nested, reads
-from isotone.isis.toolkit.process import CallWanted, GroupKind, OpenWanted, Toolkit, ToolUsed
+from isotone.isis.toolkit.process import CallWanted, CloseWanted, GroupKind, OpenWanted, Toolkit, ToolUsed
 from isotone.isis.toolkit.programs import SYSTEM_GROUP, Programs, StartCopy, StopCopy, system_tools
 from isotone.isis.toolkit.wire import encode
 from isotone.sim.evs_clients import ClientKilled, StepDue
 from isotone.sim.plan import Step
 
 WORK, ROAMING = "work", "roaming"
+ENTERS = ("add", "fill", "add_there")
+"""Operations that enter a mark."""
 APPLICATION = (
     Operational,
     Over,
@@ -49,9 +51,11 @@ class Ledger:
     """A resilient object that shows whether an operation was done once."""
 
     entries: dict[str, int]
+    pages: dict[str, str]
 
     def __init__(self) -> None:
         self.entries = {}
+        self.pages = {}
         self.count = 0
 
     def add(self, mark: str) -> int:
@@ -71,6 +75,11 @@ class Ledger:
         self.add(mark)
         return there
 
+    def fill(self, mark: str) -> int:
+        """Enter a mark, and write more than fits into one message."""
+        self.pages[mark[-1:]] = mark[-1:] * 20_000
+        return self.add(mark)
+
     def refuse(self) -> None:
         """Fail, and change nothing."""
         self.count += 1
@@ -88,11 +97,12 @@ class ActStep(Step, frozen=True, tag="act"):
 
 
 class LockStep(Step, frozen=True, tag="lock"):
-    """A process locks items, holds them for some time and counts each up."""
+    """A process locks items, holds them for some time and counts each up; or gives up when it has waited so long."""
 
     items: tuple[str, ...]
     writes: bool
     hold_us: int
+    patience_us: int = 0
 
 
 class PostStep(Step, frozen=True, tag="post"):
@@ -119,7 +129,20 @@ class CopiesStep(Step, frozen=True, tag="copies"):
     copies: int
 
 
-ToolStep = ActStep | LockStep | PostStep | EventStep | MigrateStep | CopiesStep
+class LeaveStep(Step, frozen=True, tag="leave"):
+    """A process leaves the group that works, in the middle of anything, and enters it again."""
+
+    back_us: int
+
+
+class BindStep(Step, frozen=True, tag="bind"):
+    """A name for a group, or for none."""
+
+    name: str
+    target: str
+
+
+ToolStep = ActStep | LockStep | PostStep | EventStep | MigrateStep | CopiesStep | LeaveStep | BindStep
 
 
 @dataclass
@@ -128,6 +151,18 @@ class Holding:
 
     step: LockStep
     held: int = 0
+    read: dict[str, bytes | None] = field(default_factory=dict)  # what the items were when all were held
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """A call that was answered."""
+
+    process: str
+    group: str
+    method: str
+    mark: str
+    value: object
 
 
 def kinds_for(sites: tuple[str, ...], quorum: int) -> Callable[[str], GroupKind | None]:
@@ -151,13 +186,16 @@ class ToolNode:
     toolkit: Toolkit
     works: bool  # whether it is a member of the group that works
     heard: Callable[[str, Action], None]
-    asked: Callable[[str], None]  # mark
-    confirmed: Callable[[str, str, str, str], None]  # process, group, method, mark
+    asked: Callable[[str, str, str], None]  # group, method, mark
+    confirmed: Callable[[Confirmation], None]
+    counted: Callable[[str, str, int], None]  # process, item, its value under the lock
     name: str
     calls: int = 0
     marks: dict[int, tuple[str, str, str]] = field(default_factory=dict)  # by token: group, method, mark
     holdings: dict[str, Holding] = field(default_factory=dict)  # by owner
     held: list[LockHeld] = field(default_factory=list)  # to be used when the group is ready
+    posted: int = 0
+    unseen: set[bytes] = field(default_factory=set)  # its posts that it has not seen on their board
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -177,6 +215,11 @@ class ToolNode:
                 return self._break_off(event.at)
             case TimerFired(key=("hold", str(owner))):
                 return self._free(event.at, owner)
+            case TimerFired(key=("patience", str(owner))):
+                waits = owner in self.holdings and self.holdings[owner].held < len(self.holdings[owner].step.items)
+                return self._free(event.at, owner) if waits else []
+            case TimerFired(key="back"):
+                return self._tell(OpenWanted(event.at, WORK))
         actions = self._tell(event)
         if isinstance(event, Started):
             actions += self._tell(OpenWanted(event.at, SYSTEM_GROUP))
@@ -202,7 +245,8 @@ class ToolNode:
                 owner = f"{self.toolkit.me}!{self.calls}"
                 self.toolkit.tool(WORK, "locks")
                 self.holdings[owner] = Holding(step)
-                return self._lock(at, owner)
+                patience = [SetTimer(("patience", owner), step.patience_us)] if step.patience_us else []
+                return [*patience, *self._lock(at, owner)]
             case PostStep():
                 return self._post(at, step)
             case EventStep(checkpoint=True):
@@ -220,14 +264,20 @@ class ToolNode:
                 return self._tell(ToolUsed(at, SYSTEM_GROUP, "programs", "move", (ROAMING, placed[0], self.toolkit.me)))
             case CopiesStep(copies=copies):
                 return self._tell(ToolUsed(at, SYSTEM_GROUP, "programs", "want", (ROAMING, copies)))
+            case LeaveStep(back_us=back):
+                self.toolkit.tool(WORK, "locks")  # it is ready there
+                self._end()
+                return [*self._tell(CloseWanted(at, WORK)), SetTimer("back", back)]
+            case BindStep(name=name, target=target):
+                return self._tell(ToolUsed(at, SYSTEM_GROUP, "switchboard", "bind", (name, target)))
         raise AssertionError(f"no such step: {step!r}")
 
     def _call(self, at: int, group: str, method: str) -> list[Action]:
         self.calls += 1
         mark = f"{self.toolkit.me}.{self.calls}"
-        arguments = [mark] if method.startswith("add") else []
+        arguments = [mark] if method in ENTERS else []
         self.marks[self.calls] = (group, method, mark)
-        self.asked(mark)
+        self.asked(group, method, mark)
         return self._tell(CallWanted(at, self.calls, group, encode(OperationCall(method, arguments, {}))))
 
     def _post(self, at: int, step: PostStep) -> list[Action]:
@@ -237,7 +287,10 @@ class ToolNode:
         posts = boards.read("news", level)
         if step.removes and posts:
             return self._tell(ToolUsed(at, WORK, "boards", "remove", ("news", level, posts[0][0])))
-        return self._tell(ToolUsed(at, WORK, "boards", "post", ("news", level, b"x" * step.length)))
+        self.posted += 1
+        value = b"%d" % self.posted
+        self.unseen.add(value)
+        return self._tell(ToolUsed(at, WORK, "boards", "post", ("news", level, value.ljust(step.length))))
 
     # --- locks -----------------------------------------------------------------------------------------------------
 
@@ -249,25 +302,42 @@ class ToolNode:
     def _on_held(self, at: int, held: LockHeld) -> list[Action]:
         holding = self.holdings.get(held.owner)
         if holding is None:
-            return []
+            return []  # it was given up
         holding.held += 1
         if holding.held < len(holding.step.items):
             return self._lock(at, held.owner)
         actions: list[Action] = []
+        holding.read = self._items(holding)
         if held.writes:
-            data = self.toolkit.tool(WORK, "data")
-            assert isinstance(data, Data)
-            for item in holding.step.items:
-                value = str(int(data.get(item) or b"0") + 1).encode()
-                actions += self._tell(ToolUsed(at, WORK, "data", "put", (item, value)))
+            for item, old in holding.read.items():
+                value = int(old or b"0") + 1
+                self.counted(self.toolkit.me, item, value)
+                actions += self._tell(ToolUsed(at, WORK, "data", "put", (item, str(value).encode())))
         return [*actions, SetTimer(("hold", held.owner), holding.step.hold_us)]
 
     def _free(self, at: int, owner: str) -> list[Action]:
         holding = self.holdings.pop(owner, None)
+        if holding is None:
+            return []
+        member = self.toolkit.members.get(WORK)
+        if holding.read and not holding.step.writes and member is not None and member.is_ready:
+            if self._items(holding) != holding.read:
+                self.problems.append(f"{owner} read {holding.read}, and then {self._items(holding)}")
         actions: list[Action] = []
-        for item in holding.step.items if holding is not None else ():
+        for item in holding.step.items[: holding.held + 1]:
             actions += self._tell(ToolUsed(at, WORK, "locks", "free", (item, owner)))
         return actions
+
+    def _items(self, holding: Holding) -> dict[str, bytes | None]:
+        data = self.toolkit.tool(WORK, "data")
+        assert isinstance(data, Data)
+        return {item: data.get(item) for item in holding.step.items}
+
+    def _end(self) -> None:
+        """What it had in the group that works is over."""
+        self.holdings.clear()
+        self.held.clear()
+        self.unseen.clear()
 
     # --- what is heard ---------------------------------------------------------------------------------------------
 
@@ -283,9 +353,10 @@ class ToolNode:
                     self._on_answer(action)
                 case LockHeld():
                     self.held.append(action)
+                case Posted(id=id, value=value) if id.startswith(f"{self.toolkit.me}:"):
+                    self.unseen.discard(value.rstrip())
                 case Over():
-                    self.holdings.clear()
-                    self.held.clear()
+                    self._end()
         member = self.toolkit.members.get(WORK)
         while self.held and member is not None and member.is_ready:
             out += self._on_held(event.at, self.held.pop(0))
@@ -295,7 +366,8 @@ class ToolNode:
         group, method, mark = self.marks.pop(answer.token)
         if answer.problem:
             return
+        value = msgspec.msgpack.decode(answer.result)
         if answer.failed != (method == "refuse"):
-            self.problems.append(f"{method} said {msgspec.msgpack.decode(answer.result)!r}")
-        if method.startswith("add"):
-            self.confirmed(self.toolkit.me, group, method, mark)
+            self.problems.append(f"{method} said {value!r}")
+        else:
+            self.confirmed(Confirmation(self.toolkit.me, group, method, mark, value))

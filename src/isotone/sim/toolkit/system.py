@@ -17,8 +17,10 @@ from isotone.sim.toolkit.node import (
     ROAMING,
     WORK,
     ActStep,
+    BindStep,
     CopiesStep,
     EventStep,
+    LeaveStep,
     LockStep,
     MigrateStep,
     PostStep,
@@ -65,6 +67,9 @@ class ToolkitSystem:
                 at = max(0, choice.pick(marks) + choice.between(-25 * MILLISECOND, 250 * MILLISECOND))
             node = choice.pick(topology.names)
             steps += [_step(choice, at + place, node) for place in range(choice.weighted(((1, 5.0), (4, 1.0))))]
+        rare = choice.derive("exits")
+        if rare.chance(0.3):
+            steps += [_rare_step(rare, rare.between(end // 20, end), rare.pick(topology.names)) for _ in range(12)]
         for name in topology.names:
             at = end + choice.between(900, 1_600) * MILLISECOND
             steps += [_step(choice, at, name), CopiesStep(at=at, node=name, copies=2)]
@@ -97,6 +102,22 @@ class ToolkitSystem:
                 collections=4 + len(plan.topology.nodes),
             )
         )
+
+
+def _rare_step(choice: Choice, at: int, node: str) -> Step:
+    """What an application does now and then."""
+    match choice.pick(("fill", "impatient", "leave", "bind")):
+        case "fill":
+            return ActStep(at=at, node=node, group=choice.pick((WORK, ROAMING)), method="fill")
+        case "impatient":
+            items = tuple(sorted(choice.sample(ITEMS, choice.between(1, 3))))
+            patience = choice.pick((1, 300, 2_000, 30_000))
+            writes = choice.chance(0.7)
+            return LockStep(at=at, node=node, items=items, writes=writes, hold_us=50_000, patience_us=patience)
+        case "leave":
+            return LeaveStep(at=at, node=node, back_us=choice.pick((1, 5, 100, 400)) * MILLISECOND)
+        case _:
+            return BindStep(at=at, node=node, name=choice.pick(ITEMS), target=choice.pick((WORK, ROAMING, "")))
 
 
 def _step(choice: Choice, at: int, node: str) -> Step:

@@ -6,6 +6,7 @@ Implements: [DESIGN 4], [ISIS 3.7], [ISIS 5]. Deviations: none.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import TypeVar
 
 from isotone.spec.check.account import Account, CollectedRows
@@ -23,6 +24,7 @@ from isotone.trace.toolkit import (
     LockTaken,
     MemberLeft,
     MemberReady,
+    PostMade,
     PostSeen,
     ProcessBegan,
     StateCounted,
@@ -39,10 +41,12 @@ ENTRIES = (
     ActionAnswered,
     LockTaken,
     LockFreed,
+    PostMade,
     PostSeen,
     CopyStarted,
     CopyStopped,
 )
+CAUSAL = "causal"
 _Entry = TypeVar("_Entry", bound=Entry)
 
 
@@ -89,9 +93,11 @@ class _Judge:
         self._judge_once()
         self._judge_locks()
         self._judge_boards()
+        self._judge_causal_boards()
         self._judge_copies()
         if live:
             self._judge_answered()
+            self._judge_posted()
 
     def _judge_equal(self) -> None:
         first: dict[tuple[str, int, str], tuple[Row, StateCounted]] = {}
@@ -219,6 +225,47 @@ class _Judge:
                 if known.message != entry.message:
                     text = f"{known.message} and {entry.message} both stand at place {entry.place} of {entry.board}."
                     self._account.accuse("BOARD", (_event(known_row), _event(row)), text)
+
+    def _judge_causal_boards(self) -> None:
+        pasts: dict[tuple[str, str], list[str]] = {}  # by process and group: causal posts that it saw or made
+        made: dict[str, tuple[tuple[str, str], int]] = {}  # by post: its poster's, and how many of them came before
+        seen: dict[tuple[str, str], dict[str, tuple[int, Row]]] = {}  # by process and group: where each post stands
+        for row in self._rows:
+            entry = row.entry
+            if not isinstance(entry, PostMade | PostSeen) or entry.level != CAUSAL:
+                continue
+            key = (entry.process, entry.pgroup)
+            if isinstance(entry, PostMade):
+                made[entry.message] = (key, len(pasts.setdefault(key, [])))
+            elif entry.process in self._surviving:
+                known = seen.setdefault(key, {})
+                known.setdefault(entry.message, (len(known), row))
+            pasts.setdefault(key, []).append(entry.message)
+        for (process, group), places in seen.items():
+            for poster in [key for key in pasts if key[1] == group]:
+                last = list(accumulate((places.get(post, (-1,))[0] for post in pasts[poster]), max, initial=-1))
+                for post, (place, row) in places.items():
+                    maker, count = made.get(post, (("", ""), 0))
+                    if maker != poster:
+                        continue
+                    before = last[count]
+                    if before >= 0 and poster[0] != process:
+                        self._account.exercised.add("CAUSAL")
+                    if before > place:
+                        late = next(each for each, known in places.items() if known[0] == before)
+                        text = f"{process} sees {post} before {late}, which {poster[0]} knew when it made that post."
+                        self._account.accuse("CAUSAL", (_event(row), _event(places[late][1])), text)
+
+    def _judge_posted(self) -> None:
+        left = {(entry.process, entry.pgroup) for _, entry in self._all(MemberLeft)}
+        seen = {(entry.process, entry.message) for _, entry in self._all(PostSeen)}
+        for row, entry in self._all(PostMade):
+            if entry.process in self._surviving and (entry.process, entry.pgroup) not in left:
+                self._account.exercised.add("POSTED")
+                if (entry.process, entry.message) not in seen:
+                    self._account.accuse(
+                        "POSTED", (_event(row),), f"{entry.process} never saw its post {entry.message}."
+                    )
 
     def _judge_copies(self) -> None:
         running: set[tuple[str, str]] = set()

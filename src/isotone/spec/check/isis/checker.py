@@ -63,12 +63,13 @@ class IsisChecker:
 
 
 def _judge_sites(history: History, account: Account) -> None:
-    first: dict[int, tuple[SiteViewInstalled, str]] = {}
+    first: dict[tuple[tuple[str, ...], int], tuple[SiteViewInstalled, str]] = {}
     for site in sorted(history.views):
         before = None
         for row, entry in history.views[site]:
             account.exercised |= {"SITES", "QUORUM"}
-            known, other = first.setdefault(entry.number, (entry, site))
+            cluster = history.cluster_of(site)
+            known, other = first.setdefault((cluster, entry.number), (entry, site))
             if known.servers != entry.servers:
                 text = f"site view {entry.number} is {', '.join(known.servers)} at {other}, not so at {site}."
                 account.accuse("SITES", (event_of(row),), text)
@@ -76,7 +77,7 @@ def _judge_sites(history: History, account: Account) -> None:
                 account.accuse("SITES", (event_of(row),), f"{site} goes from site view {before} to {entry.number}.")
             if site not in entry.servers:
                 account.accuse("SITES", (event_of(row),), f"{site} installs site view {entry.number} without itself.")
-            if 2 * len(entry.servers) <= history.configured:
+            if 2 * len(entry.servers) <= len(cluster):
                 account.accuse("QUORUM", (event_of(row),), f"site view {entry.number} has no majority.")
             before = entry.number
 
@@ -205,8 +206,10 @@ def _is_behind(history: History, process: str, group: str, witnesses: set[str]) 
 
     One that failed says nothing of a process that left when it knew that: see ISIS-GBCAST.
     """
-    left = history.left.get((process, group), -1)
-    return any(history.survives(each) or left < history.failed_at(each.partition("/")[0]) for each in witnesses)
+    if (process, group) not in history.left:
+        return bool(witnesses)
+    row, number = history.left[process, group]
+    return any(history.survives(each) or not history.knew_failed(process, row, number, each) for each in witnesses)
 
 
 def _is_owed_unseen(history: History, begun: BroadcastBegun) -> bool:

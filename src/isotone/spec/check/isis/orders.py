@@ -63,13 +63,17 @@ class AbcastJudge:
             if latest is None or place > latest[0]:
                 latest = (place, message)
 
+    def _where(self, process: str, message: str) -> tuple[Row, int]:
+        """The row of a delivery, and the site view then."""
+        row, entry = self.places[process][message][1]
+        return row, entry.number
+
     def _binds(self, message: str, process: str, other: str) -> bool:
         """Whether neither came to it knowing that the other had failed, or it has the extra phase."""
         if self._history.begun[message][1].uniform:
             return True
         return not any(
-            not self._history.survives(one)
-            and self.places[two][message][1][1].number >= self._history.failed_at(one.partition("/")[0])
+            not self._history.survives(one) and self._history.knew_failed(two, *self._where(two, message), one)
             for one, two in ((process, other), (other, process))
         )
 
@@ -163,6 +167,6 @@ def _is_free(history: History, message: str, one: str, two: str, at: dict[str, t
     if begun is None or (begun[1].uniform and begun[1].primitive == "abcast"):
         return False
     return any(
-        not history.survives(each) and at[other][2] >= history.failed_at(each.partition("/")[0])
+        not history.survives(each) and history.knew_failed(other, at[other][1], at[other][2], each)
         for each, other in ((one, two), (two, one))
     )
