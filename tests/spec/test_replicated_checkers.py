@@ -314,6 +314,16 @@ CASES: dict[str, tuple[list[Entry], str, State]] = {
         "REP-RED",
         State.HOLDS,
     ),
+    "refused where it stands first, and its second copy with it": (
+        [
+            trace.CommandOrdered("a", 1, "t", "7.1", "add+5", False),
+            trace.CommandOrdered("a", 2, "t", "7.1", "add+5", True),
+            trace.CommandOrdered("a", 3, "t", "7.2", "add+2", True),
+            *asked("a1", "tally", "t", "tally_read", "", "3 7.1:add+5:1,7.3:add+1:1 3", 0),
+        ],
+        "REP-RED",
+        State.HOLDS,
+    ),
     "nothing is red": (
         [*ordered("add+5"), *asked("a1", "tally", "t", "tally_read", "", "1 - 5", 0)],
         "REP-RED",

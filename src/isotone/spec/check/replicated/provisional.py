@@ -1,14 +1,14 @@
 """Whether provisional values are what the order and the red commands come to.
 
 The order of the commands is taken from what replicas met where, and applied here once more: a command counts once,
-however often it is in the order or red, and one of a session that is over not at all.
+however often it is in the order or red; one that was refused, or of a session that is over, not at all.
 
 Implements: [COReL 2.4], commutative operations. Deviations: none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from isotone.spec.check.account import Account
 from isotone.spec.check.replicated.histories import event_of
@@ -33,9 +33,9 @@ def judge_provisional(rows: list[Row], calls: dict[str, Row], answers: dict[str,
             continue
         position, told, seen = answered.entry.result.split()
         ordered = [each for each in order if each.name == called.name and each.place <= int(position)]
-        commands = {each.call: each.command for each in reversed(ordered) if each.counts}
-        green = _value(commands[each] for each in dict.fromkeys(each.call for each in ordered if each.counts))
-        red = _still_red(told, commands)
+        first = {each.call: each for each in reversed(ordered)}  # a later copy is answered as the first one was
+        green = _value(each.command for each in ordered if first[each.call] is each and each.counts)
+        red = _still_red(told, first)
         if red:
             account.exercised.add("RED")
         wanted = (green + _value(command for command in red.values() if _commutes(command))) % TALLY_SIZE
@@ -47,7 +47,7 @@ def judge_provisional(rows: list[Row], calls: dict[str, Row], answers: dict[str,
             )
 
 
-def _still_red(told: str, ordered: dict[str, str]) -> dict[str, str]:
+def _still_red(told: str, ordered: Container[str]) -> dict[str, str]:
     """By call, what is red, of a session that lives, and not in the order already."""
     found: dict[str, str] = {}
     for each in [] if told == NOTHING else told.split(","):
