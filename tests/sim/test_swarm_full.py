@@ -44,6 +44,11 @@ def test_seeds_that_found_something(seed: int) -> None:
     assert run_seed(SETTING, seed).violations == ()
 
 
+def test_a_daemon_that_is_heard_and_does_not_hear_is_reached_through_others() -> None:
+    """Each word of it that came directly took it for reached, though no answer came; the next view never had it."""
+    assert run_seed(Setting(system="evs", stack="full", size=Size.SMALL, nodes="5"), 131).violations == ()
+
+
 def test_the_same_seed_gives_the_same_bytes() -> None:
     traces = traces_of("full")
     assert len(traces) == 1 and b"" not in traces

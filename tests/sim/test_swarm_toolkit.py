@@ -60,7 +60,7 @@ def test_states_come_in_every_way(stack: str) -> None:
     """Founded, from a checkpoint (rarely: all members of a group must fail), by transfer."""
     system = system_named("toolkit")
     rows: list[Row] = []
-    standard = [(Setting(system="toolkit", stack=stack), 2)]
+    standard = [(Setting(system="toolkit", stack=stack), 10)]
     for setting, seed in [*((small(stack), seed) for seed in range(1, 13)), *standard]:
         play_plan(system, draw_plan(system, setting, seed), rows.append)
     assert {row.entry.how for row in rows if isinstance(row.entry, MemberReady)} >= {

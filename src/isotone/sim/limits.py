@@ -83,6 +83,8 @@ TIMES = "the promised times follow from it"
 LOSES = "beyond it something is lost or given up on purpose; tests of the package reach it"
 ALREADY = "drawn by the swarm's own settings of sessions, or as large as the largest message"
 INSIDE = "an argument that its caller computes from another bound"
+TOLD = "what a server tells of itself; nothing is compared with the usual value"
+PORT = "of the port that programs use, which the swarm of COReL does without; tests of the package reach it"
 REPAIR = "how long a repair by hand searches before it gives up; tests of the package reach it"
 
 UNDRAWN: Mapping[str, str] = {
@@ -158,6 +160,22 @@ UNDRAWN: Mapping[str, str] = {
     "corel.decoding.OPEN_MAX": FORMAT,
     "corel.versions.MARK_MAX": FORMAT,
     "corel.wire.WIRE_BYTES_MAX": FORMAT,
+    "corel.port.wire.FRAME_BYTES_MAX": FORMAT,
+    "corel.port.wire.HELLO_BYTES_MAX": FORMAT,
+    "corel.port.wire.PIECE_BYTES_MAX": FORMAT,
+    "corel.port.wire.READ_BYTES_MAX": FORMAT,
+    "corel.port.wire.Welcome.append_bytes_max": TOLD,
+    "corel.port.wire.Welcome.appends_max": TOLD,
+    "corel.port.requests.RECORD_BYTES_MAX": PORT,
+    "corel.port.requests.TURN_BYTES_MAX": PORT,
+    "corel.port.client.OPEN_MAX": PORT,
+    "corel.port.connection.CREDIT_BYTES_MAX": PORT,
+    "corel.port.connection.OPEN_APPENDS_MAX": PORT,
+    "corel.port.connection.OPEN_BYTES_MAX": PORT,
+    "corel.port.connection.REQUESTS_MAX": PORT,
+    "corel.port.connection.UNREAD_BYTES_MAX": PORT,
+    "corel.port.offers.STATE_BYTES_MAX": PORT,
+    "corel.port.server.PortTimes.connections_max": PORT,
     "corel.explain.WAITS_MAX": "what is told to people, and nothing follows from",
     "corel.learning.SILENCES_MAX": TIMES,
     "corel.rounds.LAG_MAX": TIMES,

@@ -314,3 +314,11 @@ def test_parting_answers_everybody() -> None:
     hand.tell(Parting(hand.at))
     assert isinstance(hand.settled[sent], Maybe) and isinstance(hand.settled[asked], MachineError)
     assert hand.closed == [0] and hand.timers == {}
+
+
+def test_a_request_too_many_is_refused_before_it_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("isotone.corel.port.client.OPEN_MAX", 2)
+    hand = opened()
+    asked = [hand.append(record)[0] for record in (b"one", b"two", b"three")]
+    assert [type(hand.settled.get(ticket)) for ticket in asked] == [type(None), type(None), Refused]
+    assert isinstance(hand.settled[hand.ask(END)], Refused)

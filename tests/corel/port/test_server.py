@@ -34,7 +34,7 @@ from isotone.corel.port.events import (
     WorkUnwanted,
     WorkWanted,
 )
-from isotone.corel.port.server import PortServer
+from isotone.corel.port.server import PortServer, PortTimes
 
 HELLO = wire.Hello(wire.VERSION, "client")
 STREAM = -1
@@ -193,3 +193,11 @@ def test_the_end_of_the_log_closes_all() -> None:
     server = Server(wire.WaitFor(1, 1, 0))
     server.tell(LogEnded(0))
     assert server.all(CloseStream) and not server.port.connections and not server.all(Dropped)
+
+
+def test_a_connection_too_many_is_closed_and_the_others_stay() -> None:
+    port = PortServer("a", times=PortTimes(connections_max=1))
+    port.handle(StreamOpened(0, -1, Address("one"), True))
+    actions = port.handle(StreamOpened(0, -2, Address("two"), True))
+    assert [each.stream for each in actions if isinstance(each, CloseStream)] == [-2]
+    assert [*port.connections] == [-1]

@@ -53,6 +53,7 @@ class Peer:
     two_way: bool = False  # it answered a probe since it was last suspected
     suspected: str = ""  # the detector's evidence, while it is suspected
     suspected_at: int = 0
+    unanswered: bool = False  # it was suspected and has not answered since, though it may be heard: one way only
     gone: bool = False  # it said good-bye, or was removed
     refused: str = ""  # why we refuse it
     refused_at: int = 0
@@ -171,7 +172,8 @@ class Peers:
             self._by_identity.pop(peer.identity, None)
             self._by_identity[card.identity] = peer.name
             peer.incarnation, peer.identity, peer.card = card.incarnation, card.identity, None
-            peer.two_way, peer.suspected, peer.gone, peer.refused, peer.refuses = False, "", False, "", ""
+            peer.two_way, peer.unanswered, peer.suspected = False, False, ""
+            peer.gone, peer.refused, peer.refuses = False, "", ""
         peer.heard_at = at
         before = peer.card
         if before is not None and card.count < before.count:

@@ -53,7 +53,7 @@ class Relays:
             near = [peer for peer in missing if any(_is_pair(helper, peer) for helper in helpers)]
             ways = [*across, *near]  # also who is not suspected yet: a probe of ours may be under way to it
             linked = [*near, *(peer for peer in missing if any(_is_pair(way, peer) for way in ways))]
-            found |= {peer.name for peer in linked if peer.suspected}  # else views would waver while it may answer
+            found |= {peer.name for peer in linked if _is_cut_off(peer)}  # else views would waver while it may answer
         return found
 
     def _direct(self) -> list[Peer]:
@@ -89,7 +89,7 @@ class Relays:
         inner: bytes | None = None
         for name in names:
             peer = self.node.peers.by_name.get(name)
-            if peer is None or not peer.suspected or (way := self._step_to(name)) is None:
+            if peer is None or not _is_cut_off(peer) or (way := self._step_to(name)) is None:
                 continue
             inner = inner or encode_inner(message)
             self._hand(way, name, STEPS_MAX, inner)
@@ -159,6 +159,11 @@ class Relays:
         if peer.site == card.site or self.node.site not in (peer.site, card.site) or peer.card is None:
             return False
         return card.name in peer.card.cut or peer.name in card.cut
+
+
+def _is_cut_off(peer: Peer) -> bool:
+    """Whether it is suspected, or has not answered since: it may be heard, and not hear us."""
+    return bool(peer.suspected) or peer.unanswered
 
 
 def _is_pair(one: Peer, other: Peer) -> bool:

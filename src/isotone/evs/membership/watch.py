@@ -74,7 +74,7 @@ class Watch:
         self._tell(PeerRemoved(at, peer.name))
         self._nonces[peer.name] = self._nonce
         self._refused.pop(peer.name, None)
-        peer.two_way, peer.suspected = False, ""
+        peer.two_way, peer.suspected, peer.unanswered = False, "", False
         self._tell(PeerAdded(at, peer.name))
         self._judge(peer, at)
 
@@ -122,7 +122,7 @@ class Watch:
     def answered(self, peer: Peer, nonce: int, at: int) -> None:
         """It answered: both directions work, if the question was asked since it was last suspected."""
         if self._nonces.get(peer.name, self._nonce) < nonce <= self._nonce:
-            peer.two_way = True
+            peer.two_way, peer.unanswered = True, False
             self.penalties.answered(peer.name, at)
         self._tell(ProbeAnswered(at, peer.name, nonce))
         self._judge(peer, at)
@@ -195,7 +195,7 @@ class Watch:
         peer = self.peers.by_name.get(suspect.peer)
         if peer is None:
             return
-        peer.suspected, peer.suspected_at, peer.two_way = suspect.explain(), at, False
+        peer.suspected, peer.suspected_at, peer.two_way, peer.unanswered = suspect.explain(), at, False, True
         if any(each.reason is Reason.REFUSED_PORT for each in suspect.evidence):
             self._refused[peer.name] = None
         self._nonces[peer.name] = self._nonce

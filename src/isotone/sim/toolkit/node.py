@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
@@ -162,7 +163,7 @@ class Confirmation:
     group: str
     method: str
     mark: str
-    value: object
+    value: Any
 
 
 def kinds_for(sites: tuple[str, ...], quorum: int) -> Callable[[str], GroupKind | None]:

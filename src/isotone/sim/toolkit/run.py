@@ -5,7 +5,7 @@ Implements: [DESIGN 4], the system side of a simulated run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -34,6 +34,8 @@ from isotone.spec.oracle import Oracle, OracleSettings, Stabilised
 
 LABEL = "toolkit"
 EVS = "evs"
+COUNTS = ("add", "fill", "total")
+"""Operations that are answered how many entries there are."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,6 @@ class Asked:
     method: str
     at: int
     begun: int  # how often its group had begun without a state
-    count: int  # the most entries of which somebody had been told by then
 
 
 class ToolkitRun(EvsNodes):
@@ -57,11 +58,9 @@ class ToolkitRun(EvsNodes):
         self._founded: dict[str, list[int]] = {}  # by group: when it began without a state
         self._asked: dict[str, Asked] = {}  # by mark
         self._confirmed: list[Confirmation] = []
-        self._counts: dict[
-            tuple[str, int], set[int]
-        ] = {}  # what entries were answered, by group and how often it began
+        # answers that count entries, and when, by group and how often that had begun
+        self._counts: dict[tuple[str, int], list[tuple[int, Confirmation]]] = {}
         self._written: dict[tuple[str, int], list[tuple[int, str]]] = {}  # by item: when the group had begun, who
-        self._contradictions: list[str] = []
         self._settings = IsisSettings(
             site="",
             sites=plan.topology.names,
@@ -111,23 +110,27 @@ class ToolkitRun(EvsNodes):
         return len(self._founded.get(group, ()))
 
     def _ask(self, group: str, method: str, mark: str) -> None:
-        begun = self._begun(group)
-        self._asked[mark] = Asked(method, self._world.now, begun, max(self._counts.get((group, begun), ()), default=0))
+        self._asked[mark] = Asked(method, self._world.now, self._begun(group))
 
     def _confirm(self, answer: Confirmation) -> None:
-        """What was answered before an operation was asked stands before it."""
         self._confirmed.append(answer)
         asked, begun = self._asked[answer.mark], self._begun(answer.group)
-        if asked.begun != begun or answer.method not in {"add", "fill", "total"}:
-            return
-        assert isinstance(answer.value, int)
-        known = self._counts.setdefault((answer.group, begun), set())
-        reads = answer.method == "total"
-        if answer.value < asked.count + (not reads) or (not reads and answer.value in known):
-            text = f"{answer.mark} ({answer.method} in {answer.group}) was answered {answer.value}"
-            self._contradictions.append(f"{text}, and before it was asked {asked.count} entries were")
-        if not reads:
-            known.add(answer.value)
+        if asked.begun == begun and answer.method in COUNTS:
+            self._counts.setdefault((answer.group, begun), []).append((self._world.now, answer))
+
+    def _contradictions(self, living: set[str]) -> Iterator[str]:
+        """What survivors were told before an operation was asked stands before it."""
+        for known in self._counts.values():
+            kept = [(at, answer) for at, answer in known if answer.process in living]
+            entered = [(at, answer.value) for at, answer in kept if answer.method != "total"]
+            for _, answer in kept:
+                asked = self._asked[answer.mark].at
+                before = max((value for at, value in entered if at < asked), default=0)
+                enters = answer.method != "total"
+                again = enters and sum(value == answer.value for _, value in entered) > 1
+                if again or answer.value < before + enters:
+                    text = f"{answer.mark} was answered {answer.value} by {answer.group}"
+                    yield f"{text}, and {before} entries were answered before it was asked"
 
     def _count(self, process: str, item: str, value: int) -> None:
         self._written.setdefault((item, value), []).append((self._begun(WORK), process))
@@ -165,7 +168,8 @@ class ToolkitRun(EvsNodes):
 
     def live(self) -> list[str]:
         """Every process in its groups with one state; every call answered, and done once; no lock held."""
-        missing = [*self._contradictions, *self._twice_written()]
+        living = {self.node(name).toolkit.me for name in self._names}
+        missing = [*self._contradictions(living), *self._twice_written(living)]
         missing += [text for name in self._names for text in self._missing_at(name)]
         if missing:
             return missing
@@ -195,9 +199,8 @@ class ToolkitRun(EvsNodes):
                     missing.append(f"{name} knows locks of {group} that are held")
         return missing
 
-    def _twice_written(self) -> list[str]:
+    def _twice_written(self, living: set[str]) -> list[str]:
         """Who locks an item to write it sees what survivors wrote before."""
-        living = {self.node(name).toolkit.me for name in self._names}
         missing = []
         for (item, value), writes in self._written.items():
             kept = [(begun, process) for begun, process in writes if process in living]
