@@ -140,6 +140,7 @@ TASKS = {
         sweep("replicated", "full"),
         sweep("isis", "oracle"),
         sweep("isis", "full"),
+        sweep("isis", "wide"),
         sweep("toolkit", "isis"),
         sweep("toolkit", "evs"),
         sweep("synchrony", "oracle"),
