@@ -172,10 +172,17 @@ def numbers_between(what: str, text: str, most: int) -> tuple[int, int]:
     return between
 
 
+def scale_of(system: System, size: Size) -> Scale:
+    """That of the size; longer where a system needs time before anything can be broken (``faults_last_us``)."""
+    scale = SCALES[size]
+    least_us = getattr(system, "faults_last_us", 0)
+    return msgspec.structs.replace(scale, faults_end_us=max(scale.faults_end_us, least_us))
+
+
 def draw_plan(system: System, setting: Setting, seed: int, scale: Scale | None = None) -> Plan:
     """The plan of one seed; each part is drawn from a stream of its own. ``scale`` replaces that of the size."""
     check_setting(system, setting)
-    scale = scale or SCALES[setting.size]
+    scale = scale or scale_of(system, setting.size)
     choice = Choice(f"plan/{seed}")
     between = nodes_between(setting)
     nodes = choice.derive("nodes").between(*between) if between else None

@@ -30,7 +30,11 @@ from isotone.spec.oracle import Oracle, OracleSettings, Stabilised
 LABEL = "isis"
 WIDE = "wide"
 """The sites are in clusters of a wide-area network, above the oracle."""
+ORACLE_SETTINGS = OracleSettings(lag_factor_max=2, disturb_every=4_000)
+"""Hellos are many and site views take many rounds: with more delay all faults are over before the first one stands."""
 AMBUSHES = 6
+LONELY_ENDS = (2_000, 10_000, 20_000)
+"""So many microseconds later it ends."""
 
 
 def clusters_of(topology: Topology) -> tuple[tuple[str, ...], ...]:
@@ -51,7 +55,7 @@ class SitedNodes(EvsNodes):
     def _settle_in(self, plan: Plan) -> None:
         choice = Choice(f"isis/{plan.seed}")
         self._plan, self._ambush = plan, choice.derive("ambush")
-        self._ambushes = choice.pick((0, 3, AMBUSHES))
+        self._ambushes, self._double_ends, self._single_ends = choice.pick((0, 3, AMBUSHES)), 3, 3
         self._clusters = clusters_of(plan.topology) if plan.stack == WIDE else ()
         slower = 3 if plan.stack == FULL else 1  # hellos of many sites are most of what daemons carry
         self._site_settings = IsisSettings(
@@ -106,18 +110,24 @@ class SitedNodes(EvsNodes):
         self._ambush_some(name)
 
     def _replied(self, name: str, sender: str) -> None:
-        """And where it is slow to others, the sender of a message, with a site that has just replied to it."""
+        """The sender of a message that has it for one other alone yet crashes, and so does that one when it replied."""
         origin = name_of(site_of(sender))
-        if self._ambushes <= 0 or self._world.now > self._plan.faults_end_us * 9 // 10 or not self._world.is_up(origin):
-            return
-        if self.site(origin).slow and self._ambush.chance(0.2):
-            self._ambush_these({name, origin}, (300, 2_000, 10_000))
+        if self._double_ends > 0 and self._is_lonely(origin) and self._ambush.chance(0.5):
+            self._double_ends -= 1
+            self._ambush_these({name, origin}, LONELY_ENDS)
+
+    def _is_lonely(self, name: str) -> bool:
+        """Whether a site is slow to all others but one, while there are faults."""
+        early = self._world.now < self._plan.faults_end_us * 9 // 10
+        if not early or not self._world.is_up(name):
+            return False
+        return len(self.site(name).slow) == len(self._names) - 2 > 0
 
     def _ambush_some(self, name: str) -> None:
+        self._ambushes -= 1
         self._ambush_these({self._ambush.pick((name, self._ambush.pick(self._names), self._names[0]))})
 
     def _ambush_these(self, victims: set[str], delays: tuple[int, ...] = (0, 0, 300, 2_000, 10_000)) -> None:
-        self._ambushes -= 1
         after = self._ambush.pick(delays)
         for victim in sorted(victims):
             back = after + self._ambush.between(5, 900) * MILLISECOND
@@ -133,7 +143,10 @@ class SitedNodes(EvsNodes):
         """Let a process do it; a node that is down has none."""
         if self._world.is_up(step.node):
             self._world.tell(step.node, LABEL, StepDue(self._world.clock(step.node), step))
-            if self._ambushes > 0 and step.at < self._plan.faults_end_us * 9 // 10 and self._ambush.chance(0.02):
+            if self._single_ends > 0 and self._is_lonely(step.node) and self._ambush.chance(0.2):
+                self._single_ends -= 1
+                self._ambush_these({step.node}, LONELY_ENDS)
+            elif self._ambushes > 0 and step.at < self._plan.faults_end_us * 9 // 10 and self._ambush.chance(0.02):
                 self._ambush_some(step.node)
 
     def site(self, name: str) -> IsisNode:
@@ -169,7 +182,7 @@ class IsisRun(SitedNodes):
         super().__init__(world, plan)
         self._settle_in(plan)
         self._draw_splits(Choice(f"splits/{plan.seed}"))
-        self._oracle = Oracle(Choice(f"oracle/{plan.seed}"), OracleSettings())
+        self._oracle = Oracle(Choice(f"oracle/{plan.seed}"), ORACLE_SETTINGS)
         world.add_service(self._oracle)
         world.observers.append(ToldOracle(world))
         for node in plan.topology.nodes:

@@ -33,6 +33,7 @@ class IsisSystem:
     name = "isis"
     stacks: tuple[str, ...] = (ORACLE, FULL, WIDE)
     step_type: Any = CastStep | MoveStep | EndStep
+    faults_last_us = 6_000_000  # sites suspect, agree on views and join again in between
 
     def topology(self, choice: Choice, scale: Scale, nodes: int | None, stack: str) -> Topology:
         """3 to 12 sites with 1 to 4 processes each, and a few groups."""
