@@ -111,10 +111,14 @@ def planted(name: str, where: str) -> Task:
     return Task(name, command, by_exit_code(name.upper(), command))
 
 
-def small_bounds_command(chunk: Chunk) -> list[str]:
+def small_bounds(name: str, system: str) -> Task:
     """The seeds on which bounds are small: which of them were never reached."""
-    seeds = f"{chunk.first}..{chunk.first + chunk.count - 1}"
-    return [sys.executable, "-m", "tests.sim.bounds_reached", "--seeds", seeds]
+
+    def command(chunk: Chunk) -> list[str]:
+        seeds = f"{chunk.first}..{chunk.first + chunk.count - 1}"
+        return [sys.executable, "-m", "tests.sim.bounds_reached", "--seeds", seeds, "--system", system]
+
+    return Task(name, command, read_sweep)
 
 
 def membership_command(chunk: Chunk) -> list[str]:
@@ -150,7 +154,8 @@ TASKS = {
         Task("mutation", mutation_command, by_exit_code("MUTATION", mutation_command)),
         Task("figures-4", figures_command, by_exit_code("FIGURES-4", figures_command)),
         Task("figures-5", bounds_command, by_exit_code("FIGURES-5", bounds_command)),
-        Task("bounds", small_bounds_command, read_sweep),
+        small_bounds("bounds", "evs"),
+        small_bounds("bounds-corel", "corel"),
         Task("membership", membership_command, by_exit_code("MEMBERSHIP", membership_command)),
     )
 }

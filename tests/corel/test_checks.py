@@ -218,10 +218,10 @@ def lost() -> dict[str, list[Entry]]:
 LOST_END: list[Entry] = [Stabilised((("a", "b", "c", "x"),)), Ended(True)]
 
 
-def of_lost(node: str, place: int, *entries: Entry) -> list[Row]:
-    """That run with one row replaced, and its end."""
+def of_lost(node: str, place: int, *entries: Entry, count: int = 1) -> list[Row]:
+    """That run with one row, or so many, replaced, and its end."""
     run = lost()
-    run[node][place : place + 1] = entries
+    run[node][place : place + count] = entries
     return [*rows(**run), *(Row("", 0, index, 0, entry) for index, entry in enumerate(LOST_END))]
 
 
@@ -373,7 +373,7 @@ ALSO_BROKEN = {
         overtaken(started("b", life=2, committed=1, attempted=1, yellow=1, queue=("a.1:1",))),
     ),
     "synced by another log of that server": ("COR-SYNCED", of_lost("x", 9, c.QueueArranged("x", 2, 2, 2, ()))),
-    "a server that lost its disk before it was added": ("COR-LIVE", of_lost("x", 10)),
+    "a server that lost its disk before it was added": ("COR-LIVE", of_lost("x", 10, count=2)),
 }
 
 

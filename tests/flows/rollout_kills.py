@@ -2,7 +2,8 @@
 
     python -m tests.flows.rollout_kills --seconds 600 --out rollout.jsonl
 
-goes on where it stopped: each round of kills is one line of the file. Exits with 1 when something was violated.
+goes on where it stopped: each round of kills is one line of the file. It ends with a summary, and with 1 when something
+was violated.
 """
 
 from __future__ import annotations
@@ -190,17 +191,38 @@ def run_round(seed: int, kills: int) -> dict[str, Any]:
     }
 
 
+def summary(done: Sequence[dict[str, Any]]) -> str:
+    """What `results/flows-rollout.txt` tells."""
+    told = {
+        "rounds": f"{len(done)}, in {sum(each['seconds'] for each in done):.0f} seconds",
+        "kills": sum(each["kills"] for each in done),
+        "versions begun": sum(each["versions"] for each in done),
+        "confirmations": sum(each["confirmations"] for each in done),
+        "times at which all were quiet again": sum(each["quiet"] for each in done),
+        "nodes left out": sum(each["left_out"] for each in done),
+        "violations": sum(len(each["violations"]) for each in done),
+    }
+    wrong = [f"seed {each['seed']}: {text}" for each in done for text in each["violations"]]
+    head = (
+        f"An authority and {len(NODES)} nodes in three layers, each a process: killed with SIGKILL, and started again"
+    )
+    return "\n".join([head, "", *(f"{name} {value}" for name, value in told.items()), *wrong])
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--kills", type=int, default=8, help="in each round")
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=Path, help="what is done, to go on from")
     options = parser.parse_args()
-    done = [json.loads(line) for line in options.out.read_text().splitlines()] if options.out.exists() else []
+    before = options.out is not None and options.out.exists()
+    done = [json.loads(line) for line in options.out.read_text().splitlines()] if before else []
     while sum(each["seconds"] for each in done) < options.seconds:
         done.append(run_round(len(done) + 1, options.kills))
-        with options.out.open("a") as file:
-            file.write(json.dumps(done[-1]) + "\n")
+        if options.out is not None:
+            with options.out.open("a") as file:
+                file.write(json.dumps(done[-1]) + "\n")
+    print(summary(done))
     return 1 if any(each["violations"] for each in done) else 0
 
 

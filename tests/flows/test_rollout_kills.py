@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.flows.rollout_kills import NODES, STEPS, Happened, run_round, violations
+from tests.flows.rollout_kills import NODES, STEPS, Happened, run_round, summary, violations
 
 
 def test_a_roll_out_goes_on_through_kills_and_restarts() -> None:
@@ -10,6 +10,12 @@ def test_a_roll_out_goes_on_through_kills_and_restarts() -> None:
     told = run_round(seed=1, kills=3)
     assert told["violations"] == [] and told["quiet"] == 4
     assert told["versions"] >= 7 * STEPS and told["confirmations"] >= len(NODES) * STEPS
+
+
+def test_rounds_are_summed_up() -> None:
+    one = {"seconds": 3.5, "kills": 4, "versions": 9, "confirmations": 288, "quiet": 5, "left_out": 0}
+    told = summary([{**one, "seed": 1, "violations": []}, {**one, "seed": 2, "violations": ["b begins 3, a is at 1"]}])
+    assert "rounds 2, in 7 seconds" in told and "kills 8" in told and told.endswith("seed 2: b begins 3, a is at 1")
 
 
 def happened(*events: tuple[str, str, object]) -> list[Happened]:

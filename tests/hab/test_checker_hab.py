@@ -221,3 +221,11 @@ def test_lost_rows_leave_nothing_judged() -> None:
     checker.feed(Row("b1", 1, 0, 0, role("b1", "backup")[1]))
     verdicts = checker.finish(lossy=True, liveness=None, components=(("b1",),))
     assert {verdict.state for verdict in verdicts.values()} == {State.NOT_JUDGED}
+
+
+def test_who_takes_part_at_the_end_is_not_excused_though_somebody_declared_it_lost() -> None:
+    """An override that counts for nothing: what this centre delivers is in the one order."""
+    differ = (got("b1", 1, "a1.1:1"), got("c1", 1, "a1.1:2"))
+    script = (*STARTED, *SENT, *differ, declared("c1", "b", override=True))
+    assert "HAB-ORDER" in judged(script, ("b1", "c1"))
+    assert "HAB-ORDER" not in judged((*script, role("b1", "out")), ("b1", "c1"))

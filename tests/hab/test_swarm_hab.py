@@ -55,9 +55,11 @@ def test_standard_seeds_that_have_found_something(stack: str, seed: int) -> None
     assert not result.violations
 
 
-@pytest.mark.parametrize("seed", [69, 106])
+@pytest.mark.parametrize("seed", [69, 106, 127, 246, 257, 284, 390, 412, 528])
 def test_seeds_of_corel_that_have_found_something(seed: int) -> None:
-    """A number that was given twice; two overrides against each other."""
+    """A number that was given twice; two overrides against each other; a majority that was removed; a second
+    declaration that left none; two operators apart; a centre that led though removed; two that waited for each other.
+    """
     [result] = run_swarm(Setting(system="hab", stack="corel", size=Size.SMALL), [seed], workers=1)
     assert not result.violations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from isotone.core.ids import GroupViewId
 from isotone.core.services import Service
 from tests.paper.history import Delivery, History, Message, Stay, ViewId, name_of
 from tests.paper.theorems import AGREED, CAUSAL, FIFO, RELIABLE, Finding, is_below
@@ -68,24 +67,6 @@ def virtual_synchrony(history: History, services: tuple[Service, ...] = RELIABLE
         mine, others = one.messages(*services), other.messages(*services)
         for message in sorted(mine | others):
             finding.expect(message in mine and message in others, one.process, other.process, one.view, message)
-    return finding
-
-
-def virtual_synchrony_weak(history: History) -> Finding:
-    """Among clients, RELIABLE, FIFO and CAUSAL: in some view before the next daemon view that both move to (D-weak)."""
-    finding = Finding()
-    for one, other in history.together():
-        assert one.next is not None and isinstance(one.next.view, GroupViewId) and isinstance(one.view, GroupViewId)
-        if str(one.next.view) != str(one.next.view.daemon_view) or one.next.view.daemon_view == one.view.daemon_view:
-            continue  # the view of a join, leave or kill, which weak messages may overtake
-        for here, there in ((one, other), (other, one)):
-            first = _first(there).view
-            assert isinstance(first, GroupViewId)
-            if first.daemon_view >= one.view.daemon_view:
-                continue  # it joined in this daemon view, perhaps after the message
-            heard = _until(history, there)
-            for message in sorted(here.messages(*RELIABLE[:3])):
-                finding.expect(message in heard, there.process, "in", there.view, message)
     return finding
 
 
@@ -235,13 +216,3 @@ def _delivered_in(
 ) -> set[tuple[Message, tuple[int, str]]]:
     stays = [stay for stay in history.stays if stay.view == view]
     return {(each.message, each.ord) for stay in stays for each in stay.deliveries if each.service in services}
-
-
-def _first(stay: Stay) -> Stay:
-    return stay if stay.previous is None else _first(stay.previous)
-
-
-def _until(history: History, stay: Stay) -> set[Message]:
-    """What a process heard before it left this view."""
-    end = stay.next.place if stay.next is not None else 1 << 60
-    return {each.message for each in history.heard.get(stay.process, ()) if each.place < end}

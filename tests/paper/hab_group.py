@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+import msgspec
+
 from isotone.core.contract import Action, Event, Started, TimerFired
 from isotone.hab.coordinator import ANSWER
 from isotone.hab.events import (
@@ -17,11 +19,20 @@ from isotone.hab.events import (
     PacketReceived,
     SendPacket,
 )
-from isotone.hab.messages import WIDE, Alive, Kind
-from isotone.hab.process import ALIVE, Hab
+from isotone.hab.messages import COMMANDS, WIDE, Alive, Kind
+from isotone.hab.process import ALIVE, Hab, Local
 from isotone.hab.settings import HabSettings
 
 Packet = tuple[str, str, object]
+
+
+def commands(hab: Hab, actions: list[object]) -> list[object]:
+    """What a process broadcasts inside its centre."""
+    return [
+        COMMANDS.decode(msgspec.msgpack.decode(each.record, type=Local).body)
+        for each in actions
+        if isinstance(each, LocalBroadcast)
+    ]
 
 
 class DataCentres:

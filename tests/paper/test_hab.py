@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from isotone.core.contract import Started, TimerFired
 from isotone.hab.centre import Answer, Centre, Deliver, Role, founded, outside
@@ -13,7 +14,6 @@ from isotone.hab.events import (
     BroadcastWanted,
     DeclareWanted,
     HaDeliver,
-    LocalBroadcast,
     LocalDelivered,
     LocalSuspected,
     PacketReceived,
@@ -27,13 +27,14 @@ from isotone.hab.messages import (
     Confirm,
     Declaration,
     Declare,
+    Found,
     Handover,
-    Join,
     LeaderUnaware,
     Leased,
     OkSent,
     OkState,
     OkStored,
+    Rejoin,
     Send,
     SendState,
     Store,
@@ -41,6 +42,7 @@ from isotone.hab.messages import (
 )
 from isotone.hab.process import ALIVE, Hab, Local
 from isotone.hab.settings import HabSettings, Mode
+from tests.paper.hab_group import commands
 
 SETTINGS = HabSettings(centres={"a": ("a1", "a2"), "b": ("b1", "b2"), "c": ("c1",)})
 LOST = Declare(Declaration("a", 0, "b", ("b", "c")))
@@ -63,14 +65,6 @@ def stored(primary: Centre, first: int = 1, confirmed: int = 0) -> Store:
 
 def delivered(effects: list[object]) -> list[bytes]:
     return [entry.record for each in effects if isinstance(each, Deliver) for entry in each.entries]
-
-
-def commands(hab: Hab, actions: list[object]) -> list[object]:
-    return [
-        COMMANDS.decode(msgspec.msgpack.decode(each.record, type=Local).body)
-        for each in actions
-        if isinstance(each, LocalBroadcast)
-    ]
 
 
 def sends(actions: list[object]) -> list[Send]:
@@ -409,21 +403,31 @@ def test_a_centre_takes_part_when_others_have_said_so() -> None:
     assert watch.says_so(primary)
 
 
-def test_who_has_not_begun_yet_has_lost_no_state() -> None:
-    """The centres begin one after the other; until then each asks the others for a state."""
-    hab = Hab(SETTINGS, "a1", 1)
-    join = PacketReceived(0, "b1", WIDE.encode(Join("b", "b1#1.0.0")))
-    unborn = Alive("b", 0, 0, 0, ())
-    assert commands(hab, hab.handle(join)) == []
-    hab.handle(PacketReceived(0, "b1", WIDE.encode(unborn)))
-    assert commands(hab, hab.handle(join)) == []
-    hab.handle(PacketReceived(0, "b1", WIDE.encode(msgspec.structs.replace(unborn, epoch=hab.centre.epoch))))
-    assert commands(hab, hab.handle(join)) == [Join("b", "b1#1.0.0")]
-    hab.handle(PacketReceived(0, "b1", WIDE.encode(unborn)))  # it began, and came back without its state
-    assert commands(hab, hab.handle(join)) == [Join("b", "b1#1.0.0")]
-    later = Hab(SETTINGS, "a1", 2)
-    later.centre.confirmed = 1
-    assert commands(later, later.handle(join)) == [Join("b", "b1#1.0.0")]
+def fresh(name: str) -> Hab:
+    """A process of a centre without a state."""
+    hab = Hab(SETTINGS, name, 1, founder=False)
+    assert commands(hab, hab.handle(Started(0))) == []
+    return hab
+
+
+def test_who_has_not_begun_yet_has_lost_no_state_and_asks_for_none() -> None:
+    """The centres begin one after the other. A wish to come back would be on its way when this one begins too."""
+    hab, others = fresh("b1"), Alive("a", 1, first_epoch(1), 1, ())
+    told = PacketReceived(0, "a1", WIDE.encode(others))
+    assert commands(hab, hab.handle(told)) == []
+    deliver(hab, Found())
+    assert hab.centre.role is Role.BACKUP and commands(hab, hab.handle(told)) == []
+
+
+@pytest.mark.parametrize(("epoch", "confirmed"), [(first_epoch(1), 1), (first_epoch(2), 0)])
+def test_who_must_have_begun_has_lost_its_state_and_is_no_new_one(epoch: int, confirmed: int) -> None:
+    """Nothing is confirmed, and nobody takes over, before all have begun or some are declared lost."""
+    hab, others = fresh("b1"), Alive("a", 1, epoch, 1, (), confirmed=confirmed)
+    [wish] = commands(hab, hab.handle(PacketReceived(0, "a1", WIDE.encode(others))))
+    assert isinstance(wish, Rejoin)
+    deliver(hab, wish)
+    deliver(hab, Found())
+    assert hab.centre.role is Role.OUT and hab.centre.joining
 
 
 def test_at_once_the_primary_delivers_ahead_while_it_has_a_lease_and_no_further_than_it_may() -> None:

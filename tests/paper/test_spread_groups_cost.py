@@ -1,4 +1,4 @@
-"""[Spread 6.4]: what joins and leaves of clients cost the daemons: one AGREED message, and no synchronisation.
+"""[Spread 6.4]: what joins and leaves of clients cost the daemons: one SAFE message, and no synchronisation.
 
 Counted is all that the daemons send to each other, from the packets up, while nobody does anything else. What goes on
 whether or not somebody joins is left out by name: the ring's token, with what asks for it and acknowledges it, and the
@@ -83,7 +83,7 @@ def test_one_packet_of_data(change: Change) -> None:
 
 @pytest.mark.parametrize("sites", [None, APART])
 @pytest.mark.parametrize("change", [join, leave])
-def test_one_agreed_message_between_the_daemons(change: Change, sites: dict[str, str] | None) -> None:
+def test_one_safe_message_between_the_daemons(change: Change, sites: dict[str, str] | None) -> None:
     """One unit at B3 and in the network of the daemon view below it (where lines go on anyway), from the one daemon."""
     cluster = quiet_cluster(sites, None)
     before, states = len(cluster.rows), {name: cluster.states(name) for name in CLIENTS}
@@ -91,7 +91,7 @@ def test_one_agreed_message_between_the_daemons(change: Change, sites: dict[str,
     cluster.run_for(2_000)
     after = [row.entry for row in cluster.rows[before:]]
     sent = [entry for entry in after if isinstance(entry, DaemonSent)]
-    assert [(entry.daemon, entry.service, len(entry.lengths)) for entry in sent] == [("b#1", Service.AGREED, 1)]
+    assert [(entry.daemon, entry.service, len(entry.lengths)) for entry in sent] == [("b#1", Service.SAFE, 1)]
     assert [entry.daemon for entry in after if isinstance(entry, NetworkSent)] == ["b#1"]
     views = [entry for entry in after if isinstance(entry, ViewDelivered)]
     told = {receiver.split("#")[1] for entry in views for receiver in entry.receivers}

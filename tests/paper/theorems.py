@@ -2,7 +2,7 @@
 
 Each answers how often its premise was met and where its conclusion was not. The thesis proves most of them twice, for
 daemons (6.1 to 6.14) and for clients (6.15 to 6.27); ``services`` says for which messages a statement is meant at a
-boundary, where ours is weaker for RELIABLE, FIFO and CAUSAL among clients (`isotone.spec.properties`, D-weak).
+boundary.
 """
 
 from __future__ import annotations

@@ -186,7 +186,6 @@ def _stays(process: str, count: int) -> list[Stay]:
             (process,),
             place - 1 if place else None,
             0,
-            ids[0],
             INSTALLED,
             10 * place + 10,
             ids[place + 1],
@@ -258,7 +257,7 @@ def test_a_way_is_as_its_stays_say() -> None:
         ids = sorted({_id(choice.below(6), choice.below(4), choice.below(3)) for _ in range(12)})
         for place, id in enumerate(ids):
             at, left = at + 10, LEFT if choice.chance(0.4) else INSTALLED
-            stays.append(Stay(PAIR[0], "g", at, place, (), None, membership, id, left, at + 10))
+            stays.append(Stay(PAIR[0], "g", at, place, (), None, membership, left, at + 10))
             membership = at + 10 if left == LEFT else membership
             side_views.append(View("g", place, id, PAIR))
         run = Boundary(CLIENTS, [Facts("d1", 1, sides=(Side(views=tuple(side_views), stays=tuple(stays)), Side()))])
@@ -283,7 +282,7 @@ def _step(run: Boundary, stays: list[Stay], view: ViewId) -> int | None:
 
 def test_facts_travel_as_they_are() -> None:
     view = (7, "d1", 1, 0, "", 0, 3, "d2", 1)
-    stay = Stay("#a#d1#1#1", "g", 4, -5, ("#a#d1#1#1",), None, 4, view, low=(3, "d2", 1), signal=9)
+    stay = Stay("#a#d1#1#1", "g", 4, -5, ("#a#d1#1#1",), None, 4, low=(3, "d2", 1), signal=9)
     side = Side(
         is_seen=True,
         views=(View("g", -5, view, ("#a#d1#1#1",)),),

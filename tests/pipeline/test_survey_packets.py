@@ -30,9 +30,9 @@ from tests.spec.corruptions import renumbered
 replace = msgspec.structs.replace
 STRETCH = 4
 """So short that a run has many."""
-CALM = Shape(seed=3, bundles=40, nodes=3, clients_per_node=1, groups=1, messages_min=1, messages_max=1,
+CALM = Shape(seed=3, bundles=28, nodes=3, clients_per_node=1, groups=1, messages_min=1, messages_max=1,
              change_every=1_000, daemons=True, network=True)  # fmt: skip
-WILD = msgspec.structs.replace(CALM, bundles=60, nodes=4, change_every=8)
+WILD = msgspec.structs.replace(CALM, bundles=40, nodes=4, change_every=8)
 Change = Callable[[list[Row]], list[Row]]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from isotone.cli.figure import draw
 from isotone.cli.main import commands
 from isotone.evs.overlay.topology import LinkProtocol
 from isotone.sim.figures import Figure, figure_named
@@ -17,8 +18,8 @@ QUICK = ["sim", "figure", "spread-table-4.2", "--probes", "2"]
 
 
 def test_hop_stays_flat_under_load_on_a_lossy_chain_while_tcp_does_not() -> None:
-    """Reference: [Spread Figure 4.5]."""
-    figure = figure_named("spread-figure-4.5", probes=30, loads=(0.0, 0.8), seeds=(1, 2))
+    """Reference: [Spread Figure 4.5]. TCP's queues need a while to grow."""
+    figure = figure_named("spread-figure-4.5", probes=60, loads=(0.0, 0.8), seeds=(1, 2))
     assert chain_violations(figure) == []
 
 
@@ -66,6 +67,32 @@ def test_a_plot_is_an_svg_file(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     text = path.read_text(encoding="utf-8")
     assert text.startswith("<?xml") and "<svg" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("flows-10", ["nodes", "phase s", "mttf s never, detection s 0.15"]),
+        ("flows-12", ["nodes", "latency s", "token bytes (dashed)"]),
+        ("flows-14", ["tokens per s", "phase s", "rate adapts"]),
+    ],
+)
+def test_a_plot_has_the_axes_and_curves_of_its_figure(name: str, words: list[str], tmp_path: Path) -> None:
+    """With sizes on a scale on which what grows with their logarithm is a line; what was not measured is left out."""
+    pytest.importorskip("matplotlib", reason="needs matplotlib: pip install 'isotone[plot]'")
+    row = {
+        "mttf_s": "never",
+        "detection_s": 0.15,
+        "phase_s": 0.3,
+        "latency_s": 0.5,
+        "token_bytes": 900,
+        "rate": "fixed",
+    }
+    rows = [{**row, "rate": "fixed", "nodes": size, "tokens_per_s": size} for size in (8, 64)]
+    rows += [{**row, "rate": "adapts", "nodes": 512, "tokens_per_s": None}, {**rows[0], "phase_s": None}]
+    draw(Figure(name, {}, rows), tmp_path / "figure.svg")
+    text = (tmp_path / "figure.svg").read_text(encoding="utf-8")
+    assert all(f"<!-- {each} -->" in text for each in words)
 
 
 def test_a_plot_into_a_directory_that_is_not_there_says_so(tmp_path: Path) -> None:

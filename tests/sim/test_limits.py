@@ -7,7 +7,8 @@ from collections import Counter
 from isotone.evs.ordering import lines, pruning
 from isotone.evs.stack import StackSettings
 from isotone.evs.transport import transport
-from isotone.sim.limits import DRAWN, SETTINGS, UNDRAWN, Drawn, Limits, bounds
+from isotone.sim.limits import COREL_DRAWN, COREL_SETTINGS, DRAWN, SETTINGS, UNDRAWN, Drawn, Limits, bounds
+from isotone.sim.plan import Size
 from isotone.sim.registry import system_named
 from isotone.sim.run import RunResult, run_plan
 from isotone.sim.system import Setting, draw_plan
@@ -24,10 +25,11 @@ NEVER_IN_A_FEW = {
 
 
 def test_the_list_of_bounds_is_that_of_the_code() -> None:
-    listed = [*DRAWN, *SETTINGS, *UNDRAWN]
+    listed = [*DRAWN, *SETTINGS, *COREL_DRAWN, *COREL_SETTINGS, *UNDRAWN]
     assert len(listed) == len(set(listed))
     assert set(listed) == bounds().keys()
-    assert all(max(values) < bounds()[name] for name, values in {**DRAWN, **SETTINGS}.items())
+    small = {**DRAWN, **SETTINGS, **COREL_DRAWN, **COREL_SETTINGS}
+    assert all(max(values) < bounds()[name] for name, values in small.items())
 
 
 def test_a_share_of_the_seeds_has_small_bounds() -> None:
@@ -72,6 +74,15 @@ def test_rules_for_full_run_and_break_nothing() -> None:
     drawn = {name for seed in LIMITED[:8] for name in Limits(seed).values}
     print("never reached:", sorted(drawn - reached.keys()))
     assert len(reached) >= len(DRAWN) + len(SETTINGS) - len(NEVER_IN_A_FEW) - 6
+
+
+def test_rules_for_full_run_in_servers_too_and_break_nothing() -> None:
+    system, reached = system_named("corel"), Counter[str]()
+    for seed in LIMITED[:6]:
+        result = run_plan(system, draw_plan(system, Setting(system="corel", stack="full", size=Size.SMALL), seed))
+        assert result.violations == (), f"isotone sim swarm --system corel --stack full --size small --seeds {seed}"
+        reached.update(name.removeprefix("full ") for name in result.choices if name.startswith("full corel."))
+    assert len(reached) >= len(COREL_SETTINGS) + 3
 
 
 def test_a_soak_is_told_which_bounds_were_never_reached() -> None:

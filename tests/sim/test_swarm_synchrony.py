@@ -31,6 +31,12 @@ def test_no_property_is_broken_on_our_own_daemons() -> None:
     assert max(result.bounds["live"] for result in found) <= 1
 
 
+def test_a_member_of_another_view_is_not_heard_before_the_groups_are_merged() -> None:
+    """A daemon view ended while the groups of two sides were gathered: what one side sent came to the other."""
+    found = list(run_swarm(Setting(system="synchrony", stack="full"), (9008,), workers=1))
+    assert not {result.seed: result.violations for result in found if result.violations}
+
+
 def test_every_property_is_exercised() -> None:
     for label in synchrony_labels():
         assert any(result.verdicts[label] == "holds" for result in results()), label

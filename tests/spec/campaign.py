@@ -18,14 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 
 from isotone.core.choice import Choice
-from isotone.spec.check import check, closing, places
+from isotone.spec.check import check
 from isotone.spec.check.synthetic import Shape, Synthetic
 from isotone.trace.dense import is_in_order
 from isotone.trace.events import Row
-from isotone.trace.parquet import write_parquet
+from tests.pipeline.files import write_together
 from tests.spec.corruptions import CORRUPTIONS, corrupt, renumbered
 from tests.spec.mutation.as_daemons import as_daemons
 from tests.spec.mutation.kinds import KINDS
@@ -151,18 +150,12 @@ def batch(kind: str, first: int, count: int, spark: Any) -> Done:
 
 
 def _compare_spark(spark: Any, runs: dict[str, list[Row]]) -> list[str]:
-    """Queries keep no causal pasts of weak messages, so 2.7 owes less there: the plain checker is told so too."""
-    whole = {name: plain_of(rows) for name, rows in runs.items()}
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (closing, places):
-            patch.setattr(module, "is_behind_join", lambda piece, stay: False)
-        by_queries = {name: plain_of(rows) for name, rows in runs.items()}
+    expected = {name: plain_of(rows) for name, rows in runs.items()}
     with tempfile.TemporaryDirectory() as place:
-        for number, (name, rows) in enumerate(runs.items()):
-            write_parquet(Path(place) / f"{number}.parquet", name, rows)
+        write_together(Path(place), runs)
         found = _judged(spark, Path(place), None), _judged(spark, Path(place), 0)
     wrong = []
-    for way, expected, told in (("task", whole, found[0]), ("queries", by_queries, found[1])):
+    for way, told in (("task", found[0]), ("queries", found[1])):
         for name in runs:
             labels = expected[name].keys() | told.get(name, {}).keys()
             different = {

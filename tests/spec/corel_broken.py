@@ -622,6 +622,138 @@ def _more() -> list[Entry]:
     return [trace.Yellowed("b", ("c.1:1",)), green("b", 2, "c.1:1")]
 
 
+def _restarts_and_rules() -> dict[str, Broken]:
+    red, red_sent = trace.Reddened("b", ("a.1:2",)), [sent("a", "a.1:2")]
+    founded, begun_again = three(), {each: formed(2, *ABC, steps=1)[each] for each in ABC}
+    monarch = '{"type":"Monarch","server":"a"}'
+    return {
+        "a primary found that nobody attempted": ("COR-PHASES", rows(**three(b=again("b", committed=9)))),
+        "a commit behind a restart": (
+            "COR-PHASES",
+            rows(
+                **three(
+                    a=[*begun_again["a"], *primary("a", 2, ABC)[1:]],
+                    b=[*begun_again["b"], *again("b", *primary("b", 2, ABC)[1:], attempted=2)],
+                    c=[*begun_again["c"], *primary("c", 2, ABC)[1:]],
+                )
+            ),
+        ),
+        "green in a primary that only others know of": (
+            "COR-PHASES",
+            rows(
+                **three(
+                    a=[*red_sent, *formed(2, "a", "c")["a"]],
+                    c=formed(2, "a", "c")["c"],
+                    b=[
+                        trace.Yellowed("b", ("a.1:2",)),
+                        arranged("b", ("a.1:2",), green=1, yellow=2),
+                        green("b", 2, "a.1:2", primary=2),
+                    ],
+                )
+            ),
+        ),
+        "green in the primary before the last that is known": (
+            "COR-PHASES",
+            rows(
+                **three(
+                    b=[
+                        *formed(2, "b")["b"],
+                        trace.Yellowed("b", ("a.1:2",)),
+                        arranged("b", ("a.1:2",), committed=2, green=1, yellow=2),
+                        green("b", 2, "a.1:2", primary=1),
+                    ]
+                )
+            ),
+        ),
+        "red that a restart makes yellow": (
+            "COR-YELLOW",
+            rows(
+                **three(
+                    a=red_sent,
+                    b=[arranged("b", green=1, yellow=1), red, *again("b", yellow=2, queue=("a.1:2",))],
+                )
+            ),
+        ),
+        "two orders of yellow in one primary": (
+            "COR-YELLOW",
+            rows(
+                **three(
+                    a=[*red_sent, trace.Yellowed("a", ("a.1:2", "b.1:1"))],
+                    b=[sent("b", "b.1:1"), trace.Yellowed("b", ("b.1:1", "a.1:2"))],
+                )
+            ),
+        ),
+        "another yellow message at the commit": (
+            "COR-YELLOW",
+            rows(
+                **three(
+                    a=[*red_sent, arranged("a", ("a.1:2",), green=1, yellow=1), *primary("a", 2, ABC)],
+                    b=[sent("b", "b.1:1"), arranged("b", ("b.1:1",), green=1, yellow=1), *primary("b", 2, ABC)],
+                    c=[arranged("c", ("a.1:2",), green=1, yellow=1), *primary("c", 2, ABC)],
+                )
+            ),
+        ),
+        "another rule found on disk": ("COR-CONFIGURATION", rows(**three(b=again("b", servers=ABC, rule=monarch)))),
+        "founders with two rules": (
+            "COR-CONFIGURATION",
+            rows(**{**founded, "b": [started("b", servers=ABC, rule=monarch, log="b"), *founded["b"][1:]]}),
+        ),
+        "founders with different servers": (
+            "COR-CONFIGURATION",
+            rows(**{**founded, "b": [started("b", servers=("b", "c"), log="b"), *founded["b"][1:]]}),
+        ),
+        "a configuration beyond what is green": (
+            "COR-CONFIGURATION",
+            rows(**three(b=[trace.Reconfigured("b", 5, 1, AB)])),
+        ),
+        "a configuration that was left out": (
+            "COR-CONFIGURATION",
+            rows(**three(b=[trace.Reconfigured("b", 1, 1, AB), *_more(), trace.Reconfigured("b", 2, 3, ("b",))])),
+        ),
+        "a configuration that is told twice": (
+            "COR-CONFIGURATION",
+            rows(**three(b=[trace.Reconfigured("b", 1, 1, AB)] * 2)),
+        ),
+        "a primary of fewer than half of the last, by dynamic voting": (
+            "COR-QUORUM",
+            _voted(("a", "b", "c", "d", "e"), ("a", "b")),
+        ),
+        "half of the last primary without its first, by dynamic voting": (
+            "COR-QUORUM",
+            _voted(("a", "b", "c", "d"), ("c", "d")),
+        ),
+        "fewer than half of the founders, by dynamic voting": (
+            "COR-QUORUM",
+            rows(a=[started("a", servers=ABC, rule=DYNAMIC), *primary("a", 1, ("a",))]),
+        ),
+        "a message in the queue before it was sent": (
+            "COR-SENT",
+            rows(**three(b=[trace.Yellowed("b", ("b.1:1",)), sent("b", "b.1:1")])),
+        ),
+        "attempted together with different last primaries": (
+            "COR-SAME",
+            rows(
+                **three(
+                    a=[*formed(2, "a", "c")["a"], *formed(3, *ABC, committed=2)["a"]],
+                    c=[*formed(2, "a", "c")["c"], *formed(3, *ABC, committed=2)["c"]],
+                    b=formed(3, *ABC, committed=1)["b"],
+                )
+            ),
+        ),
+    }
+
+
+DYNAMIC = '{"type":"DynamicVoting","minimum":1}'
+
+
+def _voted(founders: tuple[str, ...], second: tuple[str, ...]) -> list[Row]:
+    """All form primary 1, and these primary 2."""
+    run = {each: [started(each, servers=founders, rule=DYNAMIC), *primary(each, 1, founders)] for each in founders}
+    for each in second:
+        run[each] += [arranged(each), *primary(each, 2, second)]
+    return rows(**run)
+
+
 CASES: dict[str, Broken] = {
     **_fifo_and_causal(),
     **_green(),
@@ -633,4 +765,5 @@ CASES: dict[str, Broken] = {
     **_marks(),
     **_steps(),
     **_votes_and_states(),
+    **_restarts_and_rules(),
 }

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from isotone.core.ids import NO_DAEMON_VIEW, NO_STAMP
+from isotone.core.ids import NO_DAEMON_VIEW
 from isotone.core.services import Service
 from isotone.trace import events as trace
 from isotone.trace.events import Row
@@ -62,7 +62,6 @@ class Reference:
 
     def __init__(self, rows: Iterable[Row], *, daemons: bool) -> None:
         self.daemons = daemons
-        self.same = Service.RELIABLE if daemons else Service.AGREED
         self.rows = list(rows)
         self.found: dict[str, tuple[Any, ...]] = {}
         self.exercised: set[str] = set()
@@ -501,10 +500,11 @@ class Reference:
     def _same_view(self) -> None:
         places: dict[Any, list[tuple[Any, Any, Any]]] = defaultdict(list)
         for e, stay, m, g, late in self.deliveries:
-            if self.service[m] >= self.same:
+            if self.service[m] >= Service.RELIABLE:
                 if self.daemons or not late:
                     places[(m, g)].append((e, stay.id, stay.p))
-                if g in self.sent_in.get(m, {}):
+                sane = self.daemons or self.service[m] >= Service.AGREED
+                if sane and g in self.sent_in.get(m, {}):
                     id = "2.19.1" if self.daemons else "2.9.1"
                     self.exercised.add(id)
                     if stay.id < self.sent_in[m][g]:
@@ -534,59 +534,13 @@ class Reference:
         for one, other in itertools.permutations(view, 2):
             if one.left != "moved" or other.left != "moved" or one.next.id != other.next.id:
                 continue
-            theirs = other.set(self, self.same)
-            for m, e in one.set(self, self.same).items():
+            theirs = other.set(self, Service.RELIABLE)
+            for m, e in one.set(self, Service.RELIABLE).items():
                 self.exercised.add("2.7")
                 if m not in theirs:
                     self.accuse("2.7", e, one.left_e, other.left_e)
-            if not self.daemons:
-                self._weak(one, other)
             if one.signal is not None:
                 self._signals(one, other)
-
-    def _weak(self, one: Stay, other: Stay) -> None:
-        mine = [stay for stay in other.p.all if stay.g == other.g and stay.membership == other.membership]
-        is_old = mine[0].id.daemon_view < other.id.daemon_view
-        following = other.next.id
-        due = other.left_at if following.stamp == NO_STAMP and following.daemon_view > other.id.daemon_view else None
-        counted = due is not None
-        if due is None:
-            due = self._stay_together(one.next, other.next)
-        for m, e in one.set(self, Service.RELIABLE).items() if due is not None else ():
-            if self.service[m] >= Service.AGREED or not (is_old or self._behind_join(m, mine[0])):
-                continue
-            at = other.p.by[m][2] if m in other.p.by else END
-            if counted or m not in other.set(self, Service.RELIABLE):
-                self.exercised.add("2.7")
-            if at >= due:
-                self.accuse("2.7", e, one.left_e, other.left_e)
-
-    def _behind_join(self, m: Any, first: Stay) -> bool:
-        """Whether the message cannot have overtaken the join with which this membership began."""
-        if m not in self.sent:
-            return False
-        q = first.p
-        before = max((s for (text, s), e in self.sent.items() if text == q.text and e < first.e), default=0)
-        known = m[1] if m[0] == q.text else self.pasts[self.sent[m]].get(q.text, 0)
-        if known > before:
-            return True
-        heard = [
-            n
-            for n, e in q.by.items()
-            if n in self.sent and self.service[n] >= Service.RELIABLE and n[0] == m[0] and e > first.e
-        ]
-        view = self.sent_in.get(m, {}).get(first.g)
-        is_sent_behind = view is not None and view >= first.id
-        return self.service[m] >= Service.FIFO and is_sent_behind and any(n[1] < m[1] for n in heard)
-
-    def _stay_together(self, one: Stay, other: Stay) -> int | None:
-        """Where the other comes to a later daemon view together with the one; at a settled end, never."""
-        target = other.id.daemon_view
-        while one.left == other.left == "moved" and one.next.id == other.next.id:
-            one, other = one.next, other.next
-            if other.id.daemon_view > target:
-                return other.at
-        return END if self.settled and one.left == other.left == "open" else None
 
     def _signals(self, one: Stay, other: Stay) -> None:
         self.exercised.add("2.8.2")
@@ -616,7 +570,7 @@ class Reference:
             before, after = self._highest(stay, False), self._highest(stay, True)
             for other in view:
                 for m, e, stamp, _ in other.had:
-                    if other is stay or self.service[m] < self.same:
+                    if other is stay or self.service[m] < Service.RELIABLE:
                         continue
                     missing = m not in stay.p.by or stay.p.by[m][2] > stay.left_at
                     if stamp < before[0]:

@@ -65,8 +65,9 @@ def test_a_send_waits_for_the_next_view_and_goes_there() -> None:
         b = await isotone.connect(c.address("d2"), name="b")
         joining = asyncio.create_task(b.join("g", view_synchronous=True))
         assert isinstance(await hear(here, isotone.ViewChanging), isotone.ViewChanging)
-        await here.send(b"before")
         assert [each.name for each in here.waits_for] == ["a", "b"]  # type: ignore[attr-defined]
+        await here.send(b"before")
+        assert here.waits_for[0].name == "a"  # type: ignore[attr-defined]
         assert not joining.done()
         first = await hear(here, isotone.Message)  # asking for it allows the flush
         with pytest.raises(NotSent, match="deadline"):

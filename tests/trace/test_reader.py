@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from isotone.core.errors import InputError
+from isotone.trace import reader
 from isotone.trace.events import Gap, Row, Truncated
 from isotone.trace.jsonl import write_jsonl
 from isotone.trace.layout import PartHeader
@@ -37,6 +38,28 @@ def test_a_file_out_of_order_is_put_in_order(tmp_path: Path) -> None:
     rows = [sent("d1", 0, at=1, incarnation=2), sent("d1", 1, at=9), sent("d2", 0, at=5), sent("d1", 0, at=4)]
     write_jsonl(tmp_path / "x.jsonl", "r", rows)
     assert list(read([tmp_path])) == [rows[3], rows[2], rows[1], rows[0]]
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_a_large_file_is_read_as_a_small_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
+    """In its order, without holding it; or put in order; or, if it cannot be read to its end, not at all."""
+    write = write_jsonl if suffix == "jsonl" else write_parquet
+    in_order = [sent("d2", 0, at=5), delivered("d1", 0, "d2", 1, at=5), sent("d1", 1, 1, at=4)]
+    for name, rows in (("order", in_order), ("turned", [*sends(4)[2:], *sends(2)])):
+        write(tmp_path / f"{name}.{suffix}", "r", rows)
+    cut = (tmp_path / f"order.{suffix}").read_bytes()
+    (tmp_path / f"cut.{suffix}").write_bytes(cut[:-30] if suffix == "jsonl" else cut.replace(b"d2", b"d3", 1))
+    small = {path.stem: _all_of(path) for path in tmp_path.iterdir()}
+    assert (small["order"][0], small["turned"][0], small["cut"]) == (in_order, sends(4), ([], 1))
+    monkeypatch.setattr(reader, "LOADED_BYTES_MAX", 0)
+    assert {path.stem: _all_of(path) for path in tmp_path.iterdir()} == small
+
+
+def _all_of(path: Path) -> tuple[list[Row], int]:
+    """The rows of the file, and how often it was said that it cannot be read."""
+    told: list[Path] = []
+    runs = list(read_runs([path], skip_unreadable=lambda path, _: told.append(path)))
+    return [row for _, rows in runs for row in rows], len(told)
 
 
 def test_a_mix_of_files_is_one_run_each_row_once(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ TOGETHER = OPENING * len(OWNERS)
 TABLE = "account"
 ARCHIVE, KEPT = "archive", "bank.msgpack"
 DONE, REFUSED, MAYBE = "done", "refused", "maybe"
+TRIES = 3
 LEASE_S = 120.0  # nobody is taken for dead while a busy machine tells the story
 Balances = dict[str, int]
 
@@ -113,15 +114,21 @@ class Teller:
     async def _order(self, number: int) -> str:
         giver = (number + len(self.name)) % len(OWNERS)
         taker = (giver + 1 + number // len(OWNERS) % 2) % len(OWNERS)
-        try:
-            await self._accounts.call("transfer", OWNERS[giver], OWNERS[taker], 1 + number * 7 % 40)
-        except Rejected:
-            return REFUSED
-        except Unsettled as unsettled:
-            if not self._open:
-                self._screen.tell_bank(self._desk, str(unsettled))
-            self._open.append(unsettled.outcome)
-            return MAYBE
+        for tries_left in reversed(range(TRIES)):
+            try:
+                await self._accounts.call("transfer", OWNERS[giver], OWNERS[taker], 1 + number * 7 % 40)
+            except Rejected:
+                return REFUSED
+            except Unsettled as unsettled:
+                if not self._open:
+                    self._screen.tell_bank(self._desk, str(unsettled))
+                self._open.append(unsettled.outcome)
+                return MAYBE
+            except MachineError:  # no server took it: one was killed, and the next one does not answer yet
+                if not tries_left:
+                    raise
+            else:
+                break
         return DONE
 
     async def settle(self) -> None:

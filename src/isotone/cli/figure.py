@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -10,7 +11,10 @@ from rich.table import Table
 
 from isotone.cli.output import json_option, print_json, progress_bar, results
 from isotone.core.errors import MachineError
-from isotone.sim.figures import FIGURES, Figure, figure_named, recipe_named
+from isotone.sim.figures import FIGURES, Figure, Recipe, figure_named, recipe_named
+
+HEADROOM = 1.15
+"""Above the highest point of a plot."""
 
 
 @click.command("figure")
@@ -51,7 +55,7 @@ def print_figure(console: Console, figure: Figure) -> None:
     columns = [name for name, value in figure.rows[0].items() if not isinstance(value, dict | list)]
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in columns:
-        table.add_column(name.replace("_", " "))
+        table.add_column(_words(name))
     for row in figure.rows:
         table.add_row(*("–" if row[name] is None else str(row[name]) for name in columns))
     console.print(table)
@@ -61,27 +65,46 @@ def print_figure(console: Console, figure: Figure) -> None:
 
 
 def draw(figure: Figure, path: Path) -> None:
-    """One curve for each combination of what tells curves apart; rows without a place on the x axis are lines."""
+    """One curve for each combination of what tells curves apart; rows without a place on the x axis are lines. What has
+    an axis of its own, at the right, is dashed."""
     try:
         from matplotlib.figure import Figure as Canvas
     except ImportError:
         raise MachineError("a plot needs matplotlib: pip install 'isotone[plot]'") from None
     recipe = recipe_named(figure.figure)
-    curves: dict[str, list[tuple[float | None, float]]] = {}
-    for row in figure.rows:
-        label = " ".join(str(row[name]) for name in recipe.curves)
-        curves.setdefault(label, []).append((row[recipe.x], row[recipe.y]))
     canvas = Canvas(figsize=(8, 5))
     axes = canvas.subplots()
-    for label, points in curves.items():
-        placed = [(x, y) for x, y in points if x is not None]
-        if placed:
-            axes.plot(*zip(*placed), marker="o", label=label)
-        for y in [y for x, y in points if x is None]:
-            axes.axhline(y, linestyle=":", label=label)
-    axes.set(title=figure.figure, xlabel=recipe.x.replace("_", " "), ylabel=recipe.y.replace("_", " "), ylim=(0, None))
-    axes.legend(fontsize="small")
+    axes.set(title=figure.figure, xlabel=_words(recipe.x))
+    if recipe.log_x:
+        places = sorted({row[recipe.x] for row in figure.rows})
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(places, [f"{each:,}" for each in places])
+    _draw_curves(axes, figure, recipe, recipe.y, "-")
+    if recipe.right:
+        _draw_curves(axes.twinx(), figure, recipe, recipe.right, "--")
+    if recipe.curves:
+        axes.legend(fontsize="small")
     try:
         canvas.savefig(path, format="svg")
     except OSError as error:
         raise MachineError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _draw_curves(axes: Any, figure: Figure, recipe: Recipe, y: str, style: str) -> None:
+    curves: dict[str, list[tuple[float | None, float]]] = {}
+    for row in figure.rows:
+        if row[y] is not None:
+            label = ", ".join(f"{_words(name)} {row[name]}" for name in recipe.curves)
+            curves.setdefault(label, []).append((row[recipe.x], row[y]))
+    for label, points in curves.items():
+        placed = [(x, height) for x, height in points if x is not None]
+        if placed:
+            axes.plot(*zip(*placed), marker="o", linestyle=style, label=label)
+        for height in [height for x, height in points if x is None]:
+            axes.axhline(height, linestyle=":", label=label)
+    top = max((height for points in curves.values() for _, height in points), default=0)
+    axes.set(ylabel=_words(y) + (" (dashed)" if style == "--" else ""), ylim=(0, HEADROOM * top or None))
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")

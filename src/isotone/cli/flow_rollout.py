@@ -27,7 +27,7 @@ TOGETHER = 64
 HOST = "127.0.0.1"
 JOIN_WITHIN_S = 120.0
 TOKEN_MS, TOKENS_PER_S_MAX = 50, 2_000
-"""Tokens that nodes of one process pass on in a second: each costs about 100 us, and so does a sign of life for it."""
+"""Tokens that nodes that one process passes on in a second: each costs about 270 us, its sign of life included."""
 
 
 def token_interval_ms(nodes: int, wanted: int | None) -> int:

@@ -10,11 +10,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from isotone.core.addresses import split_address
 from isotone.core.errors import InputError, MachineError
 from isotone.flows.hierarchy import grown, leaves_of, ring_settings
 from isotone.host.flow_invitations import Invitation, load_key, public_text, read_invitation, write_invitation
 from isotone.host.flow_nodes import RunningNode, start_authority
-from isotone.host.flow_process import FlowProcess, parse_place
+from isotone.host.flow_process import FlowProcess
 
 Until = Callable[[], Awaitable[None]]
 
@@ -77,7 +78,7 @@ async def open_authority(options: AuthorityOptions) -> FlowProcess:
     prefix = f"{parent[0]}-{abs(hash_of(options.state))}" if parent[0] else "r"
     names = [each.strip() for each in options.rings.split(",")] if options.rings else []
     names = names or grown(options.nodes, options.fan_out, prefix)
-    host, port = parse_place(options.bind)
+    host, port = split_address(options.bind, port_min=0)
     process = await start_authority(
         lambda address: ring_settings(
             names,
@@ -124,7 +125,7 @@ async def serve_nodes(
 ) -> None:
     """Join with as many nodes; then inputs and outputs are JSON lines."""
     invitation = read_invitation(read_text(path), trust)
-    host, port = parse_place(bind)
+    host, port = split_address(bind, port_min=0)
     nodes = [
         RunningNode(
             invitation,

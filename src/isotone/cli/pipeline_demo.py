@@ -81,7 +81,7 @@ def count_money(spark: SparkSession, directory: Path) -> Counted:
     changes = row_changes(log).persist()
     moved = totals(changes, TABLE, "balance").orderBy("position").collect()
     rows = rows_as_of(changes)
-    ((database, form),) = tables_in(rows)
+    ((database, form, _),) = tables_in(rows)
     accounts = {row["owner"]: row["balance"] for row in table_of_rows(rows, database, form).orderBy("owner").collect()}
     changes.unpersist()
     return counted([(row["position"], row["total"]) for row in moved], accounts, read)

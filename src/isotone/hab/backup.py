@@ -42,6 +42,8 @@ def on_store(centre: Centre, settings: HabSettings, store: Store) -> list[Effect
     centre.matched = last if begins else max(centre.matched, last)
     for entry in new:
         effects += centre.note(entry, fresh=entry.epoch == store.epoch)
+    if centre.is_out:
+        return effects
     effects += centre.deliver_through(centre.log.end)
     centre.confirmed = max(centre.confirmed, min(store.confirmed, centre.matched))
     centre.forget(settings)

@@ -108,6 +108,11 @@ class Centre(msgspec.Struct):
         processes = settings.centres[self.name]
         return processes[(self.coordinator_epoch - 1) % len(processes)]
 
+    @property
+    def is_out(self) -> bool:
+        """Whether it takes no part."""
+        return self.role is Role.OUT
+
     def is_lost(self, number: int) -> bool:
         """Whether a declaration against this group is effective."""
         group = self.configuration.numbered(number)
@@ -119,9 +124,12 @@ class Centre(msgspec.Struct):
         return found is not None and self.is_effective(found)
 
     def is_effective(self, declaration: Declaration) -> bool:
-        """Recorded by a majority of the configuration, or by a witness, or by an override, or its own word."""
-        if declaration.override or declaration.confessed or declaration.witnessed:
-            return True
+        """A majority has recorded it, or a witness, or by an override, or its own word."""
+        is_waived = declaration.override or declaration.confessed or declaration.witnessed
+        return is_waived or declaration.counted or self.has_majority(declaration)
+
+    def has_majority(self, declaration: Declaration) -> bool:
+        """Recorded by a majority of the configuration as it is now."""
         names = {group.name for group in self.configuration.groups if group.name != declaration.centre}
         return len(names.intersection(declaration.recorders)) >= self.configuration.majority
 

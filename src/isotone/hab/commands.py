@@ -37,7 +37,10 @@ TAKES_PART = (Role.PRIMARY, Role.BACKUP, Role.TRANSITION)
 
 def apply(centre: Centre, settings: HabSettings, command: Command) -> list[Effect]:
     """The next command of the local order: change the state, say what follows. Then see who must lead."""
-    effects = [*_take(centre, settings, command), *transition.take_over_if_due(centre)]
+    effects = _take(centre, settings, command)
+    if centre.declarations:
+        effects += transition.count(centre)
+    effects += transition.take_over_if_due(centre)
     if centre.petitions:
         petitions.forget(centre)
     return effects
@@ -74,13 +77,13 @@ def _take(centre: Centre, settings: HabSettings, command: Command) -> list[Effec
         case PetitionExpired():
             return petitions.on_expired(centre, command)
         case LeaderUnaware(epoch=epoch) if role is Role.BACKUP and epoch == centre.epoch:
-            return transition.take_over(centre, "the role was handed to one that does not know it")
+            return transition.take_over(centre, "the next one does not know that it is")
         case Welcome():
             return transition.on_welcome(centre, command)
         case ChangeEpoch(coordinator_epoch=number) if number == centre.coordinator_epoch:
             centre.coordinator_epoch += 1
             return [RoleChanged("another process is the coordinator")]
-        case Found() if role is Role.OUT and not centre.epoch:
+        case Found() if role is Role.OUT and not centre.epoch and not centre.joining:
             return transition.on_found(centre, settings)
         case KeepSnapshot():
             return _keep(centre, settings, command)

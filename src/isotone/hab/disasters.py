@@ -32,7 +32,6 @@ class Watch:
     settings: HabSettings
     _heard: dict[str, int] = field(default_factory=dict)  # when a centre was heard last
     _told: dict[str, Alive] = field(default_factory=dict)
-    _begun: set[str] = field(default_factory=set)
     _turn: dict[str, int] = field(default_factory=dict)
     measurements = frozenset({"_heard"})
 
@@ -40,22 +39,14 @@ class Watch:
         """Silence counts from here."""
         self._heard = dict.fromkeys(self.settings.centres, at)
 
-    def heard(self, centre: str, at: int, *, has_state: bool) -> None:
-        """Any authenticated word of a process there; ``has_state``: only who has begun says such a word."""
+    def heard(self, centre: str, at: int) -> None:
+        """Any authenticated word of a process there."""
         self._heard[centre] = at
-        if has_state:
-            self._begun.add(centre)
 
     def told(self, alive: Alive, at: int) -> None:
         """Its keep-alive."""
         self._heard[alive.centre] = at
         self._told[alive.centre] = alive
-        if alive.epoch:
-            self._begun.add(alive.centre)
-
-    def has_begun(self, centre: str) -> bool:
-        """Whether it told, since this process started, that it has a state; it may have lost that meanwhile."""
-        return centre in self._begun
 
     def says_so(self, centre: Centre) -> bool:
         """Whether others have said, since this process started, that its centre takes part as it thinks itself.

@@ -56,6 +56,7 @@ class Declaration(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid
     operators: tuple[str, ...] = ()  # who wanted it there
     confessed: bool = False  # the centre itself came back without its state, and says so
     witnessed: bool = False  # the witness of two centres recorded it
+    counted: bool = False  # a majority recorded it: so it stays, whatever the configuration is later
 
 
 # --- requests: between centres, and inside ---------------------------------------------------------------------------
@@ -224,7 +225,7 @@ class Excluded(ControlMessage, frozen=True, tag=0xCE):
 
 
 class LeaderUnaware(ControlMessage, frozen=True, tag=0xD4):
-    """The leader of this epoch does not know that it leads, and the one that handed the role over is lost."""
+    """Who shall lead in this epoch, or behind it, does not know that, and the one that handed the role over is lost."""
 
     epoch: Natural
 
@@ -274,6 +275,7 @@ class Alive(ControlMessage, frozen=True, tag=0xD3):
     leads: bool = False  # it is the primary of that epoch, and these take part: each since the entry that admitted it
     members: tuple[tuple[str, Natural], ...] = ()
     petitions: tuple[Petition, ...] = ()
+    confirmed: Natural = 0
 
 
 class WitnessQuestion(ControlMessage, frozen=True, tag=0xD8):

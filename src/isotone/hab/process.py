@@ -16,7 +16,7 @@ from isotone.hab import messages as m
 from isotone.hab import petitions, rows, witness
 from isotone.hab.centre import Answer, Centre, Deliver, Effect, Installed, Recorded, Role, RoleChanged, founded, outside
 from isotone.hab.commands import apply
-from isotone.hab.configuration import Group, first_epoch
+from isotone.hab.configuration import Group
 from isotone.hab.coordinator import ANSWER, Contacts, Coordinator
 from isotone.hab.disasters import Watch
 from isotone.hab.events import (
@@ -41,7 +41,7 @@ from isotone.hab.events import (
 from isotone.hab.petitions import PetitionClock
 from isotone.hab.settings import HabSettings, Mode
 from isotone.hab.submissions import Submissions
-from isotone.hab.transition import is_news
+from isotone.hab.transition import is_news, is_past_beginning, is_unaware
 from isotone.trace import hab as trace
 
 SUBMIT, ALIVE = "submit", "alive"
@@ -94,7 +94,7 @@ class Hab:
                     SetTimer(ALIVE, self.settings.alive_us),
                     SetTimer(SUBMIT, self.settings.answer_us),
                 ]
-                return [*timers, *self._role_row("it started"), *self._come_back(), *self._go_on()]
+                return [*timers, *self._role_row("it started"), *self._go_on()]
             case PacketReceived(source=source, data=data):
                 return self._on_packet(source, data)
             case LocalDelivered(records=records, replayed=replayed):
@@ -122,10 +122,17 @@ class Hab:
     def _token(self) -> str:
         return f"{self.process}#{self._incarnation}.{self.centre.life}.{self.centre.epoch}"
 
-    def _come_back(self) -> list[Action]:
-        """A centre that begins without a state asks for one by itself."""
-        fresh = self.centre.role is Role.OUT and not self.centre.epoch and not self.centre.joining
-        return [self._broadcast(m.Rejoin(self._token()))] if fresh else []
+    @property
+    def is_fresh(self) -> bool:
+        """Whether this centre has no state, and has not asked for one."""
+        return self.centre.role is Role.OUT and not self.centre.epoch and not self.centre.joining
+
+    def _come_back(self, alive: m.Alive) -> list[Action]:
+        """A centre without a state asks for one by itself once the others show that it must have had one.
+
+        Before, it may be new, and begin at any time. Then its wish would come late, and be taken for a loss.
+        """
+        return [self._broadcast(m.Rejoin(self._token()))] if self.is_fresh and is_past_beginning(alive) else []
 
     @property
     def is_coordinator(self) -> bool:
@@ -292,7 +299,7 @@ class Hab:
         name = self.settings.centre_of(source)
         if name == self.centre.name:
             raise RemoteProtocolError(f"{source} is of this centre")
-        self.watch.heard(name, self._at, has_state=not isinstance(message, m.Join | m.Alive))
+        self.watch.heard(name, self._at)
         match message:
             case m.OkStored():
                 return [*self.coordinator.on_stored(self.centre, source, message), *self._go_on()]
@@ -310,33 +317,21 @@ class Hab:
             raise RemoteProtocolError(f"{source} sends {type(message).__name__}")
         if self._local >= self.settings.local_max:
             return []  # whoever asks will ask again
-        if isinstance(message, m.Join) and self._is_beginning() and not self.watch.has_begun(name):
-            return []  # it has no state yet, and has lost none
         return [self._broadcast(message)]
-
-    def _is_beginning(self) -> bool:
-        """Whether perhaps not all centres have begun: nothing is confirmed, and nobody has taken over."""
-        centre = self.centre
-        return not centre.confirmed and centre.epoch == first_epoch(1)
 
     def _on_alive(self, alive: m.Alive) -> list[Action]:
         self.watch.told(alive, self._at)
+        if self.is_fresh:
+            return self._come_back(alive)
         mine = self.centre.configuration.named(self.centre.name)
         if alive.leads and mine is not None and self.centre.role is not Role.OUT and alive.epoch >= self.centre.epoch:
             if (self.centre.name, mine.admitted_at) not in alive.members:
                 return [self._broadcast(m.Excluded(alive.epoch))]
-        if self._is_unaware(alive):
+        if is_unaware(self.centre, alive):
             return [self._broadcast(m.LeaderUnaware(self.centre.epoch))]
         news: list[ControlMessage] = [m.Declare(each) for each in alive.declarations if is_news(self.centre, each)]
         news += map(m.PetitionHeard, petitions.news(self.centre, alive))
         return [self._broadcast(each) for each in news if self._local < self.settings.local_max]
-
-    def _is_unaware(self, alive: m.Alive) -> bool:
-        """It shall lead by a hand-over that it has not stored, and whoever could tell it is lost."""
-        centre = self.centre
-        if alive.centre != centre.leader or alive.epoch >= centre.epoch or centre.role is not Role.BACKUP:
-            return False
-        return any(centre.is_centre_lost(each) for each in centre.declarations)
 
     # --- detectors, timers, operators ------------------------------------------------------------------------------
 
@@ -372,9 +367,8 @@ class Hab:
         leads = centre.role is Role.PRIMARY
         members = tuple((each.name, each.admitted_at) for each in centre.configuration.groups) if leads else ()
         wanted = tuple(centre.petitions.values())
-        alive = _wide(
-            m.Alive(centre.name, centre.number, centre.epoch, centre.delivered, declarations, leads, members, wanted)
-        )
+        about = (centre.name, centre.number, centre.epoch, centre.delivered, declarations, leads, members, wanted)
+        alive = _wide(m.Alive(*about, confirmed=centre.confirmed))
         actions: list[Action] = []
         for name in settings.centres:
             if name != centre.name:

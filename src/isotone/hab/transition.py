@@ -19,9 +19,10 @@ from isotone.hab.centre import (
     Snapshot,
     founded,
 )
-from isotone.hab.configuration import Configuration
+from isotone.hab.configuration import Configuration, first_epoch
 from isotone.hab.log import Diverged, Log
 from isotone.hab.messages import (
+    Alive,
     Declaration,
     Join,
     OkState,
@@ -35,17 +36,17 @@ from isotone.hab.settings import HabSettings
 
 
 def on_declare(centre: Centre, told: Declaration) -> list[Effect]:
-    """Record that a group is lost, unless a lost one says so"""
+    """Record that a group is lost, unless a lost one says so, or it would leave no majority."""
     group = centre.configuration.named(told.centre)
     if group is None or group.admitted_at != told.admitted_at or centre.role is Role.OUT:
         return []
     if told.centre == centre.name:
-        if not centre.is_effective(told) or _is_overtaken(centre, told):
+        if not _is_fenced_by(centre, told):
             return []
         effects: list[Effect] = [Recorded(told, group, effective=True)]
         return [*effects, *centre.become_out("it was declared lost")]
     before = centre.declarations.get(told.centre)
-    if before is None and centre.is_doubtful(told):
+    if before is None and not _is_credible(centre, told):
         return []
     known = before or told
     declaration = Declaration(
@@ -58,7 +59,10 @@ def on_declare(centre: Centre, told: Declaration) -> list[Effect]:
         tuple(sorted({*known.operators, *told.operators})),
         known.confessed or told.confessed,
         known.witnessed or told.witnessed,
+        known.counted or told.counted,
     )
+    if centre.has_majority(declaration):
+        declaration = msgspec.structs.replace(declaration, counted=True)
     if declaration == before:
         return []
     centre.declarations[told.centre] = declaration
@@ -66,9 +70,45 @@ def on_declare(centre: Centre, told: Declaration) -> list[Effect]:
     return [Recorded(declaration, group, effective), *remove_lost(centre)]
 
 
+def count(centre: Centre) -> list[Effect]:
+    """Declarations that became effective since the configuration has changed."""
+    effects: list[Effect] = []
+    for told in tuple(centre.declarations.values()):
+        group = centre.configuration.named(told.centre)
+        if group is not None and not told.counted and centre.has_majority(told):
+            told = centre.declarations[told.centre] = msgspec.structs.replace(told, counted=True)
+            effects += [Recorded(told, group, effective=True), *remove_lost(centre)]
+    return effects
+
+
+def _is_fenced_by(centre: Centre, told: Declaration) -> bool:
+    """Whether this centre must go: a majority or a witness said so, or an override that it need not refuse."""
+    if told.counted or told.confessed or told.witnessed or centre.has_majority(told):
+        return True
+    return told.override and not _is_overtaken(centre, told) and not _is_answered(centre, told)
+
+
 def _is_overtaken(centre: Centre, told: Declaration) -> bool:
     """An override of people who did not know that this centre has taken over meanwhile."""
-    return told.override and centre.leader == centre.name and centre.epoch > told.epoch
+    return centre.leader == centre.name and centre.epoch > told.epoch
+
+
+def _is_answered(centre: Centre, told: Declaration) -> bool:
+    """Overrides against each other: of two centres the one that comes first in the succession goes on."""
+    author, mine = centre.configuration.named(told.begun_by), centre.configuration.named(centre.name)
+    if author is None or mine is None or not centre.is_centre_lost(author.name):
+        return False
+    return centre.declarations[author.name].override and mine.number < author.number
+
+
+def _is_credible(centre: Centre, told: Declaration) -> bool:
+    """Whether to record what is new here: not from one that is lost, and not if those that are left could not go on."""
+    if told.counted:
+        return True
+    lost = sum(centre.is_lost(group.number) for group in centre.configuration.groups)
+    left = len(centre.configuration.groups) - lost - 1
+    is_useless = bool(lost) and left < centre.configuration.majority
+    return not centre.is_doubtful(told) and (not is_useless or centre.is_effective(told))
 
 
 def is_news(centre: Centre, declaration: Declaration) -> bool:
@@ -77,11 +117,15 @@ def is_news(centre: Centre, declaration: Declaration) -> bool:
     if centre.role is Role.OUT or group is None or group.admitted_at != declaration.admitted_at:
         return False
     if declaration.centre == centre.name:
-        return centre.is_effective(declaration) and not _is_overtaken(centre, declaration)
+        return _is_fenced_by(centre, declaration)
     known = centre.declarations.get(declaration.centre)
     if known is None:
-        return not centre.is_doubtful(declaration)
-    says_more = declaration.override > known.override or declaration.witnessed > known.witnessed
+        return _is_credible(centre, declaration)
+    says_more = (
+        declaration.override > known.override
+        or declaration.witnessed > known.witnessed
+        or declaration.counted > known.counted
+    )
     return says_more or not {*declaration.recorders} <= {*known.recorders}
 
 
@@ -95,12 +139,12 @@ def on_join(centre: Centre, join: Join) -> list[Effect]:
 
 
 def take_over_if_due(centre: Centre) -> list[Effect]:
-    """Figure 5 (f): the leader is lost, and this group is the next."""
-    if (
-        centre.role is not Role.BACKUP
-        or not centre.is_centre_lost(centre.leader)
-        or centre.successor() != centre.number
-    ):
+    """Figure 5 (f): the leader is lost, and this group is the next. Or the leader was removed, and does not know it."""
+    if centre.role is not Role.BACKUP:
+        return []
+    if centre.configuration.named(centre.leader) is None:
+        return take_over(centre, "who wants to lead takes no part any more")
+    if not centre.is_centre_lost(centre.leader) or centre.successor() != centre.number:
         return []
     return take_over(centre, "the primary is lost, and this centre is the next")
 
@@ -111,6 +155,22 @@ def take_over(centre: Centre, why: str) -> list[Effect]:
     centre.leader = centre.name
     centre.role = Role.TRANSITION
     return [RoleChanged(why)]
+
+
+def is_unaware(centre: Centre, alive: Alive) -> bool:
+    """Whether the other centre shall lead by a hand-over that it has not stored, and whoever could tell it is lost.
+
+    Or it shall take over, knows that the leader is lost, and does not: a hand-over changed the succession, and one of
+    the two has not stored it.
+    """
+    if centre.role is not Role.BACKUP or alive.epoch > centre.epoch:
+        return False
+    if alive.centre == centre.leader:
+        return alive.epoch < centre.epoch and any(map(centre.is_centre_lost, centre.declarations))
+    following = centre.configuration.numbered(centre.successor())
+    if following is None or alive.centre != following.name or not centre.is_centre_lost(centre.leader):
+        return False
+    return any(each.centre == centre.leader and centre.is_effective(each) for each in alive.declarations)
 
 
 def on_update_state(centre: Centre, message: UpdateState) -> list[Effect]:
@@ -125,7 +185,14 @@ def on_update_state(centre: Centre, message: UpdateState) -> list[Effect]:
     effects: list[Effect] = []
     for entry in new:
         effects += centre.note(entry, fresh=False)
+    if centre.is_out:
+        return effects  # the others have removed it, and it did not know
     return [*effects, *centre.lead("it knows what the others have")]
+
+
+def is_past_beginning(alive: Alive) -> bool:
+    """Whether all centres have begun: they confirmed something together, or one has taken over."""
+    return alive.confirmed > 0 or alive.epoch > first_epoch(1)
 
 
 def on_found(centre: Centre, settings: HabSettings) -> list[Effect]:

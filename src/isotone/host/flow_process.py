@@ -17,6 +17,7 @@ from typing import Any, cast
 
 import msgspec
 
+from isotone.core.addresses import join_address, split_address
 from isotone.core.contract import (
     Action,
     Address,
@@ -50,14 +51,6 @@ DATAGRAM_BYTES_MAX = 65_535
 BUFFER_BYTES = 4 * 1024 * 1024
 """Of the socket: an authority hears hundreds of members at once. What does not fit is lost, and members are taken for
 dead."""
-
-
-def parse_place(text: str) -> tuple[str, int]:
-    """``HOST:PORT``."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65_535:
-        raise InputError(f"an address is HOST:PORT, not {text!r}")
-    return host, int(port)
 
 
 class FlowProcess(asyncio.DatagramProtocol):
@@ -105,7 +98,7 @@ class FlowProcess(asyncio.DatagramProtocol):
         if ip_address(found[0]).is_unspecified:
             self._transport.close()
             raise InputError(f"bind to an address that other nodes can reach, not {host}")
-        self.address = Address(f"{found[0]}:{found[1]}")
+        self.address = join_address(found[0], found[1])
         self.automaton = self._make(self.address, incarnation)
         self._lane = Lane(LABEL, self.automaton)
         self._lane.performers = {
@@ -156,7 +149,7 @@ class FlowProcess(asyncio.DatagramProtocol):
             told = self._status(self.automaton) if self._status else {}
             self._transport.sendto(msgspec.json.encode(told), addr)
         elif data:
-            source = Address(f"{addr[0]}:{addr[1]}")
+            source = join_address(addr[0], addr[1])
             self._engine.take(self._lane, DatagramsReceived(self._now(), source, data, len(data)))
 
     def error_received(self, exc: Exception) -> None:
@@ -178,7 +171,7 @@ class FlowProcess(asyncio.DatagramProtocol):
             if len(self._places) >= PLACES_MAX:
                 self._places.clear()
             try:
-                host, port = parse_place(destination)
+                host, port = split_address(destination)
                 self._places[destination] = (str(ip_address(host)), port)
             except (InputError, ValueError):
                 self._places[destination] = None
@@ -222,7 +215,7 @@ async def ask_status(where: str, within_s: float) -> Any:
             if not answer.done():
                 answer.set_result(data)
 
-    transport, _ = await loop.create_datagram_endpoint(Question, remote_addr=parse_place(where))
+    transport, _ = await loop.create_datagram_endpoint(Question, remote_addr=split_address(where))
     try:
         for _ in range(4):
             transport.sendto(STATUS_QUESTION)

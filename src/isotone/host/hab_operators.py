@@ -29,8 +29,12 @@ log = logging.getLogger("isotone.centres")
 WAIT_S, LOOK_S = 10.0, 0.05
 LINE_WITHIN_S = 10.0
 NO_MAJORITY = (
-    "{centre} is recorded as lost by {recorders}, and it counts when {majority} data centres have recorded it. "
-    "Where no majority is left: --override, which may lose what {centre} alone had"
+    "{centre} is recorded as lost by {recorders}. It counts when {majority} data centres have recorded it. "
+    "If no majority is left, use --override, which may lose what {centre} alone had"
+)
+ALSO_LOST = (
+    "{centre} is declared lost. But those that are left are no majority: nothing goes on until {others} is declared "
+    "lost with --override, at {here}"
 )
 
 
@@ -79,6 +83,8 @@ class OperatorPort:
         centre = self._log.hab.centre
         if act.centre != centre.name:
             raise Refused(f"this process is of {centre.name}, not of {act.centre}")
+        if centre.joining:
+            raise Refused(f"{act.centre} had a state, say the other data centres, and it asks them for theirs")
         if not centre.epoch:
             self._tell(FoundWanted(0))
         done = await self._until(lambda: bool(centre.epoch))
@@ -99,11 +105,21 @@ class OperatorPort:
         if not self._is_done(act) and operators:
             return Reply("waits", self._how_to_confirm(act.centre, operators, override=act.override))
         await self._until(lambda: self._is_done(act))
+        if self._is_done(act) and (others := self._in_the_way()):
+            return Reply("waits", ALSO_LOST.format(centre=act.centre, others=others, here=self._log.centre_name))
         if self._is_done(act):
             return Reply("done", f"{act.centre} is declared lost; the others go on without it")
         seen, majority = self._seen(act.centre), self._log.hab.centre.configuration.majority
         recorders = ", ".join(seen.recorders) or "nobody"
         return Reply("waits", NO_MAJORITY.format(centre=act.centre, recorders=recorders, majority=majority))
+
+    def _in_the_way(self) -> str:
+        """The data centres that are lost too, where those that are left are no majority and nobody waived it."""
+        centre = self._log.hab.centre
+        if centre.role is Role.OUT or centre.has_quorum():
+            return ""
+        lost = [group.name for group in centre.configuration.groups if centre.is_centre_lost(group.name)]
+        return " and ".join(name for name in lost if not centre.is_waived(name))
 
     def _how_to_confirm(self, centre: str, operators: tuple[str, ...], *, override: bool) -> str:
         settings = self._log.settings
@@ -131,6 +147,11 @@ class OperatorPort:
         if hab.centre.role is not Role.OUT:
             waits = f"no data centre has told {act.centre} yet whether it takes part; ask again"
             return _reply(hab.watch.says_so(hab.centre), f"{act.centre} takes part", waits)
+        if not await self._until(lambda: not hab.is_fresh):
+            raise Refused(
+                f"{act.centre} has no state, and hears no data centre that has begun: if all are new, begin with "
+                "`isotone site found`"
+            )
         self._tell(RejoinWanted(0))
         done = await self._until(lambda: hab.centre.role is not Role.OUT or self._log.has_ended)
         return _reply(done, f"{act.centre} is back as a backup", "it asked, and no data centre let it in yet")

@@ -8,7 +8,7 @@ Implements: [Flows 2.2, (2) to (4)], [Flows 3.2], [DESIGN 5]. Deviations: none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any
@@ -151,25 +151,36 @@ def _decided(outcomes: Column) -> Column:
     return F.array_union(F.array_union(outcomes["committed"], outcomes["aborted"]), old)
 
 
+def _let(value: Column, body: Callable[[Column], Column]) -> Column:
+    """The body with this value, which is computed once: in an expression Spark computes what it is at each place."""
+    return F.transform(F.array(value), body)[0]
+
+
 def _extended(last: Column, commit: Column, abort: Column, window: Column) -> Column:
     """What is not decided yet is: the first word counts. Of the beginning that has no hole, ``window`` are kept."""
-    known = _decided(last)
-    committed = F.array_except(commit, known)
-    aborted = F.array_except(F.array_except(abort, known), committed)
-    every = F.array_sort(F.array_union(known, F.array_union(committed, aborted)))
-    end = F.aggregate(
-        every, F.lit(0).cast("bigint"), lambda so_far, each: F.when(each == so_far + 1, each).otherwise(so_far)
-    )
-    forgotten = F.greatest(last["forgotten"], end - window)
 
-    def kept(one: Column, other: Column) -> Column:
-        return F.filter(F.array_union(one, other), lambda each: each > forgotten)
+    def decided(known: Column, committed: Column, aborted: Column) -> Column:
+        every = F.array_sort(F.array_union(known, F.array_union(committed, aborted)))
+        end = F.aggregate(every, F.lit(0).cast("bigint"), _next)
+        return _let(F.greatest(last["forgotten"], end - window), lambda forgotten: kept(forgotten, committed, aborted))
 
-    return F.struct(
-        forgotten.alias("forgotten"),
-        kept(last["committed"], committed).alias("committed"),
-        kept(last["aborted"], aborted).alias("aborted"),
-    )
+    def kept(forgotten: Column, committed: Column, aborted: Column) -> Column:
+        both = [F.array_union(last["committed"], committed), F.array_union(last["aborted"], aborted)]
+        new = [F.filter(each, lambda number: number > forgotten) for each in both]
+        return F.struct(forgotten.alias("forgotten"), new[0].alias("committed"), new[1].alias("aborted"))
+
+    def with_known(known: Column) -> Column:
+        return _let(F.array_except(commit, known), lambda committed: with_committed(known, committed))
+
+    def with_committed(known: Column, committed: Column) -> Column:
+        left = F.array_except(F.array_except(abort, known), committed)
+        return _let(left, lambda aborted: decided(known, committed, aborted))
+
+    return _let(_decided(last), with_known)
+
+
+def _next(end: Column, number: Column) -> Column:
+    return F.when(number == end + 1, number).otherwise(end)
 
 
 # --- nodes ---------------------------------------------------------------------------------------------------------

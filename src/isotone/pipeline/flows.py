@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from pyspark.sql import functions as F
 
+from isotone.pipeline.little import rows_of
 from isotone.trace import flows as trace
 from isotone.trace.events import Row
 
@@ -68,7 +69,7 @@ def parts_of(spark: SparkSession, rows: Iterable[Row]) -> DataFrame:
                     *numbers,
                 )
                 found.append((*head, place, *_flat(plain)))
-    return spark.createDataFrame(found, PARTS)
+    return rows_of(spark, found, PARTS)
 
 
 def results_of(spark: SparkSession, rows: Iterable[Row]) -> DataFrame:
@@ -80,7 +81,7 @@ def results_of(spark: SparkSession, rows: Iterable[Row]) -> DataFrame:
             for place, plain in enumerate(msgspec.json.decode(entry.values)):
                 limit = plain[1] if isinstance(plain, list) and plain[0] == "s" and plain[1] >= 0 else None
                 found.append((entry.number, entry.round, place, *_flat(plain), limit))
-    return spark.createDataFrame(found, RESULTS)
+    return rows_of(spark, found, RESULTS)
 
 
 def sources(parts: DataFrame, results: DataFrame) -> DataFrame:

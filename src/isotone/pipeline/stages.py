@@ -45,7 +45,7 @@ MINUTES = "minutes"
 TABLES = (SILVER, VERDICTS, METRICS, TIMELINE)
 STEPS = 3
 """How often a refresh of everything says what it is at."""
-JUDGES = "judges 3"
+JUDGES = "judges 4"
 """Raise the number with every change by which a run may get other verdicts than before: all are judged anew then."""
 MEASURES = "measures 3"
 """The same for metrics and the timeline."""

@@ -16,6 +16,7 @@ from isotone.sim.corel_terms import LABEL
 from isotone.sim.evs_nodes import EvsNodes
 from isotone.sim.evs_system import ToldOracle
 from isotone.sim.full_system import FullRun
+from isotone.sim.limits import Limits
 from isotone.sim.plan import Plan, Step
 from isotone.sim.process import SERVICE_LABEL, Boot
 from isotone.sim.world import World
@@ -98,10 +99,10 @@ class CorelRun(ServedNodes):
 class CorelFullRun(ServedNodes, FullRun):
     """Daemons, and a server as a client of each."""
 
-    def __init__(self, world: World, plan: Plan) -> None:
-        self._servers = Servers(world, self, plan)
+    def __init__(self, world: World, plan: Plan, limits: Limits | None = None) -> None:
+        self._servers = Servers(world, self, plan, limits)
         world.observers.append(self._servers)
-        super().__init__(world, _without_clients(plan))
+        super().__init__(world, _without_clients(plan), limits)
         for name in self._names:
             self._servers.slow_disk(name, None)
 

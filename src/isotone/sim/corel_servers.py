@@ -32,6 +32,7 @@ from isotone.sim.evs_clients import ClientKilled, StepDue
 from isotone.sim.evs_nodes import EvsNodes
 from isotone.sim.faults import MILLISECOND
 from isotone.sim.full_system import FULL
+from isotone.sim.limits import Limits
 from isotone.sim.observer import Observer
 from isotone.sim.plan import Plan, Step
 from isotone.sim.process import Boot
@@ -48,8 +49,9 @@ STAYED_US = 2 * DISK_WITHIN_US  # whose write has hung for so long has left its 
 class Servers(Observer):
     """One replica at each node. Whoever stops because its disk failed is started again after a while."""
 
-    def __init__(self, world: World, nodes: EvsNodes, plan: Plan) -> None:
+    def __init__(self, world: World, nodes: EvsNodes, plan: Plan, limits: Limits | None = None) -> None:
         choice = Choice(f"corel/{plan.seed}")
+        self._limits = limits or Limits()
         self.crashing = False  # while the plan itself ends a process
         self._world = world
         self._nodes = nodes
@@ -95,7 +97,7 @@ class Servers(Observer):
         identity = log_identity(name.encode(), boot.daemon.incarnation)
         if terms.gossip and boot.daemon.incarnation == 1 and name in terms.founders:
             self._world.disk(name).hold(LABEL, _met(terms.founders, identity))
-        replica = Replica(terms.settings(name), boot.daemon, identity)
+        replica = Replica(self._limits.changed(terms.settings(name)), boot.daemon, identity)
         heard, learned = partial(self._ambusher.on_told, name), partial(self._interrupter.on_piece, name)
         return CorelNode(replica, str(boot.daemon), heard, learned, terms.snapshot_every, terms.snapshot_bytes)
 

@@ -9,6 +9,7 @@ Implements: [COReL 5], the system side of a simulated run; [DESIGN 4].
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from isotone.core.choice import Choice
@@ -19,6 +20,7 @@ from isotone.sim.corel_times import corel_times
 from isotone.sim.evs_system import ORACLE
 from isotone.sim.faults import MILLISECOND, Fault
 from isotone.sim.full_system import FULL, FULL_FAMILIES
+from isotone.sim.limits import Limits
 from isotone.sim.plan import NodePlan, Plan, Scale, Step, Topology
 from isotone.sim.system import RUN_ASSERT, RUN_LIVE, BuiltSystem
 from isotone.sim.world import World
@@ -34,6 +36,9 @@ class CorelSystem:
     name = "corel"
     stacks: tuple[str, ...] = (ORACLE, FULL)
     step_type: Any = AppendStep | ReconfigureStep | RuleStep
+
+    def __init__(self) -> None:
+        self._limits: Limits | None = None  # of the run that is under way
 
     def topology(self, choice: Choice, scale: Scale, nodes: int | None, stack: str) -> Topology:
         """3 to 9 servers; the one client of a node has the node's name."""
@@ -72,9 +77,14 @@ class CorelSystem:
         """Those of COReL, and of the run itself."""
         return (*corel_labels(), RUN_ASSERT, RUN_LIVE)
 
+    def limits(self, plan: Plan) -> AbstractContextManager[None]:
+        """On some seeds of our own daemons, constants are small; `CorelFullRun` has the same for settings."""
+        self._limits = Limits(plan.seed, corel=True) if plan.stack == FULL else None
+        return self._limits.constants() if self._limits is not None else nullcontext()
+
     def build(self, world: World, plan: Plan) -> BuiltSystem:
         """Put the servers into the world, above the oracle or above our own daemons."""
-        return CorelFullRun(world, plan) if plan.stack == FULL else CorelRun(world, plan)
+        return CorelFullRun(world, plan, self._limits) if plan.stack == FULL else CorelRun(world, plan)
 
     def live_within_us(self, plan: Plan) -> int:
         """That of COReL, over the bound of the group service beneath it."""

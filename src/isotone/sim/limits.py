@@ -1,8 +1,10 @@
-"""Bounds drawn small, so that rules for "full" run: which bounds the daemon's automata have, which were reached.
+"""Bounds drawn small, so that rules for "full" run: which bounds the automata of daemons and servers have, which were
+reached.
 
 A bound is a constant of a module, or a field of settings, whose name ends in ``_MAX`` or ``_max``: `bounds` finds them
-in the code. Those in `DRAWN` and `SETTINGS` are drawn on a share of the seeds; for every other one `UNDRAWN` says why
-not. A bound that is drawn notes when something that is compared with it has come up to it.
+in the code. Those in `DRAWN` and `SETTINGS`, and of COReL `COREL_DRAWN` and `COREL_SETTINGS`, are drawn on a share of
+the seeds; for every other one `UNDRAWN` says why not. A bound that is drawn notes when something that is compared with
+it has come up to it.
 
 Constants are changed in place while one run lasts: simulated runs of one process follow each other.
 
@@ -26,7 +28,7 @@ import msgspec
 
 from isotone.core.choice import Choice
 
-PACKAGES = ("isotone.evs", "isotone.detector")
+PACKAGES = ("isotone.evs", "isotone.detector", "isotone.corel")
 SHARE = 0.25
 """Of the seeds."""
 
@@ -58,6 +60,22 @@ SETTINGS: Mapping[str, tuple[int, ...]] = {
 }
 """Fields of settings, and what is drawn for them."""
 
+COREL_DRAWN: Mapping[str, tuple[int, ...]] = {
+    "corel.checkpoint.KEPT_BYTES_MAX": (100, 1_000),
+    "corel.journal.RECEIVED_BYTES_MAX": (1, 500),
+    "corel.proposal.PROPOSED_MAX": (2, 5),
+    "corel.recovery.PARCELS_MAX": (1, 2),
+    "corel.recovery.PARCEL_BYTES_MAX": (500, 4_000),
+    "corel.teaching.PARCELS_MAX": (1, 3),
+    "corel.teaching.PARCEL_BYTES_MAX": (500, 4_000),
+}
+COREL_SETTINGS: Mapping[str, tuple[int, ...]] = {
+    "corel.settings.ReplicaSettings.message_bytes_max": (200, 2_000),
+    "corel.settings.ReplicaSettings.messages_under_way_max": (1, 2),
+}
+"""Constants and settings of COReL's servers, where they stand on our own daemons."""
+COREL = {**COREL_DRAWN, **COREL_SETTINGS}
+
 FORMAT = "a limit of the format: daemons that differ about it do not understand each other"
 REFUSES = "it refuses what a client asks, which the workload takes for granted; tests of the package reach it"
 PEERS = "only streams and daemons that are strangers reach it; tests of the package send them"
@@ -65,6 +83,7 @@ TIMES = "the promised times follow from it"
 LOSES = "beyond it something is lost or given up on purpose; tests of the package reach it"
 ALREADY = "drawn by the swarm's own settings of sessions, or as large as the largest message"
 INSIDE = "an argument that its caller computes from another bound"
+REPAIR = "how long a repair by hand searches before it gives up; tests of the package reach it"
 
 UNDRAWN: Mapping[str, str] = {
     "evs.overlay.topology.WEIGHT_MAX": FORMAT,
@@ -135,6 +154,27 @@ UNDRAWN: Mapping[str, str] = {
     "evs.sessions.settings.ClientSettings.frame_bytes_max": FORMAT,
     "evs.sessions.tickets.DROPS_MAX": LOSES,
     "evs.sessions.admission.DEPARTED_MAX": LOSES,
+    "corel.configuration.RULE_BYTES_MAX": FORMAT,
+    "corel.decoding.OPEN_MAX": FORMAT,
+    "corel.versions.MARK_MAX": FORMAT,
+    "corel.wire.WIRE_BYTES_MAX": FORMAT,
+    "corel.explain.WAITS_MAX": "what is told to people, and nothing follows from",
+    "corel.learning.SILENCES_MAX": TIMES,
+    "corel.rounds.LAG_MAX": TIMES,
+    "corel.proposal.YELLOW_MAX": LOSES,
+    "corel.quorum.EXHAUSTIVE_MAX": "the size of rules up to which they are tried out; tests of the package reach it",
+    "corel.snapshot.PIECE_BYTES_MAX": "the swarm draws states of many pieces instead",
+    "corel.repair.NUMBERS_MAX": REPAIR,
+    "corel.repair.TRIED_BYTES_MAX": REPAIR,
+    "corel.repair_history.HISTORIES_MAX": REPAIR,
+    "corel.repair_history.SUBSETS_MAX": REPAIR,
+    "corel.repair_history.VOTERS_MAX": REPAIR,
+    "corel.repair_messages.ARRIVALS_MAX": REPAIR,
+    "corel.repair_messages.CHOICES_MAX": REPAIR,
+    "corel.settings.ReplicaSettings.held_bytes_max": REFUSES,
+    "corel.settings.ReplicaSettings.record_bytes_max": REFUSES,
+    "corel.settings.ReplicaSettings.waiting_bytes_max": REFUSES,
+    "corel.settings.ReplicaSettings.waiting_records_max": REFUSES,
     "detector.evidence.CREDITS_MAX": TIMES,
     "detector.settings.DetectorSettings.probes_max": TIMES,
     "detector.settings.DetectorSettings.evidence_max": "what is told to people, and nothing follows from",
@@ -182,7 +222,7 @@ class Drawn(int):
 
 
 def bounds() -> dict[str, int]:
-    """Every bound of the daemon's automata, with its usual value, as the code has it."""
+    """Every bound of these automata, with its usual value, as the code has it."""
     found: dict[str, int] = {}
     for module in _modules():
         for name, value in vars(module).items():
@@ -225,12 +265,12 @@ def _fields(kind: Any) -> list[tuple[str, int]]:
 class Limits:
     """What one seed draws: nothing on most seeds, and nothing without one."""
 
-    def __init__(self, seed: int | None = None) -> None:
+    def __init__(self, seed: int | None = None, *, corel: bool = False) -> None:
         choice = Choice(f"limits/{seed}")
         self.reached: Counter[str] = Counter()
         self.values: dict[str, int] = {}
         if seed is not None and choice.chance(SHARE):
-            drawn = {**DRAWN, **SETTINGS}
+            drawn = {**DRAWN, **SETTINGS, **(COREL if corel else {})}
             self.values = {name: choice.pick(values) for name, values in drawn.items() if choice.chance(0.5)}
 
     def bound(self, name: str) -> Drawn | None:
@@ -259,7 +299,7 @@ class Limits:
         """While it lasts, constants are as they were drawn."""
         before: list[tuple[ModuleType, str, int]] = []
         try:
-            for name in DRAWN:
+            for name in (*DRAWN, *COREL_DRAWN):
                 if (bound := self.bound(name)) is not None:
                     before += _replace(name, bound)
             yield

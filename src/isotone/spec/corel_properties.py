@@ -29,8 +29,8 @@ COREL_PROPERTIES: tuple[Property, ...] = (
     _p(
         "SENT",
         "Sent",
-        "What a server has was sent, once, by the server and in the life that its name says, one number after the "
-        "other.",
+        "What a server has was sent before, once, by the server and in the life that its name says, one number after "
+        "the other.",
         "3.2",
     ),
     _p(
@@ -57,7 +57,8 @@ COREL_PROPERTIES: tuple[Property, ...] = (
         "YELLOW",
         "Yellow",
         "Whoever knows of a primary component has what was marked green in it, yellow or green, at the same place; "
-        "what is green is yellow, and what is yellow is in the queue. Marks are made in primary components alone.",
+        "what is green is yellow, and what is yellow is in the queue. Marks are made in primary components alone, in "
+        "one order in each.",
         "5.4 Yellow",
     ),
     _p("ONE", "One primary", "Primary components that were committed to under one number are the same.", "Claim 4"),
@@ -72,9 +73,9 @@ COREL_PROPERTIES: tuple[Property, ...] = (
     _p(
         "PHASES",
         "Phases",
-        "Who commits was preceded by attempts of all, who establishes by commits of all, who adopts by one commit, "
-        "each once; and what is green in a primary component is so in one that was committed to, and established by "
-        "whoever is in it.",
+        "Who commits was preceded by attempts of all since it started, who establishes by commits of all, who adopts "
+        "by one commit, each once; what is green in a primary component is so in the last that the server knows of, "
+        "and established by whoever is in it.",
         "Claims 5 and 8",
     ),
     _p(
@@ -87,7 +88,8 @@ COREL_PROPERTIES: tuple[Property, ...] = (
     _p(
         "SAME",
         "Same queue",
-        "Those who attempt a primary component together have the same green and yellow lines and the same queue then.",
+        "Those who attempt a primary component together have the same green and yellow lines, the same queue and the "
+        "same last committed primary then.",
         "Claim 10",
     ),
     _p(
@@ -119,7 +121,7 @@ COREL_PROPERTIES: tuple[Property, ...] = (
         "CONFIGURATION",
         "One configuration",
         "Every server has the same servers and the same rule from the same place on under one number, comes back with "
-        "them, and gets them with a state; one is added or removed at a time.",
+        "them, and gets them with a state; one is added or removed at a time, and each is told in its turn.",
         "3.1 All_Servers, made to change",
     ),
     _p(

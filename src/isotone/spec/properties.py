@@ -3,7 +3,8 @@
 Implements: [Spread 2.2.3] to [Spread 2.2.7], Properties 2.1 to 2.23, each sub-clause under its own id.
 Deviations, each because the thesis contradicts itself or concedes a defect:
 D-first-view  the transitional set of a first view is the process itself (Theorems 6.5 and 6.18), not empty (2.4.1);
-D-weak        at EVS-C the same-view clauses hold for AGREED and SAFE only; see the readings of 2.7 and 2.13;
+D-cut         the same-view clauses (2.7, 2.13.3, 2.18) hold for all reliable services at EVS-C too; [Spread 2.2.4]
+              leaves RELIABLE and FIFO out of 2.18;
 D-other-side  at EVS-C a join can stand before the signal in one component and behind it in another. Since members must
               agree (2.20), the views that it makes have different ids, and nobody can know the other's; so 2.18 binds
               what is delivered before signals, 2.14.2 and 2.14.3 bind the message and not the view, and 2.9.2 compares
@@ -170,18 +171,7 @@ PROPERTIES: tuple[Property, ...] = (
         "Virtual synchrony",
         "Processes that are together in a view delivered the same messages in it.",
         services=RELIABLE,
-        reading="p, q together in v, p delivers m in v: for A and S (at EVS-S: all reliable services) q delivers m in "
-        "v too. For R, F and C at EVS-C (D-weak) q delivers m in some view, provided that m cannot have overtaken q's "
-        "join: q's first view of this membership belongs to an earlier daemon view than v; or m's sender knew of "
-        "something that q sent in this membership, or is q; or m is F or C, sent in q's first view of this membership "
-        "or a later view of the group by a sender that had not asked to leave, and q delivered in this membership, "
-        "before it left v, an earlier reliable message of that sender: a sender outside may not know of the join, and "
-        "then its site need not send m's content to that of q. Let w be the view to which both move. If the network "
-        "made w (its id has no stamp) in a later daemon view than that of v: before q installs w, for daemons deliver "
-        "all of one daemon view before the next. Else, because messages may overtake a join, leave or kill: provided "
-        "that p and q stay together from w on (each next view of both is the same) until they install a view of a "
-        "later daemon view than that of w, before q installs that one; if they part before, nothing is owed. Still "
-        "together when the trace ends: owed if the end was stable and quiet, else not exercised.",
+        reading="Per group; p, q together in v, p delivers m in v: q delivers m in v too.",
     ),
     _p(
         "2.8.1",
@@ -257,7 +247,7 @@ PROPERTIES: tuple[Property, ...] = (
         "A process that delivers an agreed message before the signal of its view delivers every message of a lower "
         "stamp that anyone delivered in that view.",
         services=AGREED,
-        reading="The lower messages are those of A and S at EVS-C (D-weak), all reliable ones at EVS-S. Judged when "
+        reading="The lower messages are all reliable ones. Judged when "
         "the process leaves the view, ends in it, or is in it at a stable, quiet end; what it delivered up to there "
         "counts. The stamp of the missing message is that of the other's delivery.",
     ),
@@ -325,9 +315,9 @@ PROPERTIES: tuple[Property, ...] = (
         "Same view delivery",
         "All who deliver a message deliver it in the same view.",
         services=RELIABLE,
-        reading="At EVS-C for A and S (D-weak), per group of the message, and of the deliveries those before the "
-        "signal of the receiver's view (D-other-side): what those who are together deliver behind it is a matter of "
-        "2.7. At EVS-S for all reliable services and all deliveries.",
+        reading="At EVS-C per group of the message, and of the deliveries those before the signal of the receiver's "
+        "view (D-other-side): what those who are together deliver behind it is a matter of 2.7. At EVS-S for all "
+        "deliveries.",
     ),
     _p(
         "2.19.1",

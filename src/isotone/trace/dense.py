@@ -97,10 +97,15 @@ def index_after(row: Row) -> int:
 
 def is_in_order(rows: Iterable[Row]) -> bool:
     """Whether every node's rows stand in its own order."""
+    return nodes_in_order((row.node, row.incarnation, row.index) for row in rows) is not None
+
+
+def nodes_in_order(places: Iterable[tuple[str, int, int]]) -> frozenset[str] | None:
+    """The nodes of these rows, if every node's rows stand in its own order."""
     last: dict[str, tuple[int, int]] = {}
-    for row in rows:
-        place = (row.incarnation, row.index)
-        if place < last.get(row.node, place):
-            return False
-        last[row.node] = place
-    return True
+    for node, incarnation, index in places:
+        place = (incarnation, index)
+        if place < last.get(node, place):
+            return None
+        last[node] = place
+    return frozenset(last)

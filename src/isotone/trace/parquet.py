@@ -144,6 +144,7 @@ class ParquetFile:
             check_version(_number(metadata.get(_VERSION_KEY, b"1")), str(path))
             _check_schema(path, file.schema_arrow)
             self._run = metadata[_RUN_KEY].decode() if _RUN_KEY in metadata else None
+            self._is_sealed = digest.KEY in metadata
         self.header = _header(path, metadata)
         problem = metadata.get(_PROBLEM_KEY, b"").decode(errors="replace")
         self.tail = Tail(closed=metadata.get(_CLOSED_KEY, b"1") == b"1", problem=problem)
@@ -183,6 +184,22 @@ class ParquetFile:
                     else:
                         self._check_new(row, seen)
                     yield row
+
+    def places(self, run: str) -> Iterator[tuple[str, int, int]] | None:
+        """Node, incarnation and index of each row of a run, without reading the rest.
+
+        None if only reading all of a file tells that it can be read: nobody sealed it.
+        """
+        if not self._is_sealed:
+            return None
+        self.check_seal()
+        return self._places(run)
+
+    def _places(self, run: str) -> Iterator[tuple[str, int, int]]:
+        with self._open() as file, self._damage_named():
+            for batch in file.iter_batches(BATCH_ROWS, columns=["run", "node", "incarnation", "index"]):
+                runs, *places = (batch.column(name).to_pylist() for name in ("run", "node", "incarnation", "index"))
+                yield from (place for found, *place in zip(runs, *places) if found == run)  # type: ignore[misc]
 
     def _rows_of(self, batches: Batches, batch: Any, run: str | None) -> Iterator[Row]:
         """All columns at a time where they are in order; else one row after the other, to say what is not."""

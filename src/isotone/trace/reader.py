@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from isotone.core.errors import InputError
-from isotone.trace.dense import dense, is_in_order
+from isotone.trace.dense import dense, is_in_order, nodes_in_order
 from isotone.trace.events import Row
 from isotone.trace.jsonl import read_jsonl
 from isotone.trace.layout import JSONL_SUFFIX, PARQUET_SUFFIX, SPOOL_SUFFIX, SUFFIXES
@@ -35,11 +35,19 @@ DATA = "data"
 """What a table of the pipeline holds; its rows are Parquet too, but of no trace."""
 
 
+class _Whole(msgspec.Struct):
+    """A file that is a trace of any number of nodes."""
+
+    path: Path
+    rows: Callable[[], Iterator[Row]]  # reads it anew
+    places: Callable[[], Iterator[tuple[str, int, int]] | None] = lambda: None  # of its rows, where that is quicker
+
+
 class _Run(msgspec.Struct):
-    """What there is of one run: parts by node, and loaders of whole files."""
+    """What there is of one run: parts by node, and whole files."""
 
     parts: defaultdict[str, list[Part]] = msgspec.field(default_factory=lambda: defaultdict(list))
-    wholes: list[tuple[Path, Callable[[], Iterator[Row]]]] = []
+    wholes: list[_Whole] = []
 
 
 def read(paths: Iterable[Path], *, skip_unreadable: OnUnreadable | None = None) -> Iterator[Row]:
@@ -134,7 +142,7 @@ def _is_table(place: Path, folders: Iterable[str]) -> bool:
 def _add(path: Path, runs: defaultdict[str, _Run]) -> None:
     require_target(path)
     if path.suffix == JSONL_SUFFIX:
-        runs[read_jsonl(path).run].wholes.append((path, lambda: read_jsonl(path).rows()))
+        runs[read_jsonl(path).run].wholes.append(_Whole(path, lambda: read_jsonl(path).rows()))
         return
     part = _open(path)
     if part.header is not None:
@@ -142,7 +150,7 @@ def _add(path: Path, runs: defaultdict[str, _Run]) -> None:
         return
     assert isinstance(part, ParquetFile)
     for run in part.runs():
-        runs[run].wholes.append((path, partial(part.rows, run)))
+        runs[run].wholes.append(_Whole(path, partial(part.rows, run), partial(part.places, run)))
 
 
 def _open(path: Path) -> Part:
@@ -164,12 +172,11 @@ def _rows(run: _Run, skip_unreadable: OnUnreadable | None) -> Iterator[Row]:
 
 
 def _streams(run: _Run, skip_unreadable: OnUnreadable | None) -> list[Stream]:
-    if len(run.wholes) == 1 and not run.parts and _is_large(run.wholes[0][0]):
-        path, read_again = run.wholes[0]
-        nodes = _nodes_in_order(path, read_again, skip_unreadable)
+    if len(run.wholes) == 1 and not run.parts and _is_large(run.wholes[0].path):
+        nodes = _nodes_in_order(run.wholes[0], skip_unreadable)
         if nodes is not None:  # it need not be in memory
-            return [Stream(nodes, dense(read_again() if nodes else iter(())))]
-    wholes = [_load(path, rows, skip_unreadable) for path, rows in run.wholes]
+            return [Stream(nodes, dense(run.wholes[0].rows() if nodes else iter(())))]
+    wholes = [_load(each, skip_unreadable) for each in run.wholes]
     if len(wholes) == 1 and not run.parts and is_in_order(wholes[0]):
         # The file's own order is better than what clocks can tell: it has sends before their deliveries.
         return [Stream(frozenset(row.node for row in wholes[0]), dense(wholes[0]))]
@@ -190,34 +197,30 @@ def _is_large(path: Path) -> bool:
     return path.exists() and path.stat().st_size > bytes_max
 
 
-def _nodes_in_order(
-    path: Path, rows: Callable[[], Iterator[Row]], skip_unreadable: OnUnreadable | None
-) -> frozenset[str] | None:
+def _nodes_in_order(whole: _Whole, skip_unreadable: OnUnreadable | None) -> frozenset[str] | None:
     """The nodes of a file that can be read to its end, whose rows stand in their order; none if they do not."""
-    nodes = set[str]()
-
-    def noted() -> Iterator[Row]:
-        for row in rows():
-            nodes.add(row.node)
-            yield row
-
     try:
-        return frozenset(nodes) if is_in_order(noted()) else None
+        places = whole.places()
+        return nodes_in_order(places if places is not None else map(_whole_place, whole.rows()))
     except InputError as error:
         if skip_unreadable is None:
             raise
-        skip_unreadable(path, error)
+        skip_unreadable(whole.path, error)
         return frozenset()
 
 
-def _load(path: Path, rows: Callable[[], Iterator[Row]], skip_unreadable: OnUnreadable | None) -> list[Row]:
+def _load(whole: _Whole, skip_unreadable: OnUnreadable | None) -> list[Row]:
     try:
-        return list(rows())
+        return list(whole.rows())
     except InputError as error:
         if skip_unreadable is None:
             raise
-        skip_unreadable(path, error)
+        skip_unreadable(whole.path, error)
         return []
+
+
+def _whole_place(row: Row) -> tuple[str, int, int]:
+    return row.node, row.incarnation, row.index
 
 
 def _place(row: Row) -> tuple[int, int]:

@@ -109,7 +109,7 @@ class Bench:
         return Unit(kind, service, 0, place, self.lamport, self.lamport, 0, body, (), before)
 
     def _control(self, client: ClientId, message: JoinMessage | LeaveMessage | KillMessage) -> Unit:
-        return self.unit(client.daemon, UnitKind.GROUPS, Service.AGREED, CODEC.encode(message))
+        return self.unit(client.daemon, UnitKind.GROUPS, Service.SAFE, CODEC.encode(message))
 
     def joining(self, client: ClientId, group: str = "g") -> Unit:
         return self._control(client, JoinMessage(client.name, client.session, group))

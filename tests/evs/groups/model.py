@@ -8,7 +8,7 @@ have and deliver by the rules of the recovery. Everything is recorded, EVS-S too
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from isotone.core import boundary as b4
 from isotone.core.bundles import bundle_of
@@ -65,6 +65,8 @@ class Place:
     last_agreed: Position = BEFORE_ALL
     weak_past: list[int] = field(default_factory=list)
     agreed_past: Position = BEFORE_ALL
+    last_cut: Position = BEFORE_ALL
+    cut_past: Position = BEFORE_ALL
     sequence: int = 0
     sessions: dict[str, tuple[int, int, Position]] = field(default_factory=dict)  # previous, weak, agreed
     commit: set[DaemonId] = field(default_factory=set)
@@ -188,7 +190,12 @@ class World:
         past[index] = max(past[index], weak)
         before = max(place.agreed_past, agreed)
         place.sessions[session] = (sequence or previous, sequence or weak, agreed)
-        return Unit(*head, previous if sequence else 0, draft.body, tuple(past), before)
+        return Unit(*head, previous if sequence else 0, draft.body, tuple(past), before, self._last_cut(place))
+
+    def _last_cut(self, place: Place) -> Position:
+        """Up to which everything was received here, or by somebody of whom this daemon heard."""
+        cuts = [sent.unit.position for sent in place.view.log.values() if sent.unit.is_cut]
+        return max([place.cut_past, *(each for each in cuts if each[0] <= place.agreed)])
 
     # --- receiving and delivering ----------------------------------------------------------------------------------
 
@@ -226,7 +233,8 @@ class World:
             other.clock = max(other.clock, node.clock)  # a line update carries the time
         place.promised[index] = max(place.promised[index], min([other.clock, *(time - 1 for time in lacking)]))
         place.agreed = max(place.agreed, min(place.promised))
-        place.reported[index] = max(place.reported[index], other.place.agreed)
+        if not lacking:  # what it had stamped when it says so
+            place.reported[index] = max(place.reported[index], other.place.agreed)
         place.reported[node.index] = place.agreed
         place.stable = max(place.stable, min(place.reported))
         self._walk(node)
@@ -256,6 +264,8 @@ class World:
                     progress = True
 
     def _is_early(self, place: Place, unit: Unit) -> bool:
+        if unit.behind > place.last_cut:
+            return False
         if unit.service is Service.RELIABLE:
             return True
         if not self._session_complete(place, unit):
@@ -279,7 +289,7 @@ class World:
                 continue
             if each.service.is_agreed and each.position <= unit.agreed_before:
                 return False
-            if each.service in WEAK and each.sequence <= unit.weak_before[each.site]:
+            if each.service in WEAK and each.sequence <= unit.weak_before[each.site] and each.behind <= unit.behind:
                 return False
         return True
 
@@ -315,6 +325,9 @@ class World:
                 place.weak_past = [max(pair) for pair in zip(place.weak_past, unit.weak_before)]
                 place.weak_past[unit.site] = max(place.weak_past[unit.site], unit.sequence)
                 place.agreed_past = max(place.agreed_past, unit.agreed_before)
+                place.cut_past = max(place.cut_past, unit.behind)
+            if unit.is_cut:
+                place.last_cut = unit.position
             sender = place.view.members[unit.daemon]
             self.record(
                 node.me,
@@ -422,17 +435,31 @@ class World:
         hole = self._first_hole(place, held)
         before: list[Unit] = []
         after: list[Unit] = []
-        whole: set[Position] = set()  # delivered by everyone who comes along, by these rules
-        stopped = False
+        walk = replace(place, delivered=set(place.delivered))
         for unit in held:
-            stopped |= unit.lamport > place.agreed or (unit.service is Service.SAFE and unit.lamport > place.stable)
-            if stopped and not self._counts(place, unit, whole, hole, members[unit.daemon] in place.commit):
-                assert unit.position not in place.delivered
+            if unit.lamport > place.agreed or (unit.service is Service.SAFE and unit.lamport > place.stable):
+                break
+            if unit.is_cut:
+                self._go_ahead(walk, held, before)
+                walk.last_cut = unit.position
+            if unit.position not in walk.delivered:
+                walk.delivered.add(unit.position)
+                before.append(unit)
+        self._go_ahead(walk, held, before)
+        whole = walk.delivered  # and what is delivered by everyone who comes along, by these rules
+        for unit in held:
+            if unit.position in whole:
                 continue
-            whole.add(unit.position)
-            if unit.position not in place.delivered:
-                (after if stopped else before).append(unit)
+            if self._counts(place, unit, whole, hole, members[unit.daemon] in place.commit):
+                whole.add(unit.position)
+                after.append(unit)
         return before, after
+
+    def _go_ahead(self, walk: Place, held: list[Unit], out: list[Unit]) -> None:
+        for unit in held:  # what it waits for stands before it
+            if unit.service in WEAK and unit.position not in walk.delivered and self._is_early(walk, unit):
+                walk.delivered.add(unit.position)
+                out.append(unit)
 
     def _counts(self, place: Place, unit: Unit, whole: set[Position], hole: int, committed: bool) -> bool:
         if unit.service is Service.RELIABLE or committed:

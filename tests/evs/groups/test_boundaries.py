@@ -100,7 +100,7 @@ def test_a_disconnect_is_told_to_others_only_if_they_can_know_of_the_session() -
     bench.ask(A1, b4.Join("g"))
     bench.ask(A1, b4.Disconnect())
     (submit,) = [each for each in bench.actions if isinstance(each, Submit)]
-    assert [draft.service for draft in submit.drafts] == [Service.AGREED]
+    assert [draft.service for draft in submit.drafts] == [Service.SAFE]
 
 
 def test_a_piece_of_a_large_message_fits_into_a_fragment_of_the_overlay_with_its_head() -> None:

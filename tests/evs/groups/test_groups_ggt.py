@@ -91,7 +91,7 @@ def test_what_waited_is_delivered_behind_the_signal_when_the_gathering_is_given_
         bench.sending(A3, "theirs"),
         bench.sending(A3, "weak", Service.FIFO, ("h",)),
     )
-    bench.units(own, two, mine, theirs, weak)
+    bench.units(own, two, weak, theirs, mine)
     bench.signal(10, D1, D2)
     assert bench.view(10, D1, D2, D3) == [
         "a1: signal g 1@4d2",
@@ -99,9 +99,11 @@ def test_what_waited_is_delivered_behind_the_signal_when_the_gathering_is_given_
         "a1: view g 9>10@0d1 [a1 a2 | a1 a2] network = a1 a2",
         "a1: signal g 9>10@0d1",
         "a1: theirs from a3 at 10",
+        "a1: view h 9>10@0d1 [a1 | a1] network = a1",
+        "a1: signal h 9>10@0d1",
         "a1: weak from a3 at 11",
         "Submit",
-    ]
+    ], "in total order, whatever the order in which this daemon heard it"
 
 
 def test_changes_that_waited_count_where_their_daemon_came_along() -> None:

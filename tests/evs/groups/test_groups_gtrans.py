@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from isotone.core import boundary as b4
 from isotone.core.services import Service
 from isotone.evs.groups import Reason, State
@@ -85,13 +87,17 @@ def test_data_is_delivered_behind_the_signal_of_its_group() -> None:
     ]
 
 
-def test_a_group_that_lost_nobody_is_signalled_by_the_first_ordered_bundle() -> None:
+@pytest.mark.parametrize("service", [each for each in Service if each.is_reliable])
+def test_a_group_that_lost_nobody_is_signalled_by_the_first_reliable_bundle(service: Service) -> None:
     bench = started(A1, members=(D1, D2, D3))
     bench.units(bench.joining(A1), bench.joining(A2))
     assert bench.signal(2, D1, D2) == []
-    assert bench.units(
-        bench.sending(A2, "w", Service.RELIABLE), bench.sending(A2, "x"), bench.sending(A2, "y", Service.SAFE)
-    ) == ["a1: w from a2 at 6", "a1: signal g 1@5d2", "a1: x from a2 at 7", "a1: y from a2 at 8"]
+    assert bench.units(bench.sending(A2, "u", Service.UNRELIABLE)) == ["a1: u from a2 at 6"]
+    assert bench.units(bench.sending(A2, "x", service), bench.sending(A2, "y", Service.SAFE)) == [
+        "a1: signal g 1@5d2",
+        "a1: x from a2 at 7",
+        "a1: y from a2 at 8",
+    ]
     assert bench.view(2, D1, D2) == ["a1: view g 2 [a1 a2 | a1 a2] network = a1 a2"]
 
 

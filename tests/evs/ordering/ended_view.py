@@ -115,6 +115,8 @@ class World:
         session = f"{member.index}/{self.choice.below(2)}"
         services = [self.choice.pick(RELIABLE_SERVICES) for _ in range(self.choice.between(1, 2))]
         drafts = [Draft(session, UnitKind.BUNDLE, service, b"x") for service in services]
+        if self.choice.chance(0.2):
+            drafts[-1] = Draft(session, UnitKind.GROUPS, Service.SAFE, b"x")  # a cut
         known = member.ids  # all were stamped before any of them was delivered
         for unit in self.visit(member, drafts):
             mine = {other for other, name in self.session.items() if name == session}
@@ -123,7 +125,7 @@ class World:
             self.units[me], self.session[me] = unit, session
             every = range(len(self.sites))
             some = frozenset(site for site in every if site == member.site or self.choice.chance(0.6))
-            self.wanted[me] = some if self.prunes else frozenset(every)
+            self.wanted[me] = some if self.prunes and not unit.is_cut else frozenset(every)
             for other in self.members:
                 if other is not member and member.index not in other.deaf:
                     shown = unit if other.site in self.wanted[me] else unit.pruned()
@@ -150,7 +152,7 @@ class World:
             lines = member.delivery.lines
             member.stamper.lamport = max(member.stamper.lamport, lamport)
             lines.sites[site].promise(sequence, lamport)
-            lines.report(site, line)
+            lines.report(site, line, sequence=sequence)
             lines.sites[site].clear(heard, ())
             return member.delivery.lines_moved()
 

@@ -75,7 +75,27 @@ def pair(world: World, one: Member, other: Member) -> set[str]:
                 found.add("2.14.2 safe before the signal")
             elif other.index in one.together:
                 found.add("2.14.3 safe after the signal")
+    if one.together == other.together:
+        split = sides(one.log) != sides(other.log) and not world.prunes
+        split = split or differ(sides(one.log), sides(other.log))
+    else:
+        split = differ(sides(one.log[: one.before]), sides(other.log[: other.before]))
+    if split:
+        found.add("2.18 one side of a cut")
     return found | holes(world, one, other)
+
+
+def sides(log: list[Unit]) -> dict[tuple[Id, Id], bool]:
+    """Of each cut and each unit below AGREED in it, whether the unit stands behind the cut."""
+    place = {id_of(unit): index for index, unit in enumerate(log)}
+    cuts = [id_of(unit) for unit in log if unit.is_cut]
+    weak = [id_of(unit) for unit in log if not unit.service.is_agreed]
+    return {(cut, each): place[each] > place[cut] for cut in cuts for each in weak}
+
+
+def differ(one: dict[tuple[Id, Id], bool], other: dict[tuple[Id, Id], bool]) -> bool:
+    """Whether both have a cut and a unit that stand otherwise."""
+    return any(one[each] is not other[each] for each in one.keys() & other.keys())
 
 
 def before(world: World, member: Member, site: int) -> set[Id]:

@@ -269,6 +269,28 @@ def test_stable_is_what_the_slowest_site_reported() -> None:
     assert (lines.agreed, lines.heard, lines.slowest()) == (7, 7, [1])
 
 
+def test_a_report_counts_when_what_its_site_had_stamped_is_here() -> None:
+    lines = Lines.of(1)
+    assert not lines.report(0, 5, sequence=2) and lines.stable == 0
+    assert not lines.report(0, 5, sequence=3), "nothing new"
+    assert not lines.sites[0].advance(1, 1)
+    assert lines.sites[0].advance(2, 2)
+    lines.reported()
+    assert lines.stable == 5
+    assert not lines.report(0, 6, sequence=4) and lines.report(0, 7, sequence=2)
+    assert not lines.sites[0].advance(3, 3) and not lines.sites[0].advance(4, 4), "it was implied"
+
+
+def test_of_many_reports_the_first_come_to_count_however_many_follow() -> None:
+    line = SiteLine()
+    for number in range(1, 10 * PROMISES_MAX):
+        line.report(number, 10 * number)
+    assert line.advance(1, 1) and line.received_everywhere == 10
+    for sequence in range(2, 10 * PROMISES_MAX):
+        line.advance(sequence, sequence)
+    assert line.received_everywhere == 10 * (10 * PROMISES_MAX - 1), "the last is never given up"
+
+
 # --- updates -------------------------------------------------------------------------------------------------------
 
 

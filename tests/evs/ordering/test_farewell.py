@@ -10,7 +10,7 @@ import pytest
 
 from isotone.core.errors import RemoteProtocolError
 from isotone.core.services import Service
-from isotone.evs.ordering.farewell import Farewell
+from isotone.evs.ordering.farewell import Farewell, Progress
 from isotone.evs.ordering.holding import Holding, SiteHolding, packed
 from isotone.evs.ordering.union import Union
 from isotone.evs.ordering.units import BEFORE_ALL, Unit, UnitKind
@@ -35,7 +35,7 @@ def parted(units: Sequence[Unit], **union: object) -> tuple[list[int], list[int]
     said = {"agreed": 0, "stable": 0, "committed": 0, "hole": no_hole, "has_content": every_content} | union
     empty = [[] for _ in range(SITES)]  # type: ignore[var-annotated]
     known = SimpleNamespace(settled=[0] * SITES, metadata=empty, content=empty, **said)
-    farewell = Farewell(cast(Union, known), units, [frozenset()] * SITES, frozenset())
+    farewell = Farewell(cast(Union, known), units, Progress([0] * SITES, [frozenset()] * SITES), frozenset())
     before, after = farewell.delivered()
     return [each.lamport for each in before], [each.lamport for each in after]
 
@@ -64,14 +64,14 @@ def test_a_weak_unit_whose_content_nobody_has_is_no_border() -> None:
 def test_causal_is_delivered_behind_a_weak_past_that_is() -> None:
     past = [unit(Service.FIFO, 0, 1, 1), unit(Service.FIFO, 0, 2, 2)]
     causal = unit(Service.CAUSAL, 1, 1, 3, weak_before=(2, 0))
-    assert parted([*past, causal]) == ([], [1, 2, 3])
-    assert parted([*past[:1], causal]) == ([], [1])
+    assert parted([*past, causal]) == ([1, 2, 3], [])
+    assert parted([*past[:1], causal]) == ([1], [])
 
 
 def test_an_agreed_message_that_is_lost_does_not_hold_up_a_weak_one() -> None:
     units = [unit(Service.AGREED, 0, 1, 9), unit(Service.FIFO, 0, 2, 10)]
     causal = unit(Service.CAUSAL, 1, 1, 11, weak_before=(2, 0))
-    assert parted([*units, causal], hole={0: None, 1: 1}.get) == ([], [10, 11])
+    assert parted([*units, causal], hole={0: None, 1: 1}.get) == ([10, 11], [])
 
 
 def told(agreed: int, stable: int, *sites: SiteHolding, committed: int = 0) -> Holding:
@@ -87,7 +87,7 @@ def test_a_union_is_the_most_that_anybody_knows() -> None:
         sites=1,
     )
     assert (union.agreed, union.stable, union.committed) == (10, 8, 7)
-    assert (union.settled, union.settled_by_all) == ([3], [2])
+    assert union.settled == [3] and union.places == [[(1, 3), (5, 5)]]
     assert union.content == [[(1, 4), (6, 7)]] and union.metadata == [[(5, 5)]]
     assert union.lacked_by(0, 0) == [(4, 4), (6, 6)] and union.lacked_by(1, 0) == [(7, 7)]
     assert union.resent_by(0, 0) == [(7, 7)] and union.resent_by(1, 0) == [(4, 4), (6, 6)]
@@ -104,7 +104,7 @@ def test_metadata_below_a_line_whose_content_nobody_has_is_sent_again_by_the_fir
         },
         sites=1,
     )
-    assert [union.metadata_resent_by(daemon, 0) for daemon in range(3)] == [[], [(4, 6)], [(7, 7)]]
+    assert [union.metadata_resent_by(daemon, 0) for daemon in range(3)] == [[], [(4, 4), (6, 6)], [(7, 7)]]
     assert [union.metadata_lacked_by(daemon, 0) for daemon in range(3)] == [[(4, 4), (6, 7)], [(7, 7)], []]
 
 
@@ -150,7 +150,9 @@ def test_how_far_everything_is_delivered() -> None:
         said = {"agreed": 3, "stable": 0, "committed": 4, "hole": no_hole, "has_content": every_content} | union
         empty = [[] for _ in range(SITES)]  # type: ignore[var-annotated]
         known = SimpleNamespace(settled=[0] * SITES, metadata=empty, content=empty, **said)
-        return Farewell(cast(Union, known), units, [frozenset()] * SITES, frozenset()).clear_through()
+        return Farewell(
+            cast(Union, known), units, Progress([0] * SITES, [frozenset()] * SITES), frozenset()
+        ).clear_through()
 
     assert clear_through() == 4
     assert clear_through(unit(Service.AGREED, 0, 1, 9)) == 9
@@ -171,5 +173,5 @@ def test_a_fifo_unit_waits_for_its_session() -> None:
     first = Unit(UnitKind.BUNDLE, Service.FIFO, 0, 0, 1, 1, 0, b"x", (0, 0))
     second = Unit(UnitKind.BUNDLE, Service.FIFO, 0, 0, 3, 3, 1, b"x", (1, 0))
     third = Unit(UnitKind.BUNDLE, Service.FIFO, 0, 0, 4, 4, 2, b"x", (1, 0))
-    assert parted([first, second, third]) == ([], [1, 3]), "what the third stands behind is not here"
+    assert parted([first, second, third]) == ([1, 3], []), "what the third stands behind is not here"
     assert parted([second]) == ([], [])

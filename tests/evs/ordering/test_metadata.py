@@ -40,7 +40,7 @@ def test_what_is_as_usual_takes_a_byte(service: Service) -> None:
     units = stream(service, 20)
     frames = encode_metadata(units)
     assert len(frames) == 1 and decoded(frames) == [unit.pruned() for unit in units]
-    past = 0 if service.is_agreed else 10 + 8 * SITES
+    past = 0 if service.is_agreed else 20 + 8 * SITES
     assert frames[0].size <= 18 + 20 + 3 + 4 + 2 + past, "a header, a byte each, and the first spelt out"
 
 

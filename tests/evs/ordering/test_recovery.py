@@ -87,7 +87,7 @@ def test_what_is_not_claimed_is_as_if_it_had_never_come() -> None:
     some, other = recovery(0, *odd, runs_max=100), recovery(1)
     exchange(some, other)
     assert some.is_complete and other.is_complete
-    assert len(other.conclude(frozenset({0, 1})).after) == 100
+    assert len(other.conclude(frozenset({0, 1})).before) == 100
 
 
 def test_content_that_is_settled_and_not_claimed_leaves_its_place() -> None:
@@ -110,7 +110,7 @@ def test_what_was_delivered_is_told_in_as_many_runs_as_it_takes(count: int) -> N
     mixed = [each if each.sequence % 2 else each.pruned() for each in units]
     some, other = recovery(0, *mixed), recovery(1)
     exchange(some, other)
-    assert len(other.conclude(frozenset({0, 1})).after) == count
+    assert sum(each.kind is UnitKind.BUNDLE for each in other.conclude(frozenset({0, 1})).before) == count
 
 
 def test_the_lowest_that_has_a_unit_sends_it_again() -> None:

@@ -15,11 +15,14 @@ import pytest
 
 from isotone.core.errors import RemoteProtocolError
 from isotone.core.services import Service
-from isotone.evs.ordering.farewell import Farewell
+from isotone.evs.ordering.delivery import Delivery
+from isotone.evs.ordering.farewell import Farewell, LastWalk, Progress
 from isotone.evs.ordering.holding import Holding
+from isotone.evs.ordering.lines import SiteLine
 from isotone.evs.ordering.recovery import Concluded, Recovery
+from isotone.evs.ordering.stamper import Stamper
 from isotone.evs.ordering.union import Union
-from isotone.evs.ordering.units import Position, Unit, UnitKind
+from isotone.evs.ordering.units import BEFORE_ALL, Position, Unit, UnitKind
 from tests.evs.ordering.ended_view import Attempt, Id, Member, World, cascaded, frozen, grown, id_of, recovery_of
 from tests.evs.ordering.ended_view_checks import violations
 
@@ -79,10 +82,10 @@ def without_even_oneself(monkeypatch: pytest.MonkeyPatch) -> None:
     init = Farewell.__init__
 
     def nobody(
-        self: Farewell, union: Union, units: Sequence[Unit], early: Sequence[frozenset[int]], committed: frozenset[int]
+        self: Farewell, union: Union, units: Sequence[Unit], progress: Progress, committed: frozenset[int]
     ) -> None:
         del committed
-        init(self, union, units, early, frozenset())
+        init(self, union, units, progress, frozenset())
 
     monkeypatch.setattr(Farewell, "__init__", nobody)
 
@@ -125,16 +128,12 @@ def no_commitment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Farewell, "_new", lambda self, units: list(units))
+    init = LastWalk.__init__
 
+    def without_early(self: LastWalk, progress: Progress, units: Sequence[Unit]) -> None:
+        init(self, msgspec.structs.replace(progress, early=[frozenset() for _ in progress.early]), units)
 
-def holes_stop_the_weak(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in Figure 6.16."""
-
-    def deliverable(self: Farewell, unit: Unit) -> bool:
-        return unit.lamport < self._hole or unit.daemon in self._committed
-
-    monkeypatch.setattr(Farewell, "_is_deliverable", deliverable)
+    monkeypatch.setattr(LastWalk, "__init__", without_early)
 
 
 def sorted_otherwise(key: Callable[[Unit], tuple[int, ...]]) -> Callable[[pytest.MonkeyPatch], None]:
@@ -145,10 +144,10 @@ def sorted_otherwise(key: Callable[[Unit], tuple[int, ...]]) -> Callable[[pytest
             self: Farewell,
             union: Union,
             units: Sequence[Unit],
-            early: Sequence[frozenset[int]],
+            progress: Progress,
             committed: frozenset[int],
         ) -> None:
-            init(self, union, units, early, committed)
+            init(self, union, units, progress, committed)
             self._units = sorted(units, key=key)
 
         monkeypatch.setattr(Farewell, "__init__", unsorted)
@@ -181,7 +180,66 @@ def forged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Recovery, "take", altered)
 
 
+def cut_on_reports_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cut is passed when everybody has received it, whatever has not come of what they had stamped before."""
+    report = SiteLine.report
+    monkeypatch.setattr(SiteLine, "report", lambda self, sequence, line: report(self, 0, line))
+
+
+def behind_no_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Stamper, "_last_cut", lambda self: BEFORE_ALL)
+
+
+def behind_what_is_delivered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Stamper, "_last_cut", lambda self: self.delivery.last_cut)
+
+
+def not_held_behind_a_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    try_early = Delivery._try_early
+
+    def hasty(self: Delivery, unit: Unit, out: list[Unit]) -> None:
+        last, self.last_cut = self.last_cut, (1 << 62, 0)
+        try_early(self, unit, out)
+        self.last_cut = last
+
+    monkeypatch.setattr(Delivery, "_try_early", hasty)
+
+
+def causal_after_the_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits for its past is looked at when the walk rests, and not at each cut."""
+    walk, retry = Delivery._walk, Delivery._retry_causal
+
+    def walking(self: Delivery, out: list[Unit]) -> None:
+        self._retry_causal = lambda out: None  # type: ignore[method-assign]
+        walk(self, out)
+        del self._retry_causal
+        retry(self, out)
+
+    monkeypatch.setattr(Delivery, "_walk", walking)
+
+
+def nothing_ahead_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LastWalk, "_go_ahead", lambda self, out: None)
+
+
+def ahead_of_any_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    may_go = LastWalk._may_go_ahead
+
+    def hasty(self: LastWalk, unit: Unit) -> bool:
+        return may_go(self, msgspec.structs.replace(unit, behind=BEFORE_ALL))
+
+    monkeypatch.setattr(LastWalk, "_may_go_ahead", hasty)
+
+
+CUT = "2.18 one side of a cut"
 BROKEN = [
+    (cut_on_reports_alone, CUT),
+    (behind_no_cut, CUT),
+    (behind_what_is_delivered, CUT),
+    (not_held_behind_a_cut, CUT),
+    (causal_after_the_cut, CUT),
+    (nothing_ahead_at_the_end, CUT),
+    (ahead_of_any_cut, CUT),
     (without_commit_set, "2.7 virtual synchrony"),
     (without_commit_set, "2.13.4 no holes of one's own after it"),
     (commit_set_of_one_attempt, "2.14.3 safe after the signal"),
@@ -191,7 +249,6 @@ BROKEN = [
     (lines_of_ones_own, "2.8.2 signals together"),
     (no_commitment, "2.14.3 safe after the signal"),
     (forgetful, "2.5 duplication"),
-    (holes_stop_the_weak, "2.7 virtual synchrony"),
     (sorted_otherwise(lambda unit: (unit.site, unit.sequence)), "2.13.2 agreed order"),
     (sorted_otherwise(lambda unit: (unit.site, unit.sequence)), "2.12.2 causal"),
     (sorted_otherwise(lambda unit: (-unit.lamport,)), "2.11.2 FIFO"),
@@ -306,11 +363,48 @@ class DumbUnion:
     def is_there(self, unit: Unit) -> bool:
         return self.is_below(id_of(unit)) or (id_of(unit) in self.units and self.is_delivered(unit))
 
+    def walked(self) -> list[Unit]:
+        """All that is delivered before the signal, from the beginning of the view."""
+        below = [unit for me, unit in self.world.units.items() if self.is_below(me)]
+        done: list[Unit] = []
+        for unit in sorted(below, key=lambda unit: unit.position):
+            if not self.is_before(unit):
+                break
+            if unit.is_cut:
+                self.go_ahead(done)
+            if unit not in done:
+                done.append(unit)
+        self.go_ahead(done)
+        return done
+
+    def go_ahead(self, done: list[Unit]) -> None:
+        cut = max([unit.position for unit in done if unit.is_cut], default=BEFORE_ALL)
+        agreed = max([unit.position for unit in done if unit.service.is_agreed], default=BEFORE_ALL)
+        known = {**self.units, **{me: unit for me, unit in self.world.units.items() if self.is_below(me)}}
+        names = self.world.session
+        for me, unit in sorted(known.items(), key=lambda each: each[1].position):
+            if unit in done or unit.service.is_agreed or unit.behind > cut:
+                continue
+            session = [each for each in self.world.units if names[each] == names[me] and each[1] < me[1]]
+            past = [
+                each
+                for each in self.world.units
+                if each[1] <= unit.weak_before[each[0]]
+                and (each not in known or not self.world.units[each].service.is_agreed)
+                and (each not in known or self.world.units[each].behind <= unit.behind)
+            ]
+            if unit.service.is_fifo and not all(self.world.units[each] in done for each in session):
+                continue
+            if unit.service.is_causal and not all(self.world.units[each] in done for each in past):
+                continue
+            if not unit.service.is_causal or unit.agreed_before <= agreed:
+                done.append(unit)
+
     def concluded(self, mine: Dumb) -> Concluded:
-        order = sorted(self.units.values(), key=lambda unit: unit.position)
-        new = [unit for unit in order if id_of(unit) not in mine.delivered]
-        before = [unit for unit in new if self.is_before(unit)]
-        return Concluded(before, [unit for unit in new if unit not in before and self.is_delivered(unit)])
+        walked = self.walked()
+        rest = sorted([unit for unit in self.units.values() if unit not in walked], key=lambda unit: unit.position)
+        new = [unit for unit in walked if id_of(unit) in self.units and id_of(unit) not in mine.delivered]
+        return Concluded(new, [unit for unit in rest if self.is_delivered(unit)])
 
 
 @dataclass

@@ -10,7 +10,7 @@ from isotone.evs.links.ring import Origination
 from isotone.evs.ordering.delivery import Delivery
 from isotone.evs.ordering.lines import Lines
 from isotone.evs.ordering.stamper import PLACE, TICK, UNIT_OVERHEAD_BYTES, Draft, Stamper
-from isotone.evs.ordering.units import Unit, UnitKind
+from isotone.evs.ordering.units import BEFORE_ALL, Unit, UnitKind
 
 
 def stamper(window: int = 1_000_000) -> Stamper:
@@ -236,3 +236,26 @@ def test_sessions_keep_their_turns_whatever_links_they_cross() -> None:
     each.submit([draft("a", b"n1"), draft("a", b"n2"), draft("b", b"e1"), draft("b", b"e2"), draft("c", b"w1")])
     assert bodies(each) == ["n1", "e1", "w1", "n2", "e2"]
     assert each.waiting_bytes == 0
+
+
+def test_what_is_below_agreed_names_the_last_cut_before_which_nothing_is_missing() -> None:
+    each = stamper()
+    own, other = (Unit(UnitKind.GROUPS, Service.SAFE, 1, 1, sequence, 40 * sequence, 0) for sequence in (1, 2))
+    each.seen([own, other])
+    each.submit([draft("s", service=Service.RELIABLE)])
+    (before,) = visit(each)
+    assert before.behind == BEFORE_ALL
+    for site in each.delivery.lines.sites:
+        site.promise(0, 50)
+    each.submit([draft("s", service=Service.RELIABLE)])
+    (behind,) = visit(each, 1, 100)
+    assert behind.behind == own.position
+
+
+def test_cuts_are_forgotten_though_nothing_below_agreed_is_stamped() -> None:
+    each = stamper()
+    for sequence in range(1, 500):
+        each.seen([Unit(UnitKind.GROUPS, Service.SAFE, 1, 1, sequence, 40 * sequence, 0)])
+        for site in each.delivery.lines.sites:
+            site.promise(0, 40 * sequence)
+    assert len(each._cuts) == 1

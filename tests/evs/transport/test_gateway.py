@@ -114,12 +114,12 @@ def test_an_update_rides_with_units_of_the_site_and_not_with_those_of_others() -
     for own, published in ((True, 2), (False, 1)):
         gateway = gateway_of("a")
         lines, half = Lines.of(3), gateway.publisher.delta_us // 2
-        gateway.forward_born([agreed(B, 1, 10)], 0)
+        gateway.forward_born([agreed(B, 1, 10)], 0, 0)
         gateway.publish(0, promise=(0, 10), line=0, lines=lines)
         assert gateway.publisher.published == 1
-        gateway.forward_born([agreed(B, 2, 20)], half)
+        gateway.forward_born([agreed(B, 2, 20)], half, 0)
         if own:
-            gateway.forward_born([agreed(A, 1, 15)], half)
+            gateway.forward_born([agreed(A, 1, 15)], half, 0)
         gateway.publish(half, promise=(1, 20), line=0, lines=lines)
         assert gateway.publisher.published == published
 
@@ -182,9 +182,9 @@ def test_a_gateway_on_the_way_says_that_bulk_waits_above_a_quantum_and_again_whe
 def test_bulk_of_the_site_is_what_its_pace_counts() -> None:
     gateway = gateway_of("a")
     gateway.bulk_pace.rate = 1.0
-    gateway.forward_born([agreed(A, 1, 10), agreed(B, 1, 11, UnitKind.FRAGMENT)], 0)
+    gateway.forward_born([agreed(A, 1, 10), agreed(B, 1, 11, UnitKind.FRAGMENT)], 0, 0)
     assert gateway.bulk_pace.wait_us(0) == 0
-    gateway.forward_born([agreed(A, 2, 12, UnitKind.FRAGMENT)], 0)
+    gateway.forward_born([agreed(A, 2, 12, UnitKind.FRAGMENT)], 0, 0)
     assert gateway.bulk_pace.wait_us(0) > 0
 
 

@@ -120,7 +120,10 @@ def test_pruned_units_keep_their_place_in_every_order() -> None:
     ]
     assert all(each == agreed[0] for each in agreed)
     assert all(len(units) == 40 for units in cluster.heard_units.values())
-    assert all(bytes(u.body) == b"m g" for u in cluster.heard_units["d"] if u.kind is UnitKind.BUNDLE and u.site != 3)
+    there = [unit for unit in cluster.heard_units["d"] if unit.kind is UnitKind.BUNDLE and unit.site != 3]
+    assert all(
+        bytes(unit.body) == b"m g" for unit in there if unit.service.is_agreed or unit.agreed_before == (0, 0)
+    ), "below AGREED, what stands behind an agreed unit that is under way goes to all: a join may stand between"
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -16,7 +16,7 @@ from isotone.core.errors import InputError, MachineError
 from isotone.core.ordered_log import LogEntry
 from isotone.pipeline.log import servers as servers_module
 from isotone.pipeline.log.sink import Committed, Staged, committed_rows, encode_record
-from isotone.pipeline.log.source import IsotoneSource, register
+from isotone.pipeline.log.source import SCHEMA, IsotoneSource, register
 from isotone.replicated.archive import segments
 from isotone.replicated.archive.store import Archive
 from isotone.replicated.archive.writer import ArchiveWriter
@@ -144,6 +144,19 @@ def test_wrong_options_are_named(
 
     with pytest.raises((InputError, MachineError), match=told):
         planned()
+
+
+@pytest.mark.parametrize(
+    ("options", "overwrite", "told"),
+    [
+        ({"archive": "A"}, False, "needs the option replica"),
+        ({"replica": "127.0.0.1:9"}, False, "needs the option query"),
+        ({"replica": "127.0.0.1:9", "query": "q"}, True, "outputMode is append, not complete"),
+    ],
+)
+def test_what_the_sink_cannot_do_is_named(options: dict[str, str], overwrite: bool, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        IsotoneSource(options).streamWriter(SCHEMA, overwrite)
 
 
 def test_a_user_of_spark_reads_what_is_wrong(source: SparkSession, archive: Path) -> None:

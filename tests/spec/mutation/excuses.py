@@ -3,7 +3,7 @@
 Each excuse looks at the original run at the place of the corruption and names what it finds there, or finds nothing.
 Whoever accepts one must also ask the dumb second version whether the corrupted run keeps every promise.
 
-Implements: [Spread 2.2.3], what it leaves open; [DESIGN 3] for UNRELIABLE and for the weak services.
+Implements: [Spread 2.2.3], what it leaves open; [DESIGN 3] for UNRELIABLE.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from enum import Enum
 from isotone.core.services import Service
 from tests.spec.mutation.kinds import Corrupted, Message
 from tests.spec.naive.history import Delivery, History, Process, Stay
-from tests.spec.naive.orders import daemon_view, owed_weakly
 from tests.spec.naive.reading import client_history
 from tests.spec.naive.views import came_together
 
@@ -29,10 +28,7 @@ class Reason(Enum):
     LEAVES = "the receiver leaves in that view"
     ALONE = "nobody moved together with the receiver"
     NOBODY_HAS_IT = "those who moved together with the receiver have it no more or never had it"
-    JOINED_LATE = "weak message not owed: the receiver joined in the same daemon view"
-    PARTS = "weak message not owed: the receiver parts from those who have it before a later daemon view"
     OPEN_SENDER = "the last view, and the sender was not in it"
-    WEAK_VIEW = "weak messages are bound to no view"
     BEHIND_SIGNAL = "all others in a view of that group delivered it behind the signal"
     ONLY_RECEIVER = "nobody else delivered it in a view of that group"
     ONLY_ROW = "no other row delivers it"
@@ -88,13 +84,7 @@ def _lost_in(original: History, stay: Stay, delivery: Delivery, corrupted: Corru
         for each in companions
         if delivery.message in each.process.delivered and each.process.id not in corrupted.processes
     ]
-    if not holders:
-        return Reason.NOBODY_HAS_IT
-    if delivery.service.is_agreed:
-        return None
-    if daemon_view(stay.first) == daemon_view(stay):
-        return Reason.JOINED_LATE
-    return Reason.PARTS if all(owed_weakly(original, each, stay) is None for each in holders) else None
+    return None if holders else Reason.NOBODY_HAS_IT
 
 
 def _went(stay: Stay) -> Reason | None:
@@ -133,8 +123,6 @@ def _in_another_view(original: History, corrupted: Corrupted) -> Reason | None:
     delivery = original.processes[process].delivered[corrupted.messages[0]]
     if delivery.service is Service.UNRELIABLE:
         return Reason.UNRELIABLE_UNORDERED
-    if not delivery.service.is_agreed:
-        return Reason.WEAK_VIEW
     others = [each for each in original.deliveries if each.message == delivery.message and each is not delivery]
     there = [each for each in others if corrupted.group in each.stays]
     if not there:

@@ -67,7 +67,12 @@ def good_run(seed: int) -> tuple[Recording, History]:
 
 def corruption(kind: str, seed: int, number: int) -> Corrupted | None:
     """One corruption; kind, seed and number determine it."""
-    return KINDS[kind].apply(good_run(seed)[0], Choice(f"mutation/{seed}/{kind}/{number}"))
+    return spoil(kind, good_run(seed)[0], Choice(f"mutation/{seed}/{kind}/{number}"))
+
+
+def spoil(kind: str, run: Recording, choice: Choice) -> Corrupted | None:
+    """This run with one corruption of this kind; nothing if there is no place for one."""
+    return KINDS[kind].apply(run, choice)
 
 
 def count_kind(kind: str, seeds: Iterable[int], per_kind: int) -> Count:

@@ -7,7 +7,7 @@ Implements: [Spread 2.2.1], [Spread 2.2.3.2], [Spread 2.2.3.3], [Spread 2.2.5].
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import combinations, groupby
 from typing import TypeGuard
 
@@ -217,13 +217,10 @@ def _sent_inside(history: History) -> Iterator[tuple[Send, str]]:
 def same_view(history: History) -> Cases:
     """2.18: all who deliver a message deliver it in the same view.
 
-    At EVS-C agreed ones, in each of their groups, and only what is delivered before the signal of the view.
+    At EVS-C in each of its groups, and only what is delivered before the signal of the view.
     """
-    strong: Callable[[Delivery], bool] = lambda each: each.service.is_agreed  # noqa: E731
-    if history.is_daemons:
-        strong = lambda each: each.service.is_reliable  # noqa: E731
     for deliveries in deliveries_by_message(history).values():
-        for one, other in combinations(filter(strong, deliveries), 2):
+        for one, other in combinations([each for each in deliveries if each.service.is_reliable], 2):
             for group in sorted(one.stays.keys() & other.stays.keys()):
                 late = not history.is_daemons and (one.is_after_signal(group) or other.is_after_signal(group))
                 if one.process is not other.process and not late:

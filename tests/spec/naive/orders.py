@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from itertools import combinations, groupby, pairwise
 
 from isotone.core.ids import NO_DAEMON_VIEW, NO_STAMP, DaemonViewId, GroupViewId
-from isotone.core.services import Service
 from tests.spec.naive.history import Delivery, History, Message, Send, Stamp, Stay, ViewId, Where
 from tests.spec.naive.messages import comparable
 from tests.spec.naive.views import together
@@ -24,77 +23,11 @@ Cases = Iterator[bool]
 
 def virtual_synchrony(history: History) -> Cases:
     """2.7: processes that are together in a view delivered the same messages in it."""
-    pasts = [] if history.is_daemons else [_past_messages(history)]
-    sends = {send.label.message: send for send in history.sends}
     for one, other in together(history):
         for delivery in one.deliveries:
-            there = other.process.delivered.get(delivery.message)
-            if delivery.service.is_agreed or (history.is_daemons and delivery.service.is_reliable):
+            if delivery.service.is_reliable:
+                there = other.process.delivered.get(delivery.message)
                 yield there is not None and there.stays.get(one.group) is other
-            elif delivery.service.is_reliable and (is_old(other) or is_behind_join(delivery, other, pasts[0], sends)):
-                last = owed_weakly(history, one, other)
-                if last is None:
-                    continue
-                if last is other or there is None or there.stays.get(one.group) is not other:
-                    yield last.has(delivery.message)
-
-
-def owed_weakly(history: History, one: Stay, stay: Stay) -> Stay | None:
-    """D-weak: the last stay of this process in which it may still deliver what the one had in this one, if it must."""
-    assert one.next is not None and stay.next is not None
-    if is_by_network(stay.next) and daemon_view(stay.next) > daemon_view(stay):
-        return stay
-    theirs, mine = [one.next, *one.next.later], [stay.next, *stay.next.later]
-    for before, here, there in zip(mine, mine[1:], theirs[1:]):
-        if here.view != there.view:
-            return None
-        if daemon_view(here) > daemon_view(stay.next):
-            return before
-    is_open = len(theirs) == len(mine) and theirs[-1].over is None and mine[-1].over is None
-    return mine[-1] if is_open and history.is_stable else None
-
-
-def is_old(stay: Stay) -> bool:
-    """Whether this membership began in an earlier daemon view."""
-    return daemon_view(stay.first) < daemon_view(stay)
-
-
-def is_behind_join(
-    delivery: Delivery, stay: Stay, pasts: dict[Message, set[Message]], sends: dict[Message, Send]
-) -> bool:
-    """Whether the message cannot have overtaken the join with which this membership began.
-
-    Its sender knew of something that the process sent as a member, or it is that itself; or it is FIFO, the
-    process had as a member an earlier message of the same sender, and the sender was in the first view of this
-    membership or a later one: a sender outside may not know of the join, and its site prune the message.
-    """
-    process, message = stay.process, delivery.message
-    if message not in pasts:
-        return False
-    sent = {send.label.message for send in process.sends if send.place > stay.first.place}
-    if sent & (pasts[message] | {message}):
-        return True
-    heard = {
-        each.message
-        for each in process.deliveries
-        if stay.first.place < each.place < (stay.over or each.place + 1)
-        and each.service.is_reliable
-        and each.message in pasts
-    }
-    send = sends[message]
-    sent_in = send.stays.get(stay.group) if stay.group not in send.leaving else None
-    if delivery.service < Service.FIFO or sent_in is None or sent_in.view < stay.first.view:  # type: ignore[operator]
-        return False
-    return any(sender == message[0] and number < message[1] for sender, number in heard)
-
-
-def _past_messages(history: History) -> dict[Message, set[Message]]:
-    messages = sorted(_all_messages(history))
-    numbers = {message: number for number, message in enumerate(messages)}
-    return {
-        message: {messages[number] for number in range(past.bit_length()) if past >> number & 1}
-        for message, past in causal_pasts(history, numbers).items()
-    }
 
 
 def is_by_network(stay: Stay) -> bool:
@@ -202,7 +135,7 @@ def _lower(history: History, stay: Stay, deliveries: list[Delivery]) -> Iterator
     for other in history.stays:
         if other.key == stay.key and other.process is not stay.process:
             for each in other.deliveries:
-                counts = each.service.is_reliable if history.is_daemons else each.service.is_agreed
+                counts = each.service.is_reliable
                 if counts and each.stamp < highest:
                     yield each
 

@@ -50,6 +50,8 @@ class Moment:
     servers: tuple[str, ...] = ()  # who votes by what is green here, as far as it was told
     fence: int = 0  # the highest that it has known
     is_own: bool = True  # whether it is on the side that is judged, and not before that fence
+    rule: str = ""  # the rule of quorums that was told last, if it is in force still
+    is_told: bool = False  # whether a row up to here has told what the server has
 
     @property
     def queue(self) -> list[str]:
@@ -210,9 +212,13 @@ def _after(before: Moment | None, where: Where, entry: Entry) -> Moment:
     if before is not None:
         now.green, now.yellow, now.open = before.green, before.yellow, list(before.open)
         now.committed, now.vouches, now.servers = before.committed, before.vouches, before.servers
-        now.fence = before.fence
+        now.fence, now.rule, now.is_told = before.fence, before.rule, before.is_told
     now.servers = _votes_from(entry) or now.servers
     now.fence = max(now.fence, getattr(entry, "fence", 0))
+    if isinstance(entry, trace.ReplicaStarted | trace.Reconfigured | trace.StateInstalled | trace.Fenced):
+        now.rule = getattr(entry, "rule", "")
+    if isinstance(entry, trace.ReplicaStarted | trace.QueueArranged | trace.StateInstalled):
+        now.is_told = True
     match entry:
         case trace.Reddened(messages=messages):
             now.open, now.came = [*now.open, *messages], True

@@ -147,6 +147,10 @@ def yellow(history: History) -> Cases:
     if history.is_last:
         marked = {name for log in history.everybody for name in _marked(log)}
         yield from (False for log in history.everybody for is_right in _marks(log, marked) if not is_right)
+    marks: dict[tuple[int, tuple[str, ...], int], str] = {}
+    for log in history.logs:
+        for primary, place, name in _marked_in_primaries(log):
+            yield marks.setdefault((*primary, place), name) == name
     for log in history.logs:
         for moment in log.rows(trace.QueueArranged, trace.ReplicaStarted):
             if not moment.green <= moment.yellow <= moment.green + len(moment.open):
@@ -158,6 +162,22 @@ def yellow(history: History) -> Cases:
                 is_later = entry.proposal or isinstance(moment.entry, trace.PrimaryCommitted)
                 if moment.vouches and entry.primary < moment.committed + (not is_later):
                     yield all(place <= moment.green or moment.at(place) == name for place, name in named_by(told))
+
+
+def _marked_in_primaries(log: Log) -> Iterator[tuple[tuple[int, tuple[str, ...]], int, str]]:
+    """Each message that became yellow by a commit, or behind it before the next recovery or start, and its place."""
+    kinds = (trace.PrimaryCommitted, trace.QueueArranged, trace.ReplicaStarted)
+    for at, moment in enumerate(log.moments):
+        names: tuple[str, ...] = ()
+        if isinstance(moment.entry, trace.PrimaryCommitted):
+            names = tuple(moment.open)
+        elif isinstance(moment.entry, trace.Yellowed):
+            names = moment.entry.messages
+        step = next((each.entry for each in log.moments[at::-1] if isinstance(each.entry, kinds)), None)
+        if isinstance(step, trace.PrimaryCommitted) and moment.is_own and moment.is_told:
+            end = moment.green + len(moment.open)
+            for place, name in enumerate(names, end - len(names) + 1):
+                yield (step.primary, step.servers), place, name
 
 
 def _marked(log: Log) -> Iterator[str]:
@@ -180,6 +200,10 @@ def _marks(log: Log, marked: set[str]) -> Cases:
             yield marked.issuperset(moment.open_yellow)
             is_committing = isinstance(step, trace.PrimaryAttempted)
             if before is not None and before.committed == moment.committed and not is_committing:
+                yield moment.yellow <= before.yellow or moment.yellow <= moment.green
+        if isinstance(entry, trace.ReplicaStarted) and before is not None:
+            is_outside = isinstance(step, (trace.QueueArranged, trace.ReplicaStarted))
+            if is_outside and before.committed == moment.committed:
                 yield moment.yellow <= before.yellow or moment.yellow <= moment.green
         if isinstance(entry, trace.Greened) and not entry.proposal and moment.vouches and before is not None:
             yield moment.green <= before.yellow or moment.green <= before.green
@@ -211,10 +235,14 @@ def one_primary(history: History) -> Cases:
 
 
 def same_queue(history: History) -> Cases:
-    """Claim 10: any two who attempt a primary of one number and the same servers have the same lines and queue then."""
+    """Claim 10: any two who attempt a primary of one number and the same servers have the same lines and queue then.
+
+    And they know of the same last primary.
+    """
     for (_, one, first), (_, other, second) in combinations(history.told(trace.PrimaryAttempted), 2):
         if (first.primary, first.servers) == (second.primary, second.servers):
             yield (one.green, one.yellow, one.open) == (other.green, other.yellow, other.open)
+            yield one.committed == other.committed
 
 
 def synced(history: History) -> Cases:

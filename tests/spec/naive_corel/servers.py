@@ -61,35 +61,32 @@ def quorums(history: History) -> Cases:
         sets.setdefault(it.primary, it.servers)
     for lower, higher in pairwise(sorted(sets.items())):
         yield bool(set(lower[1]) & set(higher[1]))
+    for _, _, it in sorted(history.ever_told(trace.PrimaryCommitted), key=lambda each: each[1].where):
+        sets.setdefault(it.primary, it.servers)
     for log, moment, attempt in history.ever_told(trace.PrimaryAttempted):
-        rule, servers = _rule_at(log, moment)
-        if rule:
-            members = set(attempt.servers) & set(servers)
-            yield _holds(json.loads(rule), members)
+        if moment.rule and not moment.fence:
+            last = sets.get(moment.committed, ()) if moment.committed else _founders(log, moment)
+            members, before = (set(each) & set(moment.servers) for each in (attempt.servers, last))
+            yield _holds(json.loads(moment.rule), members, before)
 
 
-def _rule_at(log: Log, moment: Moment) -> tuple[str, tuple[str, ...]]:
-    """The rule that a server told last and its servers, if it still is in force and nobody was forced."""
-    found: tuple[str, tuple[str, ...]] = ("", ())
-    for each in _before(log, moment):
-        match each.entry:
-            case trace.ReplicaStarted(rule=rule, servers=servers) | trace.Reconfigured(rule=rule, servers=servers):
-                found = (rule, servers)
-            case trace.StateInstalled():
-                found = ("", ())
-        if each.fence:
-            return "", ()
-    return found
+def _founders(log: Log, moment: Moment) -> tuple[str, ...]:
+    """The servers that one knows who began with nothing and got no state from another."""
+    is_new = isinstance(log.moments[0].entry, trace.ReplicaStarted) and not log.moments[0].green
+    has_state = any(isinstance(each.entry, trace.StateInstalled) for each in _before(log, moment))
+    return log.moments[0].servers if is_new and not has_state else ()
 
 
-def _holds(rule: dict[str, Any], members: set[str]) -> bool:
+def _holds(rule: dict[str, Any], members: set[str], last: set[str]) -> bool:
     votes = rule.get("votes") or dict.fromkeys(rule.get("servers", ()), 1)
     if rule["type"] == "Monarch":
         return rule["server"] in members
     if rule["type"] == "DynamicVoting":
-        return len(members) >= rule.get("minimum", 1) and bool(members)
+        is_enough = len(members) >= rule.get("minimum", 1) and bool(members)
+        part = {"type": "TieBreaker", "servers": sorted(last), "breaker": min(last, default="")}
+        return is_enough and (not last or _holds(part, members, set()))
     if rule["type"] in ("AllOf", "AnyOf"):
-        each = [_holds(one, members) for one in rule["rules"]]
+        each = [_holds(one, members, last) for one in rule["rules"]]
         return all(each) if rule["type"] == "AllOf" else any(each)
     present, absent = (
         sum(count for name, count in votes.items() if (name in members) is here) for here in (True, False)
@@ -119,13 +116,29 @@ def phases(history: History) -> Cases:
     for _, moment in _risen(history.logs):
         if isinstance(moment.entry, trace.QueueArranged) and moment.is_own:
             yield moment.committed in committed
+    if history.is_last:
+        yield from (False for is_right in _found(history) if not is_right)
     for log, moment, told in history.told(trace.Greened):
         if not told.proposal:
             yield told.primary in committed
+            knows = (trace.PrimaryCommitted, trace.QueueArranged, trace.ReplicaStarted)
+            if moment.vouches and any(isinstance(each.entry, knows) for each in _before(log, moment)):
+                yield told.primary == moment.committed
             here = _primary_at(log, moment)
             yield here is None or here == told.primary
             if _is_begun(log, moment, told.primary):
                 yield moment.green == _before(log, moment)[-1].green
+
+
+def _found(history: History) -> Cases:
+    """What a server finds behind its first start was attempted by anybody, or known when a record began."""
+    attempted = {it.primary for _, _, it in history.told_by_anybody(trace.PrimaryAttempted)}
+    attempted |= {it.primary for _, _, it in history.told_by_anybody(trace.PrimaryCommitted)}
+    attempted |= {log.moments[0].committed for log in history.everybody if _is_start(log.moments[0])}
+    for log in history.everybody:
+        for before, after in pairwise(log.moments):
+            if _is_start(after) and after.committed > before.committed:
+                yield after.committed in attempted
 
 
 def _has_told(log: Log, moment: Moment, kind: type[Step], step: Step) -> bool:
@@ -143,6 +156,8 @@ def _steps(entries: list[Entry]) -> Cases:
             attempt = next((each for each in before if isinstance(each, trace.PrimaryAttempted)), None)
             last = next((each for each in before if isinstance(each, trace.PrimaryCommitted)), None)
             yield last is None or _primary_of(last) != _primary_of(entry)
+            if attempt is not None:
+                yield not any(isinstance(each, trace.ReplicaStarted) for each in before[: before.index(attempt)])
             yield attempt is None or _primary_of(attempt) == _primary_of(entry)
         if isinstance(entry, trace.PrimaryEstablished):
             at = next((each for each, it in enumerate(before) if isinstance(it, trace.PrimaryCommitted)), None)
@@ -209,14 +224,40 @@ def one_configuration(history: History) -> Cases:
             is_behind = (one.place < other.place) == (one.number < other.number)
             yield is_behind and _differ_in_one(one.servers, other.servers)
     yield from _places(history)
+    yield from _together(history)
     for log in history.logs:
+        yield from (False for is_right in _numbers(log) if not is_right)
         for before, moment in pairwise(log.moments):
             if isinstance(moment.entry, trace.Reconfigured) and before.servers:
                 yield _differ_in_one(before.servers, moment.servers)
             if isinstance(moment.entry, trace.ReplicaStarted) and moment.entry.servers and before.servers:
                 if (before.green, before.fence) == (moment.green, moment.entry.fence):
                     yield before.servers == moment.servers
+            if isinstance(moment.entry, trace.ReplicaStarted) and before.rule and moment.rule:
+                if (before.green, before.fence) == (moment.green, moment.entry.fence) and before.rule != moment.rule:
+                    yield False
         yield from _passes(log, {it.place for _, _, it in history.told(trace.Reconfigured)})
+
+
+def _together(history: History) -> Cases:
+    """Those who attempt a primary together have the same servers and the same rule, as far as they tell."""
+    for (_, one, first), (_, other, second) in combinations(history.told(trace.PrimaryAttempted), 2):
+        if (first.primary, first.servers) == (second.primary, second.servers):
+            for told, by_other in ((one.servers, other.servers), (one.rule, other.rule)):
+                if told and by_other and told != by_other:
+                    yield False
+
+
+def _numbers(log: Log) -> Cases:
+    """A server tells of configurations that are green; without a start, a state or a force between, of each in turn."""
+    ends = (trace.ReplicaStarted, trace.StateInstalled, trace.Fenced)
+    for place, moment in enumerate(log.moments):
+        if isinstance(moment.entry, trace.Reconfigured):
+            yield not moment.is_told or moment.entry.place <= moment.green
+            kinds = (trace.Reconfigured, *ends)
+            last = next((it.entry for it in log.moments[:place][::-1] if isinstance(it.entry, kinds)), None)
+            if isinstance(last, trace.Reconfigured):
+                yield moment.entry.number == last.number + 1
 
 
 def _places(history: History) -> Cases:
@@ -264,7 +305,7 @@ def one_state(history: History) -> Cases:
         if place < other_place and position > other_position:
             yield False
     for _, moment, it in history.ever_told(trace.SnapshotKept):
-        if it.place > moment.green:
+        if moment.is_told and it.place > moment.green:
             yield False
     for one, other in combinations(kept, 2):
         if one.position == other.position:
@@ -324,6 +365,11 @@ def _own_sends(log: Log) -> Cases:
     """Under its own name; of a life that is none before the last start, and later than all sends before that start; and
     one number after the other. No start finds an earlier life than that of a send.
     """
+    had = set[str]()
+    for moment in log.moments:
+        if isinstance(moment.entry, trace.Initiated):
+            yield moment.entry.message not in had
+        had.update((*getattr(moment.entry, "messages", ()), *getattr(moment.entry, "queue", ())))
     found: int | None = None
     sends: list[tuple[int, int]] = []  # life and number
     since = 0  # how many of them stood before the last start

@@ -123,6 +123,14 @@ def _yellowed(entry: Any, choice: Choice) -> list[Entry]:
     return [trace.Yellowed(entry.server, entry.messages)]
 
 
+def _later_primary(entry: Any, choice: Choice) -> list[Entry]:
+    return [replace(entry, committed=entry.committed + 1000)]
+
+
+def _one_primary_less(entry: Any, choice: Choice) -> list[Entry]:
+    return [replace(entry, primary=max(entry.primary - 1, 0))]
+
+
 _STEPS = (trace.PrimaryAttempted, trace.PrimaryCommitted, trace.PrimaryEstablished)
 _ALL = (*_STEPS, trace.Initiated, trace.Reddened, trace.Yellowed, trace.Greened, trace.Whitened, trace.Voted)
 MORE: dict[str, tuple[tuple[type[Entry], ...], Spoil]] = {
@@ -139,6 +147,10 @@ MORE: dict[str, tuple[tuple[type[Entry], ...], Spoil]] = {
     "yellow beyond the queue": ((trace.QueueArranged, trace.ReplicaStarted), _more_yellow),
     "the first life again": ((trace.ReplicaStarted,), _the_same_life),
     "a configuration with another rule": ((trace.Reconfigured,), _another_rule),
+    "another rule found on disk": ((trace.ReplicaStarted,), _another_rule),
+    "a later primary found on disk": ((trace.ReplicaStarted,), _later_primary),
+    "all yellow on disk": ((trace.ReplicaStarted,), _all_yellow),
+    "green in the primary before": ((trace.Greened,), _one_primary_less),
     "a configuration of another number": ((trace.Reconfigured,), _another_number),
     "a state at another position": ((trace.SnapshotKept, trace.StateInstalled), _another_position),
     "white too far": ((trace.Whitened,), _further),

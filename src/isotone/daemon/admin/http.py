@@ -18,6 +18,8 @@ from urllib.parse import parse_qsl, urlsplit
 import h11
 import msgspec
 
+from isotone.evs.sessions.greeting import CLIENT_MAGIC
+
 READ_BYTES = 16 * 1024
 FIELDS_MAX = 32
 
@@ -177,7 +179,10 @@ class HttpServer:
             if event is h11.NEED_DATA:
                 if connection.they_are_waiting_for_100_continue:
                     writer.write(connection.send(h11.InformationalResponse(status_code=100, headers=[])) or b"")
-                connection.receive_data(await reader.read(READ_BYTES))
+                data = await reader.read(READ_BYTES)
+                if head is None and data.startswith(CLIENT_MAGIC):  # it would wait for us to say more
+                    raise h11.RemoteProtocolError("a client of groups; its port is another", 400)
+                connection.receive_data(data)
             elif isinstance(event, h11.Request):
                 head = event
             elif isinstance(event, h11.Data):

@@ -28,7 +28,7 @@ class Wait(Enum):
     DAEMON_VIEW = "daemon view"
     DAEMON = "daemon"
     GROUPS = "groups"  # the GROUPS of a daemon
-    JOIN = "join"  # a local join is under way, and the message may come from behind it
+    JOIN = "join"  # a join, leave or kill before it, which is not everywhere
     READER = "reader"  # clients that do not read; their groups take nothing for now
     WINDOW = "window"  # too much of what this daemon stamped is not everywhere yet
     LINK = "link"

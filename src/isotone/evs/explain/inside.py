@@ -159,7 +159,8 @@ def recovery_units(recovery: Recovery) -> Iterator[Unit]:
 
 def recovery_has_delivered(recovery: Recovery, unit: Unit) -> bool:
     """Whether a unit of it was delivered while it worked."""
-    return unit.sequence <= recovery._walked[unit.site] or unit.sequence in recovery._early[unit.site]
+    progress = recovery._progress
+    return unit.sequence <= progress.walked[unit.site] or unit.sequence in progress.early[unit.site]
 
 
 # --- ordering ------------------------------------------------------------------------------------------------------
@@ -234,11 +235,6 @@ def queued_in_groups(groups: Groups) -> Sequence[Draft]:
 def held_in_groups(groups: Groups) -> Sequence[Unit]:
     """What was delivered to the groups while they gather."""
     return groups._held
-
-
-def early_in_groups(groups: Groups) -> Sequence[Unit]:
-    """What waits there for its agreed past, because a local join is under way."""
-    return groups._early
 
 
 def unfinished_bytes(groups: Groups) -> int:

@@ -20,7 +20,6 @@ class Where(Enum):
     """Who has the unit."""
 
     HELD_BY_GROUPS = "the groups, while they gather"
-    EARLY_IN_GROUPS = "the groups, behind a local join"
     WORKING = "the network of the daemon view"
     FORMING = "the membership, for the daemon view that forms"
     ENDED = "the membership, of the daemon view that ended"
@@ -109,10 +108,7 @@ def _letter_among(wanted: Wanted, drafts: Iterable[Draft]) -> inside.Letter | No
 def find_unit(stack: Stack, wanted: Wanted) -> FoundUnit | None:
     """The unit, wherever it is; first where it went last."""
     groups, node = stack.groups, inside.node_of(stack)
-    for where, units in (
-        (Where.HELD_BY_GROUPS, inside.held_in_groups(groups)),
-        (Where.EARLY_IN_GROUPS, inside.early_in_groups(groups)),
-    ):
+    for where, units in ((Where.HELD_BY_GROUPS, inside.held_in_groups(groups)),):
         if (found := _find(wanted, where, units, groups.view.members)) is not None:
             return found
     network = node.network

@@ -21,7 +21,7 @@ from isotone.evs.explain.waiting import Waiting
 from isotone.evs.explain.words import listed, silence_of, span
 from isotone.evs.groups import State as GroupsState
 from isotone.evs.membership.network import Network
-from isotone.evs.ordering.units import Unit, UnitKind
+from isotone.evs.ordering.units import UnitKind
 from isotone.evs.sessions.server_session import ServerSession
 from isotone.evs.stack import Stack
 
@@ -109,10 +109,6 @@ class _Answers:
             case Where.HELD_BY_GROUPS:
                 text = "the groups hold it until those of all daemons are known"
                 return self.make(MessageStage.HELD, text, self._groups_missing(), found)
-            case Where.EARLY_IN_GROUPS:
-                return self.make(
-                    MessageStage.HELD, "the groups hold it", self._behind_join(found.unit, found.members), found
-                )
             case Where.FORMING:
                 text = "it is of the daemon view that forms, which others have installed already"
                 return self.make(MessageStage.WAITING, text, [view_blocker(self._stack, self._at)], found)
@@ -120,14 +116,6 @@ class _Answers:
                 return self._of_ended(found)
             case Where.WORKING:
                 return self._of_working(found)
-
-    def _behind_join(self, unit: Unit, members: Sequence[DaemonId]) -> list[Blocker]:
-        joins = [f"{client.private_group} to {group}" for client, group in self._stack.groups.desk.joining]
-        lamport, daemon = unit.agreed_before
-        text = f"a join is under way ({listed(joins)}), and {lamport}!{members[daemon]} may stand between"
-        first = Blocker(wait=Wait.JOIN, text=text, lamport=lamport)
-        network = inside.installed(self._stack)
-        return [first] if network is None else [first, *self._waiting(network).lines_below(lamport)]
 
     def _of_ended(self, found: FoundUnit) -> MessageAnswer:
         recovery = self._node.past.recovery

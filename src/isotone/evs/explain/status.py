@@ -223,7 +223,7 @@ def _groups(stack: Stack) -> GroupsStatus:
         sessions=len(groups.roster.open),
         memberships=sum(len(group.local) for group in groups.roster.by_name.values()),
         joining=len(groups.desk.joining),
-        held_units=len(inside.held_in_groups(groups)) + len(inside.early_in_groups(groups)),
+        held_units=len(inside.held_in_groups(groups)),
         refused=dict(sorted(groups.refused.items())),
     )
 

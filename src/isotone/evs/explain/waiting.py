@@ -30,6 +30,8 @@ class Waiting:
         """What a unit that is here and not delivered waits for."""
         if unit.service.is_agreed:
             return self._in_order(unit)
+        if unit.behind > self._delivery.last_cut:
+            return [self._behind_cut(unit), *self.everywhere(unit.behind[0])]
         return self._behind_session(unit)
 
     # --- total order -----------------------------------------------------------------------------------------------
@@ -87,6 +89,12 @@ class Waiting:
         text = f"the {head.service.name} unit {head.lamport}!{sender} stands before it and waits"
         site = self._site(head.site).name
         return Blocker(wait=Wait.ORDER, text=text, site=site, sequence=head.sequence, lamport=head.lamport)
+
+    def _behind_cut(self, unit: Unit) -> Blocker:
+        lamport, daemon = unit.behind
+        stamp = f"{lamport}!{self._network.view.members[daemon]}"
+        text = f"it stands behind the join, leave or kill {stamp}, which is not delivered"
+        return Blocker(wait=Wait.JOIN, text=text, lamport=lamport)
 
     # --- sessions and causal past ----------------------------------------------------------------------------------
 

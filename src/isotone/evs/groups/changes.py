@@ -9,7 +9,7 @@ Implements: [Spread 6.4.4, 6.4.5], Figures 6.18 to 6.21. Deviations:
 D-ids     (daemon view, next daemon view behind the signal, stamp): unique, never reused; see `isotone.core.ids`.
 D-leave   leaves and kills behind the signal make views as joins do; else what others sent in their views after the
           leave would arrive here in an earlier one (2.9.1).
-D-touched behind a lossy signal a group is signalled by the first AGREED or SAFE bundle or change, though all its known
+D-touched behind a lossy signal a group is signalled by the first reliable bundle or change, though all its known
           members come along: elsewhere the bundle may be delivered in a view of a join that is lost here (2.18).
 D-raised  if the sender of such a bundle does not come along, the group first gets a view (V, W, time 0 at the first
           daemon of those who come along): the sender may have sent it in a view that is lost here (2.9.1).
@@ -92,7 +92,7 @@ class Changes:
                         self._signal_group(group, out)
 
     def touch(self, sender: ClientId, names: tuple[str, ...], out: list[Action]) -> None:
-        """An AGREED or SAFE bundle to these groups comes behind a lossy signal: D-touched, D-raised."""
+        """A reliable bundle to these groups comes behind a lossy signal: D-touched, D-raised."""
         for name in names:
             group = self._roster.by_name.get(name)
             if group is None:

@@ -155,7 +155,7 @@ class Desk:
         return drafts
 
     def _control(self, client: ClientId, message: JoinMessage | LeaveMessage | KillMessage) -> Draft:
-        return Draft(client.name, UnitKind.GROUPS, Service.AGREED, CODEC.encode(message))
+        return Draft(client.name, UnitKind.GROUPS, Service.SAFE, CODEC.encode(message))
 
 
 def _check_joinable(group: str) -> None:

@@ -1,8 +1,10 @@
 """Light-weight process groups on top of daemon views: boundary B3 below, boundary B4 above.
 
 The state of all groups is a function of the units that were delivered, in their order, so daemons that deliver the same
-know the same. A join or a leave is one AGREED unit. Only where daemons come together that did not deliver the same
-before, they tell each other what they bring (GROUPS); until all have, everything that is delivered waits.
+know the same. A join or a leave is one SAFE unit, and a cut: what is below AGREED stands on the same side of it at all
+daemons (`isotone.evs.ordering.delivery`), so a view holds the same messages everywhere. Only where daemons come
+together that did not deliver the same before, they tell each other what they bring (GROUPS); until all have, everything
+that is delivered waits.
 
 Implements: [Spread 6.4], Figures 6.17 to 6.27. Deviations, besides those of the modules around:
 D-hold   units that are delivered in GGATHER and GGT wait for the views of that daemon view: others may finish first,
@@ -11,8 +13,7 @@ D-signal a signal in GGATHER is kept with its place among what waits. Figure 6.2
          gathered before its signal has the same two views then and no signal in the first (2.8.2).
 D-skip   a gathering that is given up has its signal then, and what waited is delivered behind it as behind any lossy
          signal; changes by daemons that did not come along before are in their own GROUPS next time.
-D-weak   while a local join is under way, RELIABLE, FIFO and CAUSAL units that may come from behind it wait for their
-         agreed past (2.17).
+         All of it then stands in total order: each daemon had heard what is below AGREED in an order of its own.
 D-agreed GROUPS are AGREED, not SAFE: those who move on together deliver the same agreed units before their signals.
 """
 
@@ -49,7 +50,7 @@ from isotone.evs.groups.roster import Roster
 from isotone.evs.groups.states import TRANSITIONS, Reason, State
 from isotone.evs.ordering.large import HEAD_BYTES, PIECE_BYTES_MAX, Joining
 from isotone.evs.ordering.stamper import Draft
-from isotone.evs.ordering.units import BEFORE_ALL, Position, Unit, UnitKind
+from isotone.evs.ordering.units import Unit, UnitKind
 from isotone.evs.transport.view import fragment_bytes
 
 GROUPS_SESSION = ""  # under which GROUPS are sent; no client has an empty name
@@ -80,8 +81,6 @@ class Groups:
         self._held: list[Unit] = []  # delivered in GGATHER and GGT, in order
         self._signal: DeliverSignal | None = None  # that came in GGATHER
         self._signal_place = 0  # how many of the held units came before it
-        self._early: list[Unit] = []  # D-weak: these wait for their agreed past, in order
-        self._last_agreed: Position = BEFORE_ALL  # of the last AGREED or SAFE unit that took effect here
         self._joining = Joining(1)
         self._sites = Sites.none()
 
@@ -131,14 +130,12 @@ class Groups:
         if self.state is State.GGT:
             self._give_up(out)
         assert self.state is State.GTRANS, f"a daemon view in {self.state.name}"
-        self._release_early(out, through=None)
         self._changes.drop_absent()
         coming = frozenset(action.view.members)
         self.lineage = tuple(sorted(self._changes.era.together))
         assert coming.issuperset(self.lineage), "who comes along is in the next daemon view"
         self._came_from, self.view = self.view.id, action.view
         self._changes.era = Era(action.view.id, coming)
-        self._last_agreed = BEFORE_ALL
         self._joining = Joining(len(action.view.members))
         self._sites = Sites.of(action.topology, action.view)
         self.holds.move_on(action.view)
@@ -243,7 +240,7 @@ class Groups:
         self._enter(Reason.GIVEN_UP)
         self._changes.era = self._transition(signal)
         self._changes.signal(out)
-        self._take_all(held, out)
+        self._take_all(sorted(held, key=lambda unit: unit.position), out)
 
     def _resume(self, out: list[Action]) -> None:
         """The groups of this daemon view are known: what clients asked meanwhile goes out."""
@@ -265,41 +262,15 @@ class Groups:
             self._take(unit, out)
 
     def _take(self, unit: Unit, out: list[Action]) -> None:
-        """A unit takes effect in the current era; weak ones may wait for their agreed past (D-weak)."""
-        if unit.service.is_agreed:
-            if self._early:
-                self._release_early(out, through=unit.position)
-            self._apply(unit, out)
-            self._last_agreed = unit.position
-            if self._early:
-                self._release_early(out, through=BEFORE_ALL)
-        elif unit.kind is UnitKind.GROUPS:
-            self._take_statement(unit)
-        elif (
-            (self._early or self.desk.joining)
-            and unit.agreed_before > self._last_agreed
-            and unit.service is not Service.UNRELIABLE
-        ):
-            self._early.append(unit)
-        else:
-            self._apply(unit, out)
-
-    def _release_early(self, out: list[Action], *, through: Position | None) -> None:
-        """Those whose agreed past is here, or which stand before this place of the order; None: all."""
-        waiting, self._early = self._early, []
-        for unit in waiting:
-            if through is None or unit.agreed_before <= self._last_agreed or unit.position < through:
-                self._apply(unit, out)
-            else:
-                self._early.append(unit)
-
-    def _apply(self, unit: Unit, out: list[Action]) -> None:
+        """A unit takes effect in the current era."""
         try:
             if unit.kind is UnitKind.FRAGMENT:
                 for whole in self._joining.join((unit,)):
                     self._bundle(whole, out)
             elif unit.kind is UnitKind.BUNDLE:
                 self._bundle(unit, out)
+            elif unit.kind is UnitKind.GROUPS and not unit.service.is_agreed:
+                self._take_statement(unit)
             elif unit.kind is UnitKind.GROUPS:
                 self._change(unit, out)
         except RemoteProtocolError as error:
@@ -310,7 +281,7 @@ class Groups:
         daemon = self._sender(unit)
         if bundle.sender.daemon != daemon or bundle.service is not unit.service or stamp is not None:
             raise RemoteProtocolError("a bundle that is not what its unit says")
-        if self._changes.era.lossy and unit.service.is_agreed:
+        if self._changes.era.lossy and unit.service is not Service.UNRELIABLE:
             self._changes.touch(bundle.sender, bundle.groups, out)
         receivers = self.roster.receivers(bundle.groups)
         if receivers:
@@ -321,6 +292,8 @@ class Groups:
         daemon = self._sender(unit)
         if isinstance(message, HoldMessage):
             raise RemoteProtocolError("HOLD in the total order")
+        if isinstance(message, GroupsMessage) is unit.is_cut:
+            raise RemoteProtocolError(f"{type(message).__name__} with the service {unit.service.name}")
         if isinstance(message, GroupsMessage) or daemon not in self.lineage:
             return  # gathered already, or of a gathering that was given up; or it is in its sender's GROUPS
         client = ClientId(daemon, message.client, message.session)

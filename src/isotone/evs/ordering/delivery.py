@@ -5,6 +5,10 @@ Deviations: D-merge instead of one sorted list, each site has its own queue in s
 time, and the walk merges their heads: no sorting, no search, constant work per unit; D-previous and D-causal as in
 `units`.
 
+A cut, which is a join, leave or kill, is passed when everybody has received it, and with it every unit of a daemon that
+had not. These go ahead of it wherever they are; who stamps behind it names it, and such units wait until it is passed.
+So below AGREED everything stands on the same side of each cut at all daemons, and no unit waits where there is no cut.
+
 Metadata of an AGREED or SAFE unit is passed when it is stable, as if it were SAFE: then everybody who is owed its
 content has it. Otherwise the content could be lost with its source, and who passed it would be ahead of a hole.
 
@@ -74,6 +78,8 @@ class Delivery:
 
     lines: Lines
     last_agreed: Position = BEFORE_ALL  # position of the last AGREED or SAFE unit delivered
+    last_cut: Position = BEFORE_ALL  # of the last cut delivered
+    cut_past: Position = BEFORE_ALL  # of the last cut behind which something in the past of this daemon stands
     agreed_past: Position = BEFORE_ALL  # the highest agreed position in the causal past of this daemon
     weak_past: list[int] = field(default_factory=list)  # per site the highest weak sequence in that past
     kept_bytes: int = 0  # of all units held here
@@ -82,6 +88,7 @@ class Delivery:
     _streams: list[SiteStream] = field(default_factory=list)
     _after: dict[tuple[int, int], list[Unit]] = field(default_factory=dict)  # FIFO and CAUSAL behind one unit
     _causal: list[Unit] = field(default_factory=list)  # CAUSAL that wait for their past
+    _behind: dict[Position, list[Unit]] = field(default_factory=dict)  # below AGREED, that wait for this cut
     _ready: deque[Unit] = field(default_factory=deque)  # what waited for a unit that is complete now
     _releasing: bool = False
     _walked_at: tuple[int, int] = (-1, -1)  # the lines when `lines_moved` walked last; `take` walks by itself
@@ -173,7 +180,8 @@ class Delivery:
                 return
             if following.kind is UnitKind.PRUNED and following.service.is_agreed:
                 stream.line.bare(following.sequence, following.lamport)
-            stream.line.advance(following.sequence, following.lamport)
+            if stream.line.advance(following.sequence, following.lamport):
+                self.lines.reported()
             stream.queue.append(following)
             following = stream.ahead.pop(stream.line.contiguous + 1, None) if stream.ahead else None
         if unit.service in WEAK:
@@ -182,7 +190,11 @@ class Delivery:
             self._retry_causal(out)
 
     def _try_early(self, unit: Unit, out: list[Unit]) -> None:
-        """Rules three and four: RELIABLE at once, FIFO behind its session, CAUSAL behind its past as well."""
+        """Rules three and four: RELIABLE at once, FIFO behind its session, CAUSAL behind its past as well; all behind
+        the cuts that their daemons knew."""
+        if unit.behind > self.last_cut:
+            self._behind.setdefault(unit.behind, []).append(unit)
+            return
         stream = self._streams[unit.site]
         behind = unit.previous and not stream.is_complete(unit.previous)
         if behind:
@@ -215,6 +227,7 @@ class Delivery:
             past[site] = max(past[site], sequence)
         past[unit.site] = max(past[unit.site], unit.sequence)
         self.agreed_past = max(self.agreed_past, unit.agreed_before)
+        self.cut_past = max(self.cut_past, unit.behind)
 
     def _release(self, unit: Unit, out: list[Unit]) -> None:
         """This unit is complete: the next of its session, which waited for that, may be too."""
@@ -232,16 +245,26 @@ class Delivery:
         if self.last_agreed < unit.agreed_before:
             return False
         return all(
-            self._weak_through(stream, sequence)
+            self._weak_through(stream, sequence, unit.behind)
             for stream, sequence in zip(self._streams, unit.weak_before)
             if sequence
         )
 
-    def _weak_through(self, stream: SiteStream, sequence: int) -> bool:
-        """Whether every weak unit of the stream up to the sequence was received and delivered."""
+    def _weak_through(self, stream: SiteStream, sequence: int, behind: Position) -> bool:
+        """Whether every weak unit of the stream up to the sequence was received and delivered.
+
+        What stands behind a later cut than this one is not in the past of what stands behind this one.
+        """
         if stream.weak_delivered < sequence:
             self._advance_weak(stream)
-        return stream.weak_delivered >= sequence
+        if stream.weak_delivered >= sequence or not self._behind:
+            return stream.weak_delivered >= sequence
+        queue, walked = stream.queue, stream.walked
+        if stream.line.contiguous < sequence:
+            return False
+        between = (queue[each - walked - 1] for each in range(stream.weak_delivered + 1, sequence + 1))
+        missing = (unit for unit in between if unit.service in WEAK and unit.sequence not in stream.early)
+        return all(unit.behind > behind for unit in missing)
 
     def _advance_weak(self, stream: SiteStream) -> None:
         """From where it stands: the queue is dense, and as long as a wide-area round trip."""
@@ -276,6 +299,8 @@ class Delivery:
             unit = stream.queue[0]
             if unit.lamport > agreed or (unit.lamport > stable and unit.waits_for_all):
                 break
+            if unit.is_cut and self._causal:
+                self._retry_causal(out)  # whoever does not stand behind it
             stream.queue.popleft()
             moved = True
             self._pass(stream, unit, out)
@@ -305,6 +330,10 @@ class Delivery:
                 self._note_past(unit)
         if self._after:
             self._release(unit, out)
+        if unit.is_cut:
+            self.last_cut = unit.position
+            for waiting in self._behind.pop(unit.position, ()):
+                self._try_early(waiting, out)
 
     def _forget_stable(self) -> None:
         stable = self.lines.stable

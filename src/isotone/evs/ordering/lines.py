@@ -2,7 +2,9 @@
 
 Implements: [Spread 5.1], AgreedLine and ARU.
 Deviations: D-line lines are Lamport times, derived from contiguous sequences and promises, because the thesis compares
-time stamps with a line made of sequence numbers; a unit is below a line when its time is at most the line.
+time stamps with a line made of sequence numbers; a unit is below a line when its time is at most the line. D-cut a
+report counts when everything has come that its site had stamped when it said so: whoever knows a cut to be everywhere
+has all units of daemons that had not received it.
 
 A *promise* (sequence s, time t) of a site says: of my units, those with a time of at most t have a sequence of at most
 s. Every unit is a promise about itself; updates are promises of silent sites.
@@ -24,6 +26,7 @@ class SiteLine:
     contiguous: int = 0  # every sequence up to here was received, perhaps as metadata
     heard: int = 0  # every unit of the site with a time of at most this was received, perhaps as metadata
     received_everywhere: int = 0  # the site's own agreed line, as its slowest daemon reported it
+    _reports: deque[tuple[int, int]] = field(default_factory=deque)  # sequence and line that wait for it, both growing
     _last_time: int = 0  # of the last contiguous unit
     _promises: deque[tuple[int, int]] = field(default_factory=deque)  # out of reach, both parts growing
     _cleared: int = 0  # of metadata up to this time, content is missing only where it is owed
@@ -81,8 +84,8 @@ class SiteLine:
         """Whether the next unit of the stream can have this time: times grow with sequences."""
         return lamport > self._last_time
 
-    def advance(self, sequence: int, lamport: int) -> None:
-        """The stream is now contiguous through this unit."""
+    def advance(self, sequence: int, lamport: int) -> bool:
+        """The stream is now contiguous through this unit; True when a report counts now that waited for it."""
         assert sequence == self.contiguous + 1 and self.follows(lamport), (sequence, self.contiguous, lamport)
         self.contiguous = sequence
         self._last_time = lamport
@@ -91,6 +94,10 @@ class SiteLine:
         self.heard = max(self.heard, lamport)
         while self._promises and self._promises[0][0] <= sequence:
             self.heard = max(self.heard, self._promises.popleft()[1])
+        before = self.received_everywhere
+        while self._reports and self._reports[0][0] <= sequence:
+            self.received_everywhere = self._reports.popleft()[1]
+        return self.received_everywhere > before
 
     def promise(self, sequence: int, lamport: int) -> bool:
         """Take a promise; True when the line rose at once."""
@@ -100,6 +107,20 @@ class SiteLine:
         if lamport <= self.heard:
             return False
         self.heard = lamport
+        return True
+
+    def report(self, sequence: int, line: int) -> bool:
+        """Take a report of when the site's sequence was at this; True when the line counts at once, and is news."""
+        if line <= (self._reports[-1][1] if self._reports else self.received_everywhere):
+            return False
+        if sequence > self.contiguous:
+            sequence = max(sequence, self._reports[-1][0] if self._reports else 0)
+            if len(self._reports) == PROMISES_MAX:
+                self._reports.pop()  # this one implies it; the first goes first, so that one of them comes to count
+            self._reports.append((sequence, line))
+            return False
+        self._reports.clear()
+        self.received_everywhere = line
         return True
 
     def _keep(self, sequence: int, lamport: int) -> None:
@@ -134,14 +155,19 @@ class Lines:
         """Everything with a time of at most this has been heard of here, though content may be missing."""
         return min(site.heard for site in self.sites)
 
-    def report(self, site: int, received_everywhere: int) -> bool:
-        """A site says up to where all its daemons have received everything; True when that is news."""
-        entry = self.sites[site]
-        if received_everywhere <= entry.received_everywhere:
+    def report(self, site: int, received_everywhere: int, *, sequence: int = 0) -> bool:
+        """A site that had stamped up to this sequence says up to where all its daemons have received everything.
+
+        True when that is news and counts now.
+        """
+        if not self.sites[site].report(sequence, received_everywhere):
             return False
-        entry.received_everywhere = received_everywhere
-        self.stable = min(each.received_everywhere for each in self.sites)
+        self.reported()
         return True
+
+    def reported(self) -> None:
+        """A report counts now."""
+        self.stable = min(each.received_everywhere for each in self.sites)
 
     def slowest(self) -> list[int]:
         """The sites that hold the agreed line back; for `explain`."""

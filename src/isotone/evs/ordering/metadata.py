@@ -16,14 +16,15 @@ from isotone.core.services import Service
 from isotone.evs.links.contract import Frame, frame_of
 from isotone.evs.ordering.stamper import TICK, UNIT_FRAME
 from isotone.evs.ordering.units import (
-    BEFORE_ALL,
-    Position,
+    NO_PAST,
+    Past,
     Unit,
     UnitKind,
     check_unit,
     decode_past,
     encode_past,
     encode_unit,
+    past_of,
 )
 
 METADATA_FRAME = 10
@@ -57,13 +58,10 @@ def _back(unit: Unit) -> int:
     return unit.sequence - unit.previous if unit.previous else 0
 
 
-Past = tuple[tuple[int, ...], Position]
-
-
 def _usual_past(site: int, past: Past, sequence: int) -> Past:
     """The past of a unit that knows nothing but the one before it, which had this past and sequence."""
-    weak, agreed = past
-    return (*weak[:site], sequence, *weak[site + 1 :]), agreed
+    weak, agreed, behind = past
+    return (*weak[:site], sequence, *weak[site + 1 :]), agreed, behind
 
 
 def _encode_run(run: Sequence[Unit]) -> Frame:
@@ -71,18 +69,18 @@ def _encode_run(run: Sequence[Unit]) -> Frame:
     if len(run) == 1:
         return frame_of(UNIT_FRAME, *encode_unit(run[0].pruned()))
     sequence, lamport, sender = run[0].sequence - 1, run[0].lamport - 1, None
-    past: Past = ((), BEFORE_ALL)
+    past = NO_PAST
     parts = [_RUN.pack(site, sequence, lamport)]
     for unit in run:
         step, time, back = unit.sequence - sequence, unit.lamport - lamport, _back(unit)
-        plain = unit.service.is_agreed or (unit.weak_before, unit.agreed_before) == _usual_past(site, past, sequence)
+        plain = unit.service.is_agreed or past_of(unit) == _usual_past(site, past, sequence)
         usual = ((unit.service, unit.daemon) == sender, step == 1, time == TICK, back == 1, plain)
         parts.append(bytes([sum(flag << place for place, flag in enumerate(usual))]))
         sender_spelt = _SENDER.pack(unit.service, unit.daemon)
         spelt = (sender_spelt, _STEP.pack(step), _TIME.pack(time), _BACK.pack(back), encode_past(unit))
         parts += [field for field, is_usual in zip(spelt, usual) if not is_usual]
         sequence, lamport, sender = unit.sequence, unit.lamport, (unit.service, unit.daemon)
-        past = (unit.weak_before, unit.agreed_before)
+        past = past_of(unit)
     return frame_of(METADATA_FRAME, b"".join(parts))
 
 
@@ -101,7 +99,7 @@ def _decode_run(body: memoryview, sites: int) -> list[Unit]:
     site, sequence, lamport = _RUN.unpack_from(body)
     offset, service, daemon = _RUN.size, 0, 0
     units: list[Unit] = []
-    past: Past = ((), BEFORE_ALL)
+    past = NO_PAST
 
     def take(field: struct.Struct, usual: bool, value: tuple[int, ...]) -> tuple[int, ...]:
         nonlocal offset
@@ -118,12 +116,11 @@ def _decode_run(body: memoryview, sites: int) -> list[Unit]:
         (time,) = take(_TIME, bool(flags & NEXT_TICK), (TICK,))
         (back,) = take(_BACK, bool(flags & BEHIND_LAST), (1,))
         if Service(service).is_agreed:
-            past = ((), BEFORE_ALL)
+            past = NO_PAST
         elif flags & USUAL_PAST:
             past = _usual_past(site, past, sequence)
         else:
-            agreed, weak, offset = decode_past(body, offset, sites)
-            past = (weak, agreed)
+            past, offset = decode_past(body, offset, sites)
         sequence, lamport = sequence + step, lamport + time
         if not step or not time or back > sequence or flags >= 32 or len(units) == RUN_MAX or site >= sites:
             raise RemoteProtocolError("metadata that contradicts itself")

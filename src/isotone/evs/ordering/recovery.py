@@ -4,13 +4,14 @@ Nothing is delivered until a next view is installed; attempts may follow each ot
 With `U` for the union of those who come along (`union`):
 
 - *before the signal*: everything in total order with a time up to U's agreed line, up to the first unit that U does not
-  know to be stable and that is SAFE, or AGREED and nobody has its content;
+  know to be stable and that is SAFE, or AGREED and nobody has its content; and, ahead of their places, all below AGREED
+  that a daemon of the view would have delivered by then: at each cut what goes before it, at the end the others;
 - *after it*: the rest in total order. RELIABLE always; FIFO if everything before it in its session is delivered; CAUSAL
   if its past is too; AGREED and SAFE if no hole is before them. What a daemon of the commit set sent is always
   delivered. UNRELIABLE ones are gone.
 
 Implements: [Spread 6.1.9, 6.1.10, Figures 6.12 to 6.16]. Deviations, reasons in docs/protocols/recovery.md:
-D-before the whole of U's agreed line stands before the signal; D-weak the weak services keep their own rules;
+D-before the whole of U's agreed line stands before the signal; D-below the services below AGREED keep their own rules;
 D-committed-line a daemon that committed tells how far it will deliver whatever holes turn up; D-hole the time of a hole
 is the least that it can have; D-own and D-holding as in `union` and `holding`.
 """
@@ -24,7 +25,7 @@ import msgspec
 from isotone.core.errors import LocalProtocolError, RemoteProtocolError
 from isotone.core.services import Service
 from isotone.evs.ordering.delivery import Delivery
-from isotone.evs.ordering.farewell import Farewell
+from isotone.evs.ordering.farewell import Farewell, Progress
 from isotone.evs.ordering.holding import RUNS_MAX, Holding, Run, SiteHolding, coarse, contains, packed, runs_of
 from isotone.evs.ordering.union import Union
 from isotone.evs.ordering.units import Unit, UnitKind
@@ -45,8 +46,8 @@ class Recovery:
         self.agreed, self.stable = delivery.lines.agreed, delivery.lines.stable
         self.committed_line = 0
         streams = delivery.streams
-        self._walked = [stream.walked for stream in streams]
-        self._early = [frozenset(stream.early) for stream in streams]
+        walked, early = [stream.walked for stream in streams], [frozenset(stream.early) for stream in streams]
+        self._progress = Progress(walked, early, delivery.last_agreed, delivery.last_cut)
         self._known = [stream.known for stream in streams]
         self._units = [{unit.sequence: unit for unit in stream.units()} for stream in streams]
         self._settled = [stream.settled(self.agreed) for stream in streams]
@@ -131,13 +132,13 @@ class Recovery:
             unit
             for site, units in enumerate(self._units)
             for unit in units.values()
-            if unit.sequence > self._walked[site] and self._counts(union, unit)
+            if unit.sequence > self._progress.walked[site] and self._counts(union, unit)
         ]
-        return Farewell(union, sorted(waiting, key=lambda unit: unit.position), self._early, committed)
+        return Farewell(union, sorted(waiting, key=lambda unit: unit.position), self._progress, committed)
 
     def _counts(self, union: Union, unit: Unit) -> bool:
-        """What all know to be there: content that somebody claimed, and what is settled at anybody."""
-        return unit.sequence <= union.settled[unit.site] or union.has_content(unit.site, unit.sequence)
+        """What all know to be there: content or metadata that somebody claimed, and what is settled at anybody."""
+        return contains(union.places[unit.site], unit.sequence) or union.has_content(unit.site, unit.sequence)
 
     def _has_content(self, site: int, sequence: int) -> bool:
         unit = self._units[site].get(sequence)

@@ -9,7 +9,8 @@ none, goes on. Sessions take turns; fragments of large messages are stamped when
 at multiples of `TICK` and fragments in between, so that bulk does not drive the clock of its site ahead of the others',
 which would all have to catch up before anything of that time is delivered. D-forget only so many private names are
 remembered. Whoever sends under a name that was forgotten, or is new, stands behind an AGREED or SAFE unit stamped here
-after all that was forgotten: who delivered that one has delivered these.
+after all that was forgotten: who delivered that one has delivered these. D-cut what is below AGREED names the last
+cut (join, leave, kill) up to which everything was received here: see `isotone.evs.ordering.delivery`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -105,6 +107,8 @@ class Stamper:
     _forgotten: SessionPast = field(default_factory=SessionPast)
     _last_agreed: int = 0  # site sequence of the last AGREED or SAFE unit stamped here
     _line_wanted: bool = False
+    _cut: Position = BEFORE_ALL  # the last cut up to which everything was received here
+    _cuts: list[Position] = field(default_factory=list)  # a heap: those behind it, not stable, so windows bound them
 
     def submit(self, drafts: Iterable[Draft]) -> None:
         """These wait for the token."""
@@ -138,6 +142,9 @@ class Stamper:
     def seen(self, units: Sequence[Unit]) -> None:
         """Units arrived: everything stamped from now on is later than they."""
         self.lamport = max([self.lamport, *(unit.lamport for unit in units)])
+        for unit in units:
+            if unit.is_cut and unit.daemon != self.daemon:
+                self._note_cut(unit.position)
 
     def want_line(self) -> None:
         """The site's line shall be spread at the next visit, though nothing is to be stamped."""
@@ -281,11 +288,26 @@ class Stamper:
         if draft.service.is_agreed:
             past.agreed = (lamport, self.daemon)
             self._last_agreed = sequence
-            return Unit(*head, previous, draft.body)
+            unit = Unit(*head, previous, draft.body)
+            if unit.is_cut:
+                self._note_cut(unit.position)
+            return unit
         weak = list(self.delivery.weak_past)
         weak[self.site] = max(weak[self.site], past.weak)
         past.weak = sequence or past.weak
-        return Unit(*head, previous, draft.body, tuple(weak), max(self.delivery.agreed_past, past.agreed))
+        agreed = max(self.delivery.agreed_past, past.agreed)
+        return Unit(*head, previous, draft.body, tuple(weak), agreed, self._last_cut())
+
+    def _note_cut(self, cut: Position) -> None:
+        self._last_cut()
+        heappush(self._cuts, cut)
+
+    def _last_cut(self) -> Position:
+        """Behind which all stands that is stamped now: this daemon has everything up to there, or knew of who had."""
+        line = max(self._reported, self.delivery.lines.agreed) if self._cuts else 0
+        while self._cuts and self._cuts[0][0] <= line:
+            self._cut = max(self._cut, heappop(self._cuts))
+        return max(self._cut, self.delivery.cut_past)
 
     def _past_of(self, session: str) -> SessionPast:
         past = self._pasts.pop(session, None)

@@ -1,8 +1,8 @@
 """What daemons that come from one daemon view hold together: the same at all of them, made of their holdings alone.
 
 Below the highest agreed line nothing is missing at the daemon that has that line, but what was pruned for it: such
-content may be missing here altogether. Who has the metadata then sends that again, so that all know the place. A *hole*
-is a sequence that somebody knows to exist and nobody has with content, and that is not known to be everywhere.
+content may be missing here altogether. Who has metadata alone sends that again, so that all know the place. A *hole* is
+a sequence that somebody knows to exist and nobody has with content, and that is not known to be everywhere.
 
 Implements: [Spread 6.1.9, Figure 6.13]: PARU, PH, LH and MissingMessages. Deviations: D-own only holdings of one's own
 previous daemon view are united (DESIGN 6); D-holding as in `holding`.
@@ -45,12 +45,17 @@ class Union:
         self.committed = max(each.committed_line for each in lines)
         self.settled = [max(each.sites[site].settled for each in lines) for site in range(sites)]
         self.content = [united(*(runs[site] for runs in self._content.values())) for site in range(sites)]
-        self.metadata = [
-            united(*(unpacked(each.sites[site].metadata, known=each.sites[site].known) for each in lines))
-            for site in range(sites)
-        ]
+        bare = {
+            daemon: [unpacked(site.metadata, known=site.known) for site in each.sites]
+            for daemon, each in self.holdings.items()
+        }
+        self.metadata = [united(*(runs[site] for runs in bare.values())) for site in range(sites)]
+        self._places = {
+            daemon: [united(runs, through(site.settled)) for runs, site in zip(bare[daemon], each.sites)]
+            for daemon, each in self.holdings.items()
+        }
+        self.places = [united(*(runs[site] for runs in self._places.values())) for site in range(sites)]
         self._known = [max(each.sites[site].known for each in lines) for site in range(sites)]
-        self.settled_by_all = [min(each.sites[site].settled for each in lines) for site in range(sites)]
 
     def resent_by(self, daemon: int, site: int) -> list[Run]:
         """What this daemon sends again: it has it, nobody before it has it, and somebody lacks it."""
@@ -60,18 +65,14 @@ class Union:
         return shared(without(mine, united(*others)), united(*lacking))
 
     def metadata_resent_by(self, daemon: int, site: int) -> list[Run]:
-        """The metadata that it sends again: it is settled there, not at anybody before, and there is no content."""
-        mine, others = self.holdings[daemon].sites[site].settled, self.settled_by_all[site]
-        others = max([others, *(each.sites[site].settled for other, each in self.holdings.items() if other < daemon)])
-        return without([(others + 1, mine)], self.content[site]) if others < mine else []
+        """The metadata that it sends again: it has it, nobody before it has it, somebody lacks it; and no content."""
+        others = [self._places[other][site] for other in self.holdings if other < daemon]
+        lacking = [self.metadata_lacked_by(other, site) for other in self.holdings if other != daemon]
+        return shared(without(self._places[daemon][site], united(*others)), united(*lacking))
 
     def metadata_lacked_by(self, daemon: int, site: int) -> list[Run]:
-        """Settled at another, without content anywhere here, and not even known to this daemon."""
-        mine = self.holdings[daemon].sites[site]
-        if mine.settled >= self.settled[site]:
-            return []
-        known = unpacked(mine.metadata, known=mine.known)
-        return without([(mine.settled + 1, self.settled[site])], united(self.content[site], known))
+        """Known to another, without content anywhere here, and not even known to this daemon."""
+        return without(self.places[site], united(self.content[site], self._places[daemon][site]))
 
     def lacked_by(self, daemon: int, site: int) -> list[Run]:
         """What is here and this daemon does not have."""

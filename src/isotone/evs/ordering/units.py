@@ -9,7 +9,9 @@ Deviations: D-previous the FIFO condition names the site sequence of the session
 counting session sequences, because sequences that went to UNRELIABLE messages or were pruned would leave gaps in the
 count; D-causal CAUSAL waits for its causal past alone, not for silent sites. Units below CAUSAL may be delivered ahead
 of their own past, so what a daemon has delivered does not tell the past of what it sends; every unit below AGREED
-therefore carries its past, and whoever delivers it takes that over.
+therefore carries its past, and whoever delivers it takes that over. D-cut a join, leave or kill is a *cut*: every
+unit below AGREED names the last cut before which its daemon had received everything when it stamped it, so that it
+stands on the same side of each cut at all daemons.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ HEADER = struct.Struct(">BBHHHQQQ")  # kind, service, site, daemon, number of de
 METADATA = struct.Struct(">BBHHQQH")  # kind, service, site, daemon, sequence, lamport, how far back the previous is
 FAR_BACK = struct.Struct(">Q")
 FAR = 0xFFFF  # the previous is farther back than a distance can say; it follows in full
-DEPENDENCY = struct.Struct(">QH")  # the agreed position in the past: Lamport time and daemon
+# the agreed position in the past and the cut before it: Lamport time and daemon of each
+PAST = struct.Struct(">QHQH")
 
 Position = tuple[int, int]
 """A place in the total order: Lamport time, then the stamping daemon's index."""
@@ -50,7 +53,8 @@ class Unit(msgspec.Struct, frozen=True, gc=False):
 
     ``previous`` is the site sequence of the same session's previous reliable unit, 0 when there is none in this view.
     ``weak_before`` (all below AGREED) has for each site the highest sequence of a RELIABLE, FIFO or CAUSAL unit in the
-    causal past; ``agreed_before`` is the highest position of an AGREED or SAFE unit in it.
+    causal past; ``agreed_before`` is the highest position of an AGREED or SAFE unit in it. ``behind`` is the position
+    of the last cut that it stands behind; it stands before all that are later, unless it waits for what is behind them.
     """
 
     kind: UnitKind
@@ -63,6 +67,12 @@ class Unit(msgspec.Struct, frozen=True, gc=False):
     body: bytes | memoryview = b""
     weak_before: tuple[int, ...] = ()
     agreed_before: Position = BEFORE_ALL
+    behind: Position = BEFORE_ALL
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether what is below AGREED stands on the same side of it everywhere: a join, leave or kill."""
+        return self.kind is UnitKind.GROUPS and self.service is Service.SAFE
 
     @property
     def position(self) -> Position:
@@ -110,28 +120,37 @@ def encode_past(unit: Unit) -> bytes:
     """The causal past of a unit below AGREED; nothing for others."""
     if not unit.weak_before:
         return b""
-    return DEPENDENCY.pack(*unit.agreed_before) + struct.pack(f">{len(unit.weak_before)}Q", *unit.weak_before)
+    return PAST.pack(*unit.agreed_before, *unit.behind) + struct.pack(f">{len(unit.weak_before)}Q", *unit.weak_before)
 
 
-def decode_past(frame: memoryview, offset: int, sites: int) -> tuple[Position, tuple[int, ...], int]:
+Past = tuple[tuple[int, ...], Position, Position]
+"""Of a unit below AGREED: ``weak_before``, ``agreed_before``, ``behind``."""
+NO_PAST: Past = ((), BEFORE_ALL, BEFORE_ALL)
+
+
+def past_of(unit: Unit) -> Past:
+    """What `encode_past` tells."""
+    return unit.weak_before, unit.agreed_before, unit.behind
+
+
+def decode_past(frame: memoryview, offset: int, sites: int) -> tuple[Past, int]:
     """The inverse of `encode_past` for a unit below AGREED, and where it ends."""
-    agreed_before = DEPENDENCY.unpack_from(frame, offset)
-    weak_before = struct.unpack_from(f">{sites}Q", frame, offset + DEPENDENCY.size)
-    return (agreed_before[0], agreed_before[1]), weak_before, offset + DEPENDENCY.size + 8 * sites
+    lamport, daemon, cut_lamport, cut_daemon = PAST.unpack_from(frame, offset)
+    weak_before = struct.unpack_from(f">{sites}Q", frame, offset + PAST.size)
+    return (weak_before, (lamport, daemon), (cut_lamport, cut_daemon)), offset + PAST.size + 8 * sites
 
 
 def _decode_metadata(frame: memoryview, sites: int) -> Unit:
     kind, service, site, daemon, sequence, lamport, back = METADATA.unpack_from(frame)
     previous = FAR_BACK.unpack_from(frame, METADATA.size)[0] if back == FAR else sequence - back if back else 0
     end = METADATA.size + FAR_BACK.size * (back == FAR)
-    weak_before: tuple[int, ...] = ()
-    agreed_before = BEFORE_ALL
+    past = NO_PAST
     if not Service(service).is_agreed:
-        agreed_before, weak_before, end = decode_past(frame, end, sites)
+        past, end = decode_past(frame, end, sites)
     if len(frame) != end or (back != FAR and back > sequence):
         raise RemoteProtocolError("metadata that contradicts itself")
     head = (UnitKind(kind), Service(service), site, daemon, sequence, lamport, previous)
-    return Unit(*head, b"", weak_before, agreed_before)
+    return Unit(*head, b"", *past)
 
 
 def decode_unit(frame: memoryview, *, sites: int, daemons: int) -> Unit:
@@ -147,25 +166,13 @@ def decode_unit(frame: memoryview, *, sites: int, daemons: int) -> Unit:
 
 def _decode_whole(frame: memoryview, sites: int) -> Unit:
     kind, service, site, daemon, count, sequence, lamport, previous = HEADER.unpack_from(frame)
-    offset = HEADER.size
-    weak_before: tuple[int, ...] = ()
-    agreed_before = BEFORE_ALL
+    offset, past = HEADER.size, NO_PAST
     if count:
         if count != sites:
             raise RemoteProtocolError(f"a unit with {count} dependencies in a view of {sites} sites")
-        agreed_before, weak_before, offset = decode_past(frame, offset, sites)
-    return Unit(
-        UnitKind(kind),
-        Service(service),
-        site,
-        daemon,
-        sequence,
-        lamport,
-        previous,
-        frame[offset:],
-        weak_before,
-        agreed_before,
-    )
+        past, offset = decode_past(frame, offset, sites)
+    head = (UnitKind(kind), Service(service), site, daemon, sequence, lamport, previous)
+    return Unit(*head, frame[offset:], *past)
 
 
 def check_unit(unit: Unit, *, sites: int, daemons: int) -> None:
@@ -174,6 +181,8 @@ def check_unit(unit: Unit, *, sites: int, daemons: int) -> None:
         raise RemoteProtocolError(f"site {unit.site}, daemon {unit.daemon}, time {unit.lamport} are not of this view")
     if len(unit.weak_before) not in (0, sites):
         raise RemoteProtocolError(f"a unit with {len(unit.weak_before)} dependencies in a view of {sites} sites")
+    if unit.behind >= unit.position:
+        raise RemoteProtocolError(f"a unit of time {unit.lamport} behind a cut of time {unit.behind[0]}")
     _check_service(unit)
 
 

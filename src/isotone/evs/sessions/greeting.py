@@ -48,6 +48,8 @@ def pack_answer(mine: VersionRange, theirs: VersionRange) -> tuple[bytes, int | 
 def read_answer(data: Buffer, mine: VersionRange) -> tuple[int | None, VersionRange]:
     """The version that the daemon chose, if any, and its range."""
     magic, chosen, low, high, zero = _ANSWER.unpack(data)
+    if magic == b"HTTP":
+        raise RemoteProtocolError("HTTP answers, as at a daemon's administration port; clients connect to another one")
     if magic != SERVER_MAGIC or zero:
         raise RemoteProtocolError("an answer that is no daemon's")
     theirs = _range(low, high)

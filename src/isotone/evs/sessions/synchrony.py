@@ -6,8 +6,9 @@ message is delivered in the view in which it was sent. Whoever says *flushed* do
 the view at the same place of the order, and behind everything that the others sent before.
 
 Implements: [Spread 2.2.3.2] Sending View Delivery, [Spread 3.4], the library on top of EVS that it refers to.
-Deviations: D-parted (a member that was apart meanwhile is not heard until the next view, since others may lack what it
-sent before), D-last (views that follow each other while members flush are installed as one: the last).
+Deviations: D-parted (who did not come along since the installed view is not heard in it: a member that was apart, since
+others may lack what it sent before, nor one that is in another view of the group and whose daemon came back before the
+groups were merged), D-last (views that follow each other while members flush are installed as one: the last).
 """
 
 from __future__ import annotations
@@ -180,17 +181,12 @@ class SynchronousMember:
             return [self._tell(message)] if self.view is not None else []
         if bundle.sender in self._flushed:
             return self._hold(message)
-        if self.view is None or (self.target is not None and self._is_apart(bundle.sender)):
-            return []
+        if self.view is None or bundle.sender not in self.together:
+            return []  # D-parted
         row = SynchronousDelivered(
             str(self.me), self.group, self.view.id, str(bundle.sender), bundle.first_sequence, len(bundle.lengths)
         )
         return [Record(row), self._tell(message)]
-
-    def _is_apart(self, sender: ClientId) -> bool:
-        """A member of the next view that does not come from this one with us: it sends in another."""
-        assert self.target is not None
-        return sender in self.target.members and sender not in self.together
 
     def _hold(self, message: b4.Message) -> list[Action]:
         """Its sender is in the next view already."""

@@ -102,12 +102,12 @@ class Gateway:
 
     # --- units -----------------------------------------------------------------------------------------------------
 
-    def forward(self, arrivals: Sequence[Arrival], at: int) -> None:
-        """Units that came go on to the children in the tree of their source."""
+    def forward(self, arrivals: Sequence[Arrival], at: int, heard: int) -> None:
+        """Units that came go on to the children in the tree of their source; ``heard``: all up to this time was."""
         for arrival in arrivals:
             unit = arrival.unit
             if unit.site == self.site:
-                arrival = self._pruned(arrival)
+                arrival = self._pruned(arrival, heard)
             if unit.service is Service.UNRELIABLE:
                 self._forward_unreliable(arrival)
                 continue
@@ -120,9 +120,9 @@ class Gateway:
             else:
                 self.publisher.saw(unit, pruned=arrival.mask is not None)
 
-    def forward_born(self, units: Sequence[Unit], at: int) -> None:
+    def forward_born(self, units: Sequence[Unit], at: int, heard: int) -> None:
         """Units that this daemon itself stamped."""
-        self.forward([Arrival(unit, frame_of(frame_kind(unit), *encode_unit(unit))) for unit in units], at)
+        self.forward([Arrival(unit, frame_of(frame_kind(unit), *encode_unit(unit))) for unit in units], at, heard)
 
     def _forward_unreliable(self, arrival: Arrival) -> None:
         for trunk in self._children[arrival.unit.site]:
@@ -143,10 +143,13 @@ class Gateway:
 
     # --- pruning ---------------------------------------------------------------------------------------------------
 
-    def _pruned(self, arrival: Arrival) -> Arrival:
-        """A unit of our own site: for whom is its content? For those who need it, and for all on the way to them."""
+    def _pruned(self, arrival: Arrival, heard: int) -> Arrival:
+        """A unit of our own site: for whom is its content? For those who need it, and for all on the way to them.
+
+        One below AGREED is for the members that all joins before it made: these must have been heard here.
+        """
         groups = self._peek(arrival.unit).groups
-        if groups is None:
+        if groups is None or max(arrival.unit.behind, arrival.unit.agreed_before)[0] > heard:
             return arrival
         holders = self.interest.sites_with_content(self._names[self.site], groups)
         mask = mask_of([self._names.index(site) for site in holders])

@@ -70,7 +70,7 @@ class Incoming:
         """What it says about lines, to those of a daemon of this site."""
         for update in self.updates:
             lines.sites[update.site].promise(update.sequence, update.lamport)
-            lines.report(update.site, update.line)
+            lines.report(update.site, update.line, sequence=update.sequence)
         for cleared in self.cleared:
             owed = [sequence for sequence, mask in cleared.owed if mask >> site & 1]
             lines.sites[cleared.site].clear(cleared.lamport, owed)

@@ -256,7 +256,7 @@ class Transport:
                 case FramesArrived(frames=frames):
                     self._take_near(frames, at)
                 case SiteLineRose(line=line):
-                    self.delivery.lines.report(self._site, line)
+                    self.delivery.lines.report(self._site, line, sequence=self.stamper.promise[0])
                 case LinkRoomy():
                     pass  # `_conclude` looks for room
                 case DeclareFailed(reason=reason):
@@ -289,7 +289,7 @@ class Transport:
         if self.gateway is not None:
             if not incoming.sources() <= {self._site}:
                 self.malformed += incoming.drop_foreign(self._site)  # only the gateway brings in what is foreign
-            self.gateway.forward(incoming.units, at)
+            self.gateway.forward(incoming.units, at, self.delivery.lines.heard)
         for pressure in incoming.pressure:
             self.injection.pressed(*pressure)
         self._take(incoming, at)
@@ -302,7 +302,7 @@ class Transport:
         for site in sorted(incoming.sources()):
             if not gateway.is_parent(trunk, site):
                 raise RemoteProtocolError(f"site {site} does not send over {trunk.name}")
-        gateway.forward(incoming.units, at)
+        gateway.forward(incoming.units, at, self.delivery.lines.heard)
         for content in incoming.contents:
             gateway.forward_content(content)
         incoming.keep_contents_for(self._site)
@@ -341,7 +341,7 @@ class Transport:
         self._note(units, at)
         self._out += self._record.sent(units)
         if self.gateway is not None:
-            self.gateway.forward_born(units, at)
+            self.gateway.forward_born(units, at, self.delivery.lines.heard)
         self._delivered += self.delivery.take(list(units))
 
     def _note(self, units: Sequence[Unit], at: int) -> None:

@@ -2,7 +2,7 @@
 
 What all who installed the view have in it is no hole of anyone; only the rest is looked at.
 
-Implements: [Spread 2.13.3], [Spread 2.13.4]. Deviations: D-weak.
+Implements: [Spread 2.13.3], [Spread 2.13.4]. Deviations: D-cut.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from isotone.pipeline.conformance.terms import (
     LOSS,
     MESSAGE,
     PROCESS,
+    RELIABLE,
     SIDE,
     STAY,
     VIEW,
@@ -24,7 +25,6 @@ from isotone.pipeline.conformance.terms import (
     few,
     findings,
     no_findings,
-    same_view,
     witness,
 )
 
@@ -35,7 +35,7 @@ _WHO = PROCESS[2:]
 def no_holes_before(n: Normal) -> DataFrame:
     """2.13.3."""
     had = n.held
-    strong = had.where(F.col("service") >= same_view())
+    strong = had.where(F.col("service") >= RELIABLE)
     judged = few(_judged(n, _heights(had, is_late=False)).where("high IS NOT NULL"))
     lows = strong.groupBy(*VIEW, *_WHO).agg(F.min("stamp").alias("low"))
     lowest = lows.groupBy(*VIEW).agg(
@@ -53,7 +53,7 @@ def no_holes_before(n: Normal) -> DataFrame:
 def no_holes_after(n: Normal) -> DataFrame:
     """2.13.4."""
     had = n.held
-    strong = had.where(F.col("service") >= same_view())
+    strong = had.where(F.col("service") >= RELIABLE)
     judged = few(_judged(n, _heights(had, is_late=True)).where((F.col("left") == INSTALL) & F.col("high").isNotNull()))
     if judged.isEmpty():
         return findings(judged, no_findings(judged))

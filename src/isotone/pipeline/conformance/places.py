@@ -1,6 +1,6 @@
 """In which view a message may be delivered: not before that of its send, not after its sender came back, all in one.
 
-Implements: [Spread 2.9], [Spread 2.18], [Spread 2.19]. Deviations: D-weak, D-other-side.
+Implements: [Spread 2.9], [Spread 2.18], [Spread 2.19]. Deviations: D-other-side.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from isotone.pipeline.conformance.terms import (
     HOME,
     MESSAGE,
     PROCESS,
+    RELIABLE,
     SEND,
     SIDE,
     comparable,
     event,
     findings,
     is_daemons,
-    same_view,
+    sane_from,
     two_first,
     witness,
 )
@@ -29,7 +30,7 @@ from isotone.pipeline.conformance.terms import (
 
 def same_view_delivery(n: Normal) -> DataFrame:
     """2.18: all who deliver a message deliver it in one view of a group; at EVS-C before the signals."""
-    bound = n.inside.where((F.col("service") >= same_view()) & (is_daemons() | ~F.col("is_late")))
+    bound = n.inside.where((F.col("service") >= RELIABLE) & (is_daemons() | ~F.col("is_late")))
     key = (*MESSAGE, "group")
     who = F.struct("node", "incarnation", "process")
     summary = bound.groupBy(*key).agg(
@@ -47,7 +48,7 @@ def same_view_delivery(n: Normal) -> DataFrame:
 
 def sane_view_delivery(n: Normal) -> DataFrame:
     """2.9.1 and 2.19.1: not delivered in a view before that of the send."""
-    sent = n.placed.where((F.col("code") == SEND) & F.col("stay").isNotNull() & (F.col("service") >= same_view()))
+    sent = n.placed.where((F.col("code") == SEND) & F.col("stay").isNotNull() & (F.col("service") >= sane_from()))
     homes = n.homes.select(*HOME, "loss")
     asked = F.coalesce(F.col("leaves") > 0, F.lit(False)) | F.coalesce(F.col("loss") < F.col("index"), F.lit(False))
     counts = (
@@ -55,7 +56,7 @@ def sane_view_delivery(n: Normal) -> DataFrame:
         .where(is_daemons() | ~asked)
         .select(*SIDE, "sender", F.col("first").alias("bundle"), "group", F.col("stay.view").alias("sent_view"))
     )
-    delivered = n.inside.where((F.col("service") >= same_view()) & F.col("sent").isNotNull())
+    delivered = n.inside.where((F.col("service") >= sane_from()) & F.col("sent").isNotNull())
     views = delivered.groupBy(*BUNDLE, "group", F.col("stay.view").alias("view"), "sent").agg(
         F.min(event()).alias("event")
     )

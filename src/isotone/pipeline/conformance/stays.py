@@ -104,11 +104,7 @@ def _with_highest(known: DataFrame) -> DataFrame:
 def _with_memberships(known: DataFrame) -> DataFrame:
     order = Window.partitionBy(*PLACE).orderBy("index", "position")
     begins = F.when(F.col("origin") == KNOWN, 0).otherwise(1)
-    numbered = known.withColumn("membership", F.sum(begins).over(order)).withColumn(
-        "number", F.row_number().over(order)
-    )
-    first = F.first("view").over(Window.partitionBy(*PLACE, "membership").orderBy("index", "position"))
-    return numbered.withColumn("first_view", first)
+    return known.withColumn("membership", F.sum(begins).over(order))
 
 
 def _with_signals(known: DataFrame, turned: DataFrame, touched: DataFrame) -> DataFrame:

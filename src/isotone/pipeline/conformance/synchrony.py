@@ -1,6 +1,6 @@
 """Virtual synchrony: who leave a view together had the same messages in it, and the same signal among them.
 
-Implements: [Spread 2.7], [Spread 2.8.2]. Deviations: D-weak.
+Implements: [Spread 2.7], [Spread 2.8.2]. Deviations: D-cut.
 """
 
 from __future__ import annotations
@@ -8,18 +8,17 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from isotone.pipeline.conformance import weak
 from isotone.pipeline.conformance.held import STAY, TOGETHER, fingerprint, left_event, nothing
 from isotone.pipeline.conformance.normal import Normal
 from isotone.pipeline.conformance.terms import (
     AGREED,
     MESSAGE,
+    RELIABLE,
     SIDE,
     event,
     few,
     findings,
     no_findings,
-    same_view,
     witness,
 )
 
@@ -29,16 +28,13 @@ _BODY = MESSAGE[2:]
 def virtual_synchrony(n: Normal) -> DataFrame:
     """2.7."""
     stays = n.together
-    had = n.held
-    strong = had.where(F.col("service") >= same_view())
+    strong = n.held.where(F.col("service") >= RELIABLE)
     sums = strong.groupBy(*STAY).agg(*fingerprint(F.lit(True), "sum"))
     summed = stays.join(sums, on=list(STAY), how="left").withColumn("sum", F.coalesce("sum", nothing()))
     companies = few(summed.groupBy(*TOGETHER).agg(F.min("sum").alias("low"), F.max("sum").alias("high")))
     exercised = companies.where(F.col("high") != nothing())
     suspects = few(stays.join(companies.where("low != high").select(*TOGETHER), on=list(TOGETHER), how="left_semi"))
-    broken = _missing(suspects, strong)
-    weak_exercised, weak_broken = weak.judge_weak(n, stays, had)
-    return findings(exercised.select(*SIDE).unionByName(weak_exercised), broken.unionByName(weak_broken))
+    return findings(exercised, _missing(suspects, strong))
 
 
 def _missing(suspects: DataFrame, strong: DataFrame) -> DataFrame:

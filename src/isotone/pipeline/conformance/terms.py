@@ -54,8 +54,8 @@ def is_daemons() -> Column:
     return F.col("boundary") == DAEMONS
 
 
-def same_view() -> Column:
-    """From which service on deliveries belong to one view."""
+def sane_from() -> Column:
+    """From which service on nothing is delivered in a view before that of the send."""
     return F.when(is_daemons(), RELIABLE).otherwise(AGREED)
 
 

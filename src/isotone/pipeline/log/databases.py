@@ -95,11 +95,11 @@ def _living(changes: DataFrame) -> DataFrame:
     return joined.select("t.database", "t.table", "t.form", "t.since", "r.key", "r.cells", "r.at")
 
 
-def tables_in(rows: DataFrame) -> list[tuple[str, TableForm]]:
-    """The tables of these rows: their databases and their forms."""
-    found = rows.select("database", "form").distinct().collect()
+def tables_in(rows: DataFrame) -> list[tuple[str, TableForm, int]]:
+    """The tables of these rows: their databases, their forms, and how many rows each has."""
+    found = rows.groupBy("database", "form").agg(F.count("key").alias("rows")).collect()
     return sorted(
-        ((row["database"], _form_decoder.decode(bytes(row["form"]))) for row in found),
+        ((row["database"], _form_decoder.decode(bytes(row["form"])), row["rows"]) for row in found),
         key=lambda each: (each[0], each[1].name),
     )
 

@@ -87,9 +87,11 @@ class IsotoneSource(DataSource):
         return LogStreamReader(self._options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """The sink."""
+        """The sink. In mode ``complete`` each batch would replace all rows before it; nothing in a log is replaced."""
         from isotone.pipeline.log.sink import LogSink
 
+        if overwrite:
+            raise InputError("the sink isotone appends rows: outputMode is append, not complete")
         return LogSink(self._options, schema)
 
 

@@ -44,6 +44,8 @@ class Recipe(msgspec.Struct, frozen=True):
     y: str
     curves: tuple[str, ...]
     findings: Callable[[Rows], list[Finding]] | None = None
+    right: str = ""  # a second y, on an axis of its own
+    log_x: bool = False
 
 
 _ROUTING = Recipe(throughput_by_routing, "source", "tree_kbit_per_second", ())
@@ -68,12 +70,31 @@ FIGURES: Mapping[str, Recipe] = {
     "site-loss": Recipe(site_loss, "step", "seconds", _SIZE),
     "split-and-merge": Recipe(split_and_merge, "step", "seconds", _SIZE),
     "idle-daemons": Recipe(idle, "daemons", "keep_alive_packets", _SIZE),
-    "flows-10": Recipe(flows.phase_duration, "nodes", "phase_s", ("mttf_s", "detection_s"), findings.of_phase_duration),
-    "flows-11": Recipe(flows.latency_by_rate, "tps", "latency_s", ("k_max",), findings.of_latency_by_rate),
-    "flows-12": Recipe(flows.latency_by_size, "nodes", "latency_s", (), findings.of_latency_by_size),
-    "flows-13": Recipe(flows.unlimited_tokens, "commit_percent", "token_bytes", (), findings.of_unlimited_tokens),
+    "flows-10": Recipe(
+        flows.phase_duration, "nodes", "phase_s", ("mttf_s", "detection_s"), findings.of_phase_duration, log_x=True
+    ),
+    "flows-11": Recipe(
+        flows.latency_by_rate, "tps", "latency_s", ("k_max",), findings.of_latency_by_rate, right="token_bytes"
+    ),
+    "flows-12": Recipe(
+        flows.latency_by_size,
+        "nodes",
+        "latency_s",
+        (),
+        findings.of_latency_by_size,
+        right="token_bytes",
+        log_x=True,
+    ),
+    "flows-13": Recipe(
+        flows.unlimited_tokens,
+        "commit_percent",
+        "latency_s",
+        (),
+        findings.of_unlimited_tokens,
+        right="token_bytes",
+    ),
     "flows-14": Recipe(flows.phase_by_token_rate, "tokens_per_s", "phase_s", ("rate",), findings.of_token_rate),
-    "flows-15": Recipe(flows.phase_by_ring_size, "ring_size", "phase_s", ("rate",), findings.of_ring_size),
+    "flows-15": Recipe(flows.phase_by_ring_size, "ring_size", "phase_s", ("rate",), findings.of_ring_size, log_x=True),
     "hab-table-1": Recipe(hab_table_1, "m", "messages", ("protocol",)),
     "hab-latency": Recipe(hab_latency, "centre", "delays", ("step", "source")),
     "isis-5.4": Recipe(isis_concurrency, "updates", "answer_s", ("mode", "sites")),

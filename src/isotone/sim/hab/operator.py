@@ -82,6 +82,20 @@ class Operator:
         """The centres that take part and were not declared lost."""
         return [each for each in self.living() if each not in self.fenced and self._takes_part(each)]
 
+    def operational(self) -> list[str]:
+        """Those of them that no other one takes for lost [HAB 2]: one at least must be left, or nothing is promised."""
+        states = {each: [self._hab(name).centre for name in self.up(each)] for each in self.serving()}
+
+        def is_given_up(centre: str) -> bool:
+            others = [state for each, found in states.items() if each != centre for state in found]
+            return any(
+                state.is_centre_lost(centre) or state.configuration.named(centre) is None
+                for state in others
+                if state.role is not Role.OUT
+            )
+
+        return [each for each in states if not is_given_up(each)]
+
     def with_role(self, role: Role) -> str | None:
         """The serving centre of the highest epoch that has this role."""
         found = [(self._hab(name).centre.epoch, each) for each in self.serving() for name in self.up(each)[:1]]
@@ -99,8 +113,8 @@ class Operator:
         return self._hab(self.up(centre)[0]).centre.role
 
     def strike(self, centre: str, *, whole: bool) -> None:
-        """A disaster; unless it is the last centre that lives."""
-        if centre in self.lost or not any(each != centre for each in self.serving()):
+        """A disaster; unless it is the last operational centre."""
+        if centre in self.lost or not any(each != centre for each in self.operational()):
             return
         names = list(self.centres[centre])
         keep = 0 if whole else len(names) - (len(names) // 2 + 1) if len(names) % 2 else len(names) // 2 - 1
@@ -158,12 +172,16 @@ class Operator:
             self._world.tell(node, LABEL, LocalSuspected(0, self._node(node).stack.suspects))
 
     def _say(self, at: tuple[str, ...], lost: str, *, override: bool = False) -> None:
-        """Declare it at the first of these; where two operators must, each at a centre of his own."""
+        """Declare it at the first of these. Where two operators must, each does so at a centre of his own, but where
+        somebody wants it already; so does `isotone site declare-lost`.
+        """
         if self._terms.settings.confirmations == 1:
             self._tell(at[0], DeclareWanted(0, lost, override))
             return
+        wanted = [each for each in at if any(lost in self._hab(name).centre.petitions for name in self.up(each))]
         for number, name in enumerate(PEOPLE):
-            self._tell(at[number % len(at)], DeclareWanted(0, lost, override, name))
+            place = wanted[0] if wanted else at[number % len(at)]
+            self._tell(place, DeclareWanted(0, lost, override, name))
 
     def _tell(self, centre: str, event: Event) -> None:
         up = self.up(centre)
@@ -204,7 +222,8 @@ class Operator:
         group = state.configuration.named(lost)
         if state.role is Role.OUT or group is None:
             return
-        able = [each.name for each in state.configuration.groups if self._takes_part(each.name)]
+        groups = state.configuration.groups
+        able = [each.name for each in groups if self._takes_part(each.name) and not state.is_lost(each.number)]
         override = len(able) < state.configuration.majority
         known = state.declarations.get(lost)
         if only_known and not (override and state.is_lost(group.number)):

@@ -42,8 +42,7 @@ class Book:
         previous = self._previous(process, group, old)
         self._judge_transitional(process, seen, previous, event)
         view = self._view(group, id, members) if regular else View(group, id, members, detached=True)
-        sent_before = process.sender.high if process.sender is not None else 0
-        membership = old.membership if old is not None else Membership(id, index, sent_before)
+        membership = old.membership if old is not None else Membership()
         stay = Stay(process, view, index, previous=previous, transitional=transitional, membership=membership)
         view.stays[process] = stay
         process.stays[group] = stay
@@ -58,7 +57,7 @@ class Book:
             if not process.home.lossy:
                 process.surely[group] = id
         if old is not None:
-            old.next, old.next_transitional, old.following = view, transitional, stay
+            old.next, old.next_transitional = view, transitional
             self._leave(old, Left.MOVED, index)
         self._pass_earlier(process, group, id)
         return stay

@@ -45,7 +45,7 @@ class Engine:
         self.places = Places(rules, self.tally, self.store)
         agreement = Agreement(self.tally)
         self.safe = Safe(rules, self.tally, self.people, agreement, self.store)
-        self.closing = Closing(rules, self.tally, self.store, Holes(rules, self.tally), self.safe)
+        self.closing = Closing(self.tally, self.store, Holes(self.tally), self.safe)
         self.book = Book(self.people, agreement, self.closing.close)
         self._stamp_keys: dict[str, tuple[str, int]] = {}
         self.active = False  # anything at all happened at this boundary
@@ -292,7 +292,6 @@ class Engine:
         for view in list(self.book.open.values()):
             self.closing.close(view, final=True, settled=settled)
         self.safe.finish(settled=settled)
-        self.closing.finish(settled=settled)
         self._accuse_unsent(lossy=lossy)
         held = [bundle for sender in self.people.senders.values() for bundle in sender.held.values()]
         held += self.store.early
@@ -322,7 +321,7 @@ class Engine:
         """Bundles, open views, stays and debts in memory; not what is constant per client and per view id."""
         stays = sum(len(view.stays) for view in self.book.open.values())
         owed = sum(len(trail.owed) for trail in self.safe.owing)
-        return self.store.held + len(self.book.open) + stays + len(self.closing.owing) + owed
+        return self.store.held + len(self.book.open) + stays + owed
 
 
 def _purge(process: Process) -> None:

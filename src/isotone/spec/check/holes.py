@@ -1,13 +1,12 @@
 """No holes: what a process must have delivered below an agreed message, before and after the signal of its view.
 
 Implements: [Spread 2.13.3], [Spread 2.13.4]; the stamp of a message is that of the delivery at hand.
-Deviations: D-weak.
+Deviations: D-cut.
 """
 
 from __future__ import annotations
 
 from isotone.spec.check.records import Piece, Stay, View
-from isotone.spec.check.rules import Rules
 from isotone.spec.check.tally import Tally
 from isotone.spec.check.terms import NO_STAMP, TOP_STAMP, Left, StampKey
 
@@ -15,8 +14,7 @@ from isotone.spec.check.terms import NO_STAMP, TOP_STAMP, Left, StampKey
 class Holes:
     """Judges a view that is over."""
 
-    def __init__(self, rules: Rules, tally: Tally) -> None:
-        self._rules = rules
+    def __init__(self, tally: Tally) -> None:
         self._tally = tally
 
     def judge(self, view: View, *, settled: bool) -> None:
@@ -27,8 +25,7 @@ class Holes:
         for stay in view.stays.values():
             union.update(stay.before)
             union.update(stay.after)
-            if self._rules.daemons:
-                union.update(stay.weak)
+            union.update(stay.weak)
         if not union and not view.settled_senders:
             return
         for stay in judged:

@@ -1,13 +1,12 @@
 """Where deliveries take place: each one in the views that its receiver is in.
 
-Implements: [Spread 2.1], [Spread 2.9] and [Spread 2.19], [Spread 2.18]. Deviations: D-weak.
+Implements: [Spread 2.1], [Spread 2.9] and [Spread 2.19], [Spread 2.18]. Deviations: D-other-side.
 """
 
 from __future__ import annotations
 
 from isotone.core.names import is_private_group
 from isotone.core.services import Service
-from isotone.spec.check.overtaking import is_behind_join
 from isotone.spec.check.records import Bundle, Piece, Process, Sender, Stay, View
 from isotone.spec.check.rules import Rules
 from isotone.spec.check.store import Store
@@ -30,9 +29,7 @@ class Places:
         bundle = piece.bundle
         service = bundle.service
         exercised, daemons = self._tally.exercised, self._daemons
-        same_view = service >= self._rules.same_view
-        low = same_view and "2.13.3" not in exercised
-        pair = same_view and "2.18" not in exercised
+        low, pair = "2.13.3" not in exercised, "2.18" not in exercised
         inside = 0
         for group in bundle.groups:
             last_view: View | None = None
@@ -48,7 +45,7 @@ class Places:
                 if view is not last_view:
                     last_view = view
                     self._judge_view(piece, view, event)
-                if same_view and (stay.signal is None or daemons):
+                if stay.signal is None or daemons:
                     if view is not last_same:
                         last_same = view
                         self._judge_same_view(piece, view, event)
@@ -94,17 +91,10 @@ class Places:
         weak = bundle.service < Service.AGREED
         for stay in view.stays.values():
             del (stay.weak if weak else stay.before)[piece]
-        if weak:
-            view.settled_weak = True
-            if "2.7" not in self._tally.exercised and view.size > 1:
-                view.settled_for.update(
-                    (stay.process, None) for stay in view.stays.values() if is_behind_join(piece, stay)
-                )
         stamp = bundle.stamp or NO_STAMP
-        if not weak or self._rules.daemons:
-            known = view.settled_senders.get(bundle.sender)
-            if known is None or stamp < known:
-                view.settled_senders[bundle.sender] = stamp
+        known = view.settled_senders.get(bundle.sender)
+        if known is None or stamp < known:
+            view.settled_senders[bundle.sender] = stamp
         if bundle.service is Service.SAFE and view.size > 1:
             self._tally.exercised.add("2.14.2")
         if bundle.sender.process is not None:
@@ -129,7 +119,7 @@ class Places:
 
     def _judge_view(self, piece: Piece, view: View, event: EventId) -> None:
         bundle, group = piece.bundle, view.group
-        if bundle.service >= self._rules.same_view:
+        if bundle.service >= self._rules.sane_from:
             sent_in = bundle.sent_in.get(group)
             if sent_in is not None:
                 self._judge_sane(piece, view, sent_in, event)

@@ -272,30 +272,10 @@ class Piece:
 class Membership:
     """A process in a group from its first view to its leave."""
 
-    __slots__ = ("at", "first_view", "sent", "sent_before")
+    __slots__ = ("sent",)
 
-    def __init__(self, first_view: ViewId, at: int, sent_before: int) -> None:
-        self.first_view = first_view
-        self.at = at  # the row in which it began
-        self.sent_before = sent_before  # the highest sequence that the process had sent then
+    def __init__(self) -> None:
         self.sent = False  # something reliable, and did not ask to leave since
-
-
-class Debt:
-    """Weak messages that one had in a view which both left together; owed if they stay together long enough."""
-
-    __slots__ = ("bundle", "first", "has", "has_now", "lacks", "lacks_now", "last", "target")
-
-    def __init__(self, piece: Piece, has: Stay, lacks: Stay) -> None:
-        assert has.following is not None and lacks.following is not None
-        self.bundle = piece.bundle
-        self.first = piece.first
-        self.last = piece.last
-        self.has = has
-        self.lacks = lacks
-        self.has_now = has.following  # as far as they are known to have been together
-        self.lacks_now = lacks.following
-        self.target: Any = lacks.following.view.id.daemon_view
 
 
 def pieces_between(bundle: Bundle, first: int, last: int) -> list[Piece]:
@@ -313,7 +293,6 @@ class Stay:
         "at",
         "before",
         "complete",
-        "following",
         "high",
         "high_at",
         "left",
@@ -361,7 +340,6 @@ class Stay:
         self.left_at = NEVER
         self.complete = True
         self.next: View | None = None
-        self.following: Stay | None = None  # this process in the next view
         self.next_transitional: tuple[str, ...] = ()
 
 
@@ -372,15 +350,12 @@ class View:
         "awaiting",
         "closed",
         "comparable",
-        "debts",
         "detached",
         "group",
         "id",
         "members",
         "pending",
-        "settled_for",
         "settled_senders",
-        "settled_weak",
         "size",
         "stays",
     )
@@ -397,6 +372,3 @@ class View:
         self.awaiting: dict[str, None] = {}  # members that may still be in it or come to it
         self.pending: dict[Piece, int] = {}  # deliveries in it, with the number of members that have them
         self.settled_senders: dict[Sender, StampKey] = {}  # lowest stamps of what all members have
-        self.settled_weak = False
-        self.settled_for: dict[Process, None] = {}  # whose join none of these can have overtaken
-        self.debts: list[Debt] = []  # to be looked at when it is over

@@ -1,6 +1,6 @@
-"""In what the two boundaries differ: which services the same-view clauses cover, and under which ids.
+"""In what the two boundaries differ: which services the sane view clauses cover, and under which ids.
 
-Implements: [Spread 2.2.4], [Spread 2.2.5]. Deviations: D-weak, see `isotone.spec.properties`.
+Implements: [Spread 2.2.4], [Spread 2.2.5]. Deviations: D-cut, see `isotone.spec.properties`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ class Rules(NamedTuple):
     """The parameters of the checker of one boundary."""
 
     boundary: Boundary
-    same_view: Service
-    """From this service on, deliveries belong to one view."""
+    sane_from: Service
+    """From this service on, nothing is delivered in a view before that of the send."""
     sane: str
     """The id of: not delivered in a view before that of the send."""
     sane_return: str

@@ -38,6 +38,7 @@ class Entry:
     """One place in the total order of a daemon view."""
 
     __slots__ = (
+        "ahead",
         "bundle",
         "client",
         "early",
@@ -77,6 +78,7 @@ class Entry:
         self.mark = 0  # how many changes of groups the stamping daemon had delivered in this view
         self.reach = EVERYONE  # bits of the daemons whom the network let have it
         self.early = 0  # bits of the daemons who delivered it beyond their cursors
+        self.ahead: list[Entry] = []  # of a change: what overtook it, which everyone delivers before it
         self.owed = False  # everyone must deliver it, and before the signal
         self.lost: Transition | None = None  # the last transition for which this is a hole
         self.withheld: Transition | None = None  # only daemons of this transition may deliver it

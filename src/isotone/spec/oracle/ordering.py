@@ -13,7 +13,8 @@ from isotone.core.views import Cause
 from isotone.spec.oracle.groups import Groups, MergedGroup, merge_of
 from isotone.spec.oracle.model import DATA, JOIN, KILL, LEAVE, MERGE, Daemon, Entry, Transition, ViewState, World
 
-_UNRELIABLE, _AGREED, _SAFE = int(Service.UNRELIABLE), int(Service.AGREED), int(Service.SAFE)
+_UNRELIABLE, _FIFO, _AGREED, _SAFE = map(int, (Service.UNRELIABLE, Service.FIFO, Service.AGREED, Service.SAFE))
+_EXTRAS_MAX = 8
 
 
 def advance(world: World, daemon: Daemon, view: ViewState, limit: int, out: list[Action]) -> bool:
@@ -30,6 +31,9 @@ def advance(world: World, daemon: Daemon, view: ViewState, limit: int, out: list
                         break
                 view.safe_line = max(view.safe_line, cursor + 1)
             if entry.kind != DATA:
+                for before in entry.ahead:
+                    if not before.early & bit:
+                        overtake(world, daemon, before, out)
                 change_groups(world, daemon, view, entry, out)
             elif entry.service >= _AGREED:
                 receivers = daemon.groups.receivers(entry.groups)
@@ -100,6 +104,31 @@ def deliver_weak(world: World, daemon: Daemon, entry: Entry, out: list[Action]) 
             entry.seen_in = group.id
         elif entry.seen_in != group.id:
             world.count("view_split_weak_message")
+
+
+def overtake(world: World, daemon: Daemon, entry: Entry, out: list[Action]) -> None:
+    """Deliver a weak bundle before its place in the order."""
+    assert entry.bundle is not None
+    entry.early |= daemon.bit
+    deliver_weak(world, daemon, entry, out)
+    daemon.overtook[entry.client] = max(daemon.overtook.get(entry.client, 0), entry.bundle.first_sequence)
+    daemon.clock = max(daemon.clock, entry.lamport)
+    _take_over_past(daemon, entry)
+
+
+def _take_over_past(daemon: Daemon, entry: Entry) -> None:
+    """Whatever the daemon's clients send from now on has this entry's causal past too, delivered here or not."""
+    daemon.raised = max(daemon.raised, entry.past)
+    if entry.service != _UNRELIABLE:
+        daemon.extras.append(entry)
+    daemon.extras += entry.extras
+    earlier = entry.previous if entry.service < _FIFO else None
+    while earlier is not None and earlier.lamport > daemon.low and not earlier.early & daemon.bit:
+        daemon.extras.append(earlier)
+        earlier = earlier.previous
+    if len(daemon.extras) > _EXTRAS_MAX:
+        daemon.raised = max(daemon.raised, *(extra.lamport for extra in daemon.extras))
+        daemon.extras.clear()
 
 
 def _is_dropped(world: World, daemon: Daemon, entry: Entry) -> bool:

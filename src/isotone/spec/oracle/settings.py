@@ -22,7 +22,7 @@ CHOICES: tuple[str, ...] = (
     "message_carried_over",  # taken in one daemon view, stamped in a later one
     "needless_split",
     "other_side",  # a join, or an agreed bundle behind one, behind the signal here and not behind it elsewhere
-    "overtaken_change",  # a weak bundle before a change of its group, not for all
+    "overtaken_change",  # a weak bundle before a change of its group, for all
     "paused_excluded",
     "safe_after_signal",
     "signal_without_messages",

@@ -6,8 +6,8 @@ from isotone.core.contract import Action
 from isotone.core.services import Service
 from isotone.spec.oracle.formation import arrive
 from isotone.spec.oracle.model import DATA, NEVER, Daemon, Transition, ViewState, World
-from isotone.spec.oracle.ordering import advance, change_groups, deliver_weak
-from isotone.spec.oracle.overtaking import deliver_early, overtake
+from isotone.spec.oracle.ordering import advance, change_groups, deliver_weak, overtake
+from isotone.spec.oracle.overtaking import deliver_early
 from isotone.spec.oracle.stamping import stamp
 
 _SAFE = int(Service.SAFE)
@@ -145,7 +145,7 @@ def _trim(view: ViewState) -> None:
 def _forget(view: ViewState, count: int) -> None:
     """Drop entries 1 … count; the merge stays at 0."""
     for entry in view.log[1 : count + 1]:
-        entry.previous, entry.extras = None, ()
+        entry.previous, entry.extras, entry.ahead = None, (), []
     del view.log[1 : count + 1]
     for daemon in view.daemons:
         if daemon.alive and daemon.view is view:

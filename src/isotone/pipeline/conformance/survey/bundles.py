@@ -86,8 +86,9 @@ def notes(bundle: DataFrame) -> DataFrame:
     is_torn = F.coalesce((F.col("early") == F.col("first")) & torn, F.lit(False))
     into = (F.col("early") != F.col("first")) & (F.col("early") + F.col("early_count") > F.col("first"))
     is_overlapping = F.coalesce(into, F.lit(False))
-    strong = F.col("is_plain") & (F.col("service") >= F.when(F.col("boundary") == DAEMONS, RELIABLE).otherwise(AGREED))
-    counting = strong & F.col("is_inside") & F.col("is_counting")
+    strong = F.col("is_plain") & (F.col("service") >= RELIABLE)
+    is_sane = F.col("service") >= F.when(F.col("boundary") == DAEMONS, RELIABLE).otherwise(AGREED)
+    counting = strong & is_sane & F.col("is_inside") & F.col("is_counting")
     summed = before.groupBy("run", "boundary", "sender").agg(
         F.max(falling | is_torn | is_overlapping).alias("is_wrong"),  # torn: another one in another of its groups
         F.min("lamport").alias("lamport"),

@@ -60,7 +60,7 @@ class Entries:
 class Together:
     """Receivers that deliver the same rows for a while."""
 
-    __slots__ = ("clients", "entries", "has_weak", "high", "low", "reached", "senders", "stays")
+    __slots__ = ("clients", "entries", "high", "low", "reached", "senders", "stays")
 
     def __init__(
         self, clients: tuple[str, ...], stays: list[Stay], entries: list[int], reached: dict[str, int]
@@ -71,22 +71,17 @@ class Together:
         self.entries = entries
         self.low: Stamp | None = None
         self.high: Stamp | None = None
-        self.has_weak = False
         self.senders: dict[str, Stamp | None] = {}
 
-    def note(self, service: int, strong_from: int, stamp: Stamp, sender: str) -> None:
+    def note(self, service: int, stamp: Stamp, sender: str) -> None:
         """A reliable delivery."""
-        if service >= strong_from:
-            if self.low is None or stamp < self.low:
-                self.low = stamp
-            known = self.senders.get(sender)
-            if known is None or stamp < known:
-                self.senders[sender] = stamp
-            if service >= AGREED and (self.high is None or stamp > self.high):
-                self.high = stamp
-        else:
-            self.has_weak = True
-            self.senders.setdefault(sender, None)
+        if self.low is None or stamp < self.low:
+            self.low = stamp
+        known = self.senders.get(sender)
+        if known is None or stamp < known:
+            self.senders[sender] = stamp
+        if service >= AGREED and (self.high is None or stamp > self.high):
+            self.high = stamp
 
     def settle(self, heard: dict[tuple[str, int], dict[str, Stamp | None]]) -> None:
         """Write down what they had in their stays, before something changes."""
@@ -100,7 +95,6 @@ class Together:
 
 def _merge(stay: Stay, had: Together) -> None:
     stay.low = _lower(stay.low, had.low)
-    stay.has_weak |= had.has_weak
     if had.high is not None:
         if stay.signal < 0:
             stay.high = max(stay.high, had.high) if stay.high is not None else had.high

@@ -3,7 +3,7 @@
 Plain bundles were had by all members alike, so differences can be among the loose ones only.
 
 Implements: [Spread 2.7], [Spread 2.8.2], [Spread 2.9.1], [Spread 2.13.3], [Spread 2.13.4], [Spread 2.17],
-[Spread 2.18], [Spread 2.19.1]. Deviations: D-weak, D-other-side.
+[Spread 2.18], [Spread 2.19.1]. Deviations: D-cut, D-other-side.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from __future__ import annotations
 from isotone.pipeline.conformance.survey.cohorts import AGREED, RELIABLE
 from isotone.pipeline.conformance.survey.facts import INSTALLED, LOST, Stay, ViewId
 from isotone.pipeline.conformance.survey.found import Found
-from isotone.pipeline.conformance.survey.people import CLIENTS, DAEMONS
+from isotone.pipeline.conformance.survey.people import DAEMONS
 from isotone.pipeline.conformance.survey.run import Boundary, Home, Loose, ViewKey
 
 
-def strong_from(b: Boundary) -> int:
-    """From which service on deliveries belong to one view."""
+def sane_from(b: Boundary) -> int:
+    """From which service on nothing is delivered in a view before that of the send."""
     return RELIABLE if b.number == DAEMONS else AGREED
 
 
@@ -31,9 +31,8 @@ def judge_companies(b: Boundary, loose: list[Loose], found: Found, *, is_settled
         if each.service < RELIABLE:
             continue
         _judge_moves(b, each, companies, company_of, found)
-        if each.service >= strong_from(b):
-            _judge_places(b, each, found)
-            _judge_holes(b, each, found, is_settled=is_settled)
+        _judge_places(b, each, found)
+        _judge_holes(b, each, found, is_settled=is_settled)
         if is_settled:
             _judge_termination(b, each, found)
     _exercise_holes(b, found, is_settled=is_settled)
@@ -50,13 +49,6 @@ def _exercise_company(b: Boundary, company: list[Stay], found: Found) -> None:
         found.exercise(b.number, "2.8.2")
     if 0 < signals < len(company):
         found.doubt(b.number, "2.8.2")
-    view, following = b.id_of(company[0]), company[0].next
-    assert following is not None
-    is_due = following[6] == 0 and following[7] == "" and following[:3] > view[:3]
-    old = {stay.process for stay in company if stay.first_view[:3] < view[:3]}
-    holders = {stay.process for stay in company if stay.has_weak}
-    if b.number == CLIENTS and is_due and old and holders and not (old == holders and len(old) == 1):
-        found.exercise(b.number, "2.7")
 
 
 def _judge_moves(
@@ -85,7 +77,9 @@ def _judge_places(b: Boundary, each: Loose, found: Found) -> None:
         found.exercise(b.number, "2.18")
     if len(ids) > 1:
         found.doubt(b.number, "2.18")
-    if each.sent is None or not each.sent[2] or not (each.sent[3] or b.number == DAEMONS):
+    if each.service < sane_from(b) or each.sent is None or not each.sent[2]:
+        return
+    if not (each.sent[3] or b.number == DAEMONS):
         return
     sent_view = b.views[(each.group, each.sent[2])].id
     for held in inside:

@@ -40,8 +40,6 @@ class Stay(msgspec.Struct, array_like=True):
     """The hash of the view that it came from; none: it came new."""
     membership: int
     """The row at which the process became a member."""
-    first_view: ViewId
-    """The first view of this membership."""
     left: str = ""
     left_at: int = -1
     next: ViewId | None = None
@@ -53,7 +51,6 @@ class Stay(msgspec.Struct, array_like=True):
     """Of the agreed messages before the signal."""
     high_late: Stamp | None = None
     """Of those behind it."""
-    has_weak: bool = False
     last_send: int = -1
     """The last row in it by which its process sent something reliable to the group."""
 

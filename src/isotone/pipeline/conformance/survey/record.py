@@ -99,7 +99,7 @@ class Record:
         stamp = (columns.lamport[place], columns.stamper[place], columns.stamper_incarnation[place])
         if service:
             self._follow(side, service, stamp)
-            had.note(service, side.strong_from, stamp, sender)
+            had.note(service, stamp, sender)
         if stamp > self._floor:  # noqa: PLR1730 - in every row, and a comparison costs less than a call
             self._floor = stamp
         if sender in side.own and sender in had.clients:

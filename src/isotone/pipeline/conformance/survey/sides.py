@@ -47,7 +47,6 @@ class Gathered:
 
     def __init__(self, boundary: int, node: str, incarnation: int, entries: Entries) -> None:
         self.boundary = boundary
-        self.strong_from = RELIABLE if boundary == DAEMONS else AGREED
         self._home = (node, incarnation)
         self._entries = entries
         self.is_seen = self.is_active = False
@@ -213,7 +212,6 @@ class Gathered:
                 process, group, index, view.hash, transitional,
                 before.hash if before else None,
                 before.membership if before else index,
-                before.first_view if before else known.id,
             )  # fmt: skip
             if before:
                 before.left, before.left_at, before.next = INSTALLED, index, known.id

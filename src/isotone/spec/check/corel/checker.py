@@ -9,10 +9,10 @@ from __future__ import annotations
 from isotone.spec.check.account import Account
 from isotone.spec.check.corel.due import judge_due
 from isotone.spec.check.corel.growth import GrowthJudge
-from isotone.spec.check.corel.marks import judge_marks
+from isotone.spec.check.corel.marks import judge_marks, judge_orders
 from isotone.spec.check.corel.order import GreenOrder
 from isotone.spec.check.corel.own_record import judge_names
-from isotone.spec.check.corel.phases import PhaseJudge
+from isotone.spec.check.corel.phases import PhaseJudge, judge_found
 from isotone.spec.check.corel.primaries import PrimaryJudge, last_primary
 from isotone.spec.check.corel.proposals import judge_proposals, judge_votes
 from isotone.spec.check.corel.queues import Had, QueueJudge, pasts
@@ -85,6 +85,7 @@ class CorelChecker:
             earlier = _judge(side, earlier, primaries, account, owes=side.is_last and together and liveness is None)
         judge_names(self._rows, account)
         judge_marks(trails, account)
+        judge_found(trails, account)
         judge_votes(trails, account)
         judge_due(trails, account)
         judge_sent(trails, account)
@@ -100,6 +101,7 @@ def _judge(side: Side, earlier: GreenOrder | None, primaries: set[int], account:
     PrimaryJudge(side.own, account).judge(had, side.torn)
     judge_quorums(side, account)
     judge_recovered(side, account)
+    judge_orders(side, account)
     GrowthJudge(side, order, account).judge()
     judge_proposals(side, account)
     if owes:

@@ -42,6 +42,7 @@ class GrowthJudge:
         self._judge_steps()
         for trail in self._side.whole:
             self._judge_own_steps(trail)
+            self._judge_own_numbers(trail)
         own = [row.entry for trail in self._side.own for row in trail.rows]
         begun = {entry.place for entry in own if isinstance(entry, trace.Reconfigured)}
         for trail in self._side.own:
@@ -86,17 +87,22 @@ class GrowthJudge:
     def _judge_own_steps(self, trail: Trail) -> None:
         """Also from those whom no row made servers: the founders, those of a state, those whom an operator forced."""
         before, since = tuple[str, ...](), event_of(trail.rows[0])
+        rule, ruled = "", since
         green = fence = 0
         for row in trail.walk():
             match row.entry:
-                case trace.ReplicaStarted(servers=found) if (
-                    before and found and (row.entry.green, row.entry.fence) == (green, fence)
-                ):
-                    self._account.exercised.add("CONFIGURATION")
-                    if found != before:
+                case trace.ReplicaStarted(servers=found) if (row.entry.green, row.entry.fence) == (green, fence):
+                    if before and found:
+                        self._account.exercised.add("CONFIGURATION")
+                    if before and found and found != before:
                         text = f"{trail.server} had the servers {before}, and came back with {found}."
                         self._account.accuse("CONFIGURATION", (since, event_of(row)), text, proven=True)
+                    if rule and trail.rule and trail.rule != rule:
+                        text = f"{trail.server} had the rule {rule}, and came back with {trail.rule}."
+                        self._account.accuse("CONFIGURATION", (ruled, event_of(row)), text, proven=True)
             green = trail.green
+            if trail.rule != rule:
+                rule, ruled = trail.rule, event_of(row)
             if isinstance(row.entry, trace.ReplicaStarted | trace.Fenced):
                 fence = row.entry.fence
             if before and isinstance(row.entry, trace.Reconfigured):
@@ -106,6 +112,22 @@ class GrowthJudge:
                     self._account.accuse("CONFIGURATION", (since, event_of(row)), text, proven=True)
             if trail.servers != before:
                 before, since = trail.servers, event_of(row)
+
+    def _judge_own_numbers(self, trail: Trail) -> None:
+        """Of what is green, and one number after the other; a start, a state and a force may come with another one."""
+        last: tuple[int, EventId] | None = None
+        for row in trail.walk():
+            match row.entry:
+                case trace.Reconfigured(place=place, number=number):
+                    if trail.is_told and place > trail.green:
+                        text = f"{trail.server} is green up to {trail.green}, and configuration {number} is at {place}."
+                        self._account.accuse("CONFIGURATION", (event_of(row),), text, proven=True)
+                    if last is not None and number != last[0] + 1:
+                        text = f"{trail.server} goes from configuration {last[0]} to {number}."
+                        self._account.accuse("CONFIGURATION", (last[1], event_of(row)), text, proven=True)
+                    last = number, event_of(row)
+                case trace.ReplicaStarted() | trace.StateInstalled() | trace.Fenced():
+                    last = None
 
     def _judge_passed(self, trail: Trail, begun: set[int]) -> None:
         """Nobody goes on beyond the place of a configuration without it.
@@ -167,7 +189,7 @@ class GrowthJudge:
     def _judge_reached(self, trail: Trail) -> None:
         """A server keeps a state of what is green there."""
         for row in trail.walk():
-            if isinstance(row.entry, trace.SnapshotKept) and row.entry.place > trail.green:
+            if isinstance(row.entry, trace.SnapshotKept) and trail.is_told and row.entry.place > trail.green:
                 text = f"{trail.server} keeps a state of all up to {row.entry.place}, and is green up to {trail.green}."
                 self._account.accuse("STATE", (event_of(row),), text, proven=True)
 

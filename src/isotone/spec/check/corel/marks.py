@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from isotone.spec.check.account import Account
+from isotone.spec.check.corel.sides import Side
 from isotone.spec.check.corel.trail import Trail, event_of
 from isotone.spec.verdicts import EventId
 from isotone.trace import corel as trace
@@ -23,6 +24,31 @@ def judge_marks(trails: list[Trail], account: Account) -> None:
     for trail in trails:
         _judge_own(trail, account)
         _judge_adopted(trail, marked, account)
+
+
+def judge_orders(side: Side, account: Account) -> None:
+    """Those who are in one primary component mark in one order, also what none of them has green yet."""
+    own = {event_of(row) for trail in side.own for row in trail.rows}
+    known: dict[tuple[int, tuple[str, ...], int], tuple[str, EventId]] = {}  # by primary and place
+    for trail in side.whole:
+        primary: tuple[int, tuple[str, ...]] | None = None
+        for row in trail.walk():
+            entry = row.entry
+            if isinstance(entry, trace.PrimaryCommitted):
+                primary = (entry.primary, entry.servers)
+                marked = _open_yellow(trail)
+            elif isinstance(entry, trace.Yellowed):
+                marked = list(entry.messages)
+            else:
+                primary = None if isinstance(entry, trace.QueueArranged | trace.ReplicaStarted) else primary
+                continue
+            if primary is None or not trail.is_told or event_of(row) not in own:
+                continue
+            for place, name in enumerate(marked, trail.yellow - len(marked) + 1):
+                other, since = known.setdefault((*primary, place), (name, event_of(row)))
+                if other != name:
+                    text = f"In primary {primary[0]} {other} and {name} were marked yellow at place {place}."
+                    account.accuse("YELLOW", (since, event_of(row)), text, proven=True)
 
 
 def _marked(trail: Trail) -> Iterator[str]:
@@ -75,9 +101,11 @@ def _judge_own(trail: Trail, account: Account) -> None:
                 text = f"{trail.server} marks {' '.join(messages[:1])} yellow outside of a primary component."
                 account.accuse("YELLOW", (event,), text, proven=True)
             case trace.QueueArranged() | trace.ReplicaStarted():
-                if before is not None and not is_attempting and _is_raised(trail, entry, before):
+                is_outside = isinstance(entry, trace.QueueArranged) or not is_in_primary
+                if before is not None and is_outside and not is_attempting and _is_raised(trail, before):
                     text = (
-                        f"{trail.server} was yellow up to {before.yellow}, and a recovery marked up to {trail.yellow}."
+                        f"{trail.server} was yellow up to {before.yellow}, and outside of a primary component it "
+                        f"marked up to {trail.yellow}."
                     )
                     account.accuse("YELLOW", (before.event, event), text, proven=True)
                 is_in_primary = is_attempting = False
@@ -89,7 +117,6 @@ def _judge_own(trail: Trail, account: Account) -> None:
             before = _Before(trail.green, trail.yellow, trail.committed, event)
 
 
-def _is_raised(trail: Trail, entry: trace.QueueArranged | trace.ReplicaStarted, before: _Before) -> bool:
-    """A recovery that adopts no primary component marks nothing; what is green in it is yellow too."""
-    is_same = isinstance(entry, trace.QueueArranged) and trail.committed == before.committed
-    return is_same and trail.yellow > max(before.yellow, trail.green)
+def _is_raised(trail: Trail, before: _Before) -> bool:
+    """Who adopts no primary component marks nothing in a recovery, nor by a restart; what is green is yellow too."""
+    return trail.committed == before.committed and trail.yellow > max(before.yellow, trail.green)

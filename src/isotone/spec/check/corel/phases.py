@@ -77,9 +77,11 @@ class PhaseJudge:
         Whoever takes part in a primary orders in it only after it established it.
         """
         here = green = 0  # the primary that the server is in, and the green line before this row
+        knows = False  # of a last primary, or that there was none
         begun = 0  # the primary that it attempted, and did not establish
         for row in trail.walk():
             before, green = green, trail.green
+            knows = knows or isinstance(row.entry, trace.PrimaryCommitted) or trail.placed
             match row.entry:
                 case trace.PrimaryEstablished(primary=number):
                     here, begun = number, 0
@@ -97,6 +99,11 @@ class PhaseJudge:
                         self._account.accuse("PHASES", (event_of(row),), text)
                     elif number == begun and green > before:
                         text = f"{trail.server} orders in primary {number}, and has not established it."
+                        self._account.accuse("PHASES", (event_of(row),), text)
+                    elif knows and trail.vouches and number != trail.committed:
+                        text = (
+                            f"{trail.server} has green in primary {number}, and knows of {trail.committed} as the last."
+                        )
                         self._account.accuse("PHASES", (event_of(row),), text)
 
     def _demand(self, entry: Later, event: EventId, lacking: list[str], text: str) -> None:
@@ -128,6 +135,31 @@ class PhaseJudge:
                 self._account.accuse("PHASES", (event,), text)
 
 
+def judge_found(trails: list[Trail], account: Account) -> None:
+    """A start finds no primary that nobody in the run attempted: a commit may be on disk before it is told, no attempt.
+
+    What a server found when its record began may be older than the run.
+    """
+    known = set[int]()
+    found: list[tuple[EventId, str, int]] = []
+    for trail in trails:
+        before = 0
+        for row in trail.walk():
+            entry = row.entry
+            if isinstance(entry, trace.PrimaryAttempted | trace.PrimaryCommitted):
+                known.add(entry.primary)
+            elif isinstance(entry, trace.ReplicaStarted):
+                if row is trail.rows[0]:
+                    known.add(entry.committed)
+                elif entry.committed > before:
+                    found.append((event_of(row), trail.server, entry.committed))
+            before = trail.committed
+    for event, server, number in found:
+        if number not in known:
+            text = f"{server} came back and knew of primary {number}, which nobody attempted."
+            account.accuse("PHASES", (event,), text)
+
+
 @dataclass
 class _Steps:
     """The way of one server towards a primary component: each step once, towards the one that it attempted last."""
@@ -135,15 +167,18 @@ class _Steps:
     attempted: tuple[Primary, EventId] | None = None
     committed: tuple[Primary, EventId] | None = None
     over: EventId | None = None  # since when the last commit leads nowhere
+    restarted: EventId | None = None  # since the last attempt
 
     def take(self, row: Row) -> tuple[EventId, str] | None:
         """What contradicts an earlier step, if anything."""
         event = event_of(row)
         match row.entry:
             case trace.PrimaryAttempted(primary=number, servers=servers):
-                self.attempted, self.over = ((number, servers), event), event
+                self.attempted, self.over, self.restarted = ((number, servers), event), event, None
             case trace.QueueArranged() | trace.ReplicaStarted():
                 self.over = event
+                if isinstance(row.entry, trace.ReplicaStarted) and self.attempted is not None:
+                    self.restarted = event
             case trace.PrimaryCommitted(primary=number, servers=servers):
                 return self._commit((number, servers), event)
             case trace.PrimaryEstablished(primary=number, servers=servers):
@@ -158,6 +193,8 @@ class _Steps:
             return before[1], f"committed to primary {primary[0]} twice"
         if self.attempted is not None and self.attempted[0] != primary:
             return self.attempted[1], f"committed to primary {primary[0]}, and attempted {self.attempted[0][0]} last"
+        if self.restarted is not None:
+            return self.restarted, f"committed to primary {primary[0]}, and did not attempt it since its restart"
         return None
 
 

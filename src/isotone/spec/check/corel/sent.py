@@ -49,6 +49,7 @@ def _judge_own_sends(trail: Trail, account: Account) -> None:
     """A start tells the life that it found: what is sent behind it is of that one or a later one, and of one only."""
     found: tuple[int, EventId | None] = (0, None)
     last: tuple[int, int, EventId] | None = None  # life, number, and where
+    had: dict[str, EventId] = {}  # what is its own by its name, and where it was told first
     is_new = True  # since the last start nothing was sent
     for row in trail.rows:
         event = event_of(row)
@@ -67,6 +68,9 @@ def _judge_own_sends(trail: Trail, account: Account) -> None:
                     )
                     continue
                 life = int(told)
+                if message in had:
+                    text = f"{trail.server} had {message} before it sent it."
+                    account.accuse("SENT", (had[message], event), text, proven=True)
                 if life < found[0] and found[1] is not None:
                     text = f"{trail.server} sent {message}, and was in life {found[0]} before."
                     account.accuse("SENT", (found[1], event), text, proven=True)
@@ -74,6 +78,9 @@ def _judge_own_sends(trail: Trail, account: Account) -> None:
                     text = f"{trail.server} sent {message} behind number {last[1]} of life {last[0]}."
                     account.accuse("SENT", (last[2], event), text, proven=True)
                 last, is_new = (life, number, event), False
+        for name in _named(row.entry):
+            if name.startswith(f"{trail.server}."):
+                had.setdefault(name, event)
 
 
 def _follows(send: tuple[int, int], before: tuple[int, int], *, is_new: bool) -> bool:

@@ -43,6 +43,8 @@ class Trail:
     strays: tuple[str, ...] = ()  # what the last row called green, and did not stand there
     vouches: bool = True  # it did not lose yellow marks by catching up
     servers: tuple[str, ...] = ()  # of its green prefix, as it tells it
+    rule: str = ""  # of their quorums, as it tells it
+    is_told: bool = False  # whether a row has told what it has: else the record begins later than its life
 
     def marked(self, place: int) -> str | None:
         """What stands at a place behind the green line, if it is yellow; none also where the queue is too short."""
@@ -64,7 +66,7 @@ class Trail:
         """Each row, after it took effect on the model."""
         self.green = self.yellow = self.told = self.committed = 0
         self.queue = []
-        self.vouches, self.servers = True, ()
+        self.vouches, self.servers, self.rule, self.is_told = True, (), "", False
         for row in self.rows:
             self.placed, self.strays = False, ()
             self._take(row.entry)
@@ -91,19 +93,21 @@ class Trail:
                 self._place(entry.green, entry.yellow, entry.queue)
             case trace.ReplicaStarted():
                 self.committed, self.vouches = entry.committed, entry.vouches
-                self.servers = entry.servers or self.servers
+                self.servers, self.rule = entry.servers or self.servers, entry.rule
                 self.told = entry.green
                 self._place(entry.green, entry.yellow, entry.queue)
             case trace.StateInstalled(place=place, servers=servers):
-                self.servers = servers or self.servers
+                self.servers, self.rule, self.is_told = servers or self.servers, "", True
                 self.told = self.green = self.yellow = place
                 self.queue = []
-            case trace.Reconfigured(servers=servers) | trace.Fenced(servers=servers):
-                self.servers = servers or self.servers
+            case trace.Reconfigured(servers=servers):
+                self.servers, self.rule = servers or self.servers, entry.rule
+            case trace.Fenced(servers=servers):
+                self.servers, self.rule = servers or self.servers, ""
             case trace.PrimaryCommitted(primary=primary):
                 self.committed, self.vouches = primary, True
                 self.yellow = self.green + len(self.queue)
 
     def _place(self, green: int, yellow: int, queue: tuple[str, ...]) -> None:
         self.green, self.yellow, self.queue = green, yellow, list(queue)
-        self.placed = True
+        self.placed = self.is_told = True

@@ -49,15 +49,16 @@ class HabChecker(CollectedRows):
         account = Account(HAB_PROPERTIES)
         lives = lives_of(self._rows)
         alive = {name for component in components for name in component}
-        order = DeliveredOrder(lives, self._rows, account)
-        order.judge(owes=liveness is None and bool(alive))
+        owes = liveness is None and bool(alive)
+        order = DeliveredOrder(lives, self._rows, account, alive if owes else set())
+        order.judge(owes=owes)
         _judge_epochs(lives, account)
         _judge_fences(lives, account)
         _judge_ahead(self._rows, account)
         _judge_numbers(lives, account)
-        if liveness is None and alive:
+        if owes:
             _judge_liveness(lives, self._rows, alive, order, account)
-        judge_assumptions(self._rows, lives, alive, account, owes=liveness is None and bool(alive))
+        judge_assumptions(self._rows, lives, alive, account, owes=owes)
         return account.verdicts(lossy=lossy or self._is_torn, liveness=liveness)
 
 

@@ -13,7 +13,7 @@ Implements: [HAB 2.3], [HAB 2.4], [HAB 3.1]. Deviations: none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
 from isotone.spec.check.account import Account
 from isotone.spec.check.hab.lives import Life, event_of
@@ -25,8 +25,10 @@ from isotone.trace.events import Row
 class DeliveredOrder:
     """Position by position: the message, as those say who are not lost."""
 
-    def __init__(self, lives: Sequence[Life], rows: Sequence[Row], account: Account) -> None:
+    def __init__(self, lives: Sequence[Life], rows: Sequence[Row], account: Account, at_rest: Set[str]) -> None:
+        """``at_rest``: who lives at the end of a run that came to rest."""
         self.agreed: dict[int, str] = {}
+        self._at_rest = at_rest
         self._lives = lives
         self._account = account
         self._broadcasts = {
@@ -55,7 +57,9 @@ class DeliveredOrder:
         self._places: dict[str, tuple[int, EventId]] = {}
 
     def is_lost(self, life: Life) -> bool:
-        """Whether the centre was lost in this life."""
+        """Whether the centre was lost in this life. Who takes part at the end is not, though others declared it."""
+        if life.process in self._at_rest and life.is_last and life.out is None:
+            return False
         if life.centre in self._struck and not life.is_last:
             return True
         if life.out is not None:
