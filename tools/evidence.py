@@ -65,6 +65,7 @@ JUDGED = (
     Evidence("swarm-hab.txt", (*COREL, "src/isotone/hab"), "", 60),
     Evidence("isis-bounded.txt", ("src/isotone/isis",), "python -m isotone.bench.isis --broadcasts 1000000", 4),
     Evidence("isis-cost.txt", ("src/isotone/isis",), "python -m isotone.bench.isis --each 100", 2),
+    Evidence("swarm-toolkit.txt", (*STACK, "src/isotone/isis"), "", 8),
     Evidence("swarm-upper-systems.txt", (*COREL, *UPPER), "", 60),
     Evidence(
         "mutants-evs.txt", ("src/isotone/evs",), "python tools/mutants.py --package evs --count 100 --seed 3", 180
