@@ -46,7 +46,7 @@ bank = Procedures("bank")
 
 @bank.procedure
 def open_accounts(db: Transaction) -> None:
-    """With the same in each."""
+    """Make the table of accounts, with the same balance in each."""
     db.execute(f"CREATE TABLE {TABLE} (owner TEXT PRIMARY KEY, balance INTEGER NOT NULL CHECK (balance >= 0))")
     for owner in OWNERS:
         db.execute(f"INSERT INTO {TABLE} VALUES (?, ?)", owner, OPENING)
@@ -66,7 +66,7 @@ class BankServer(LocalDaemon):
 
     @property
     def command(self) -> list[str]:
-        """What starts it."""
+        """The command line that starts this server."""
         words = [str(self.settings), self.place.name, *filter(None, [self.bug])]
         return [sys.executable, "-m", "isotone.cli.demo_server", *words]
 
@@ -100,7 +100,7 @@ class Teller:
         self._stack.callback(watching.cancel)
 
     async def open_accounts(self) -> None:
-        """Once."""
+        """Order the opening of the accounts; one teller does it once."""
         await self._accounts.call("open_accounts")
 
     async def order(self, count: int) -> None:

@@ -55,7 +55,7 @@ ASK_AT, GIVE_UP_AT = 2, 5
 
 
 class Stage(Enum):
-    """Of the client."""
+    """How far a client is with the server that it uses."""
 
     IDLE = "no server is needed"
     PAUSING = "no server was found; it looks again"
@@ -182,7 +182,7 @@ class PortClient:
             self._wait(taken.at, pending, out)
 
     def _take_out(self, pending: Pending) -> None:
-        """Of those that wait."""
+        """Remove a request from those that wait for a server."""
         if pending.kind is Kind.APPEND:
             self._appends.remove(pending)
         else:
@@ -369,7 +369,7 @@ class PortClient:
                 self._look(at, out)
 
     def _expire(self, at: int, pending: Pending, out: list[Action]) -> None:
-        """Its time is over."""
+        """Settle a request whose deadline has passed."""
         if pending.request:
             self._out.forget(pending)
             is_unknown = pending.kind in UNKNOWN

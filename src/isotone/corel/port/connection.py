@@ -17,7 +17,7 @@ from isotone.corel.port.offers import OfferRoom, Offers
 AHEAD_BYTES = 64 * 1024
 """Something large is written only while less than this is on its way to the system."""
 UNREAD_BYTES_MAX = 16 * 1024 * 1024
-"""Of small answers."""
+"""Small answers that one client has not read."""
 OPEN_APPENDS_MAX = 4_096
 OPEN_BYTES_MAX = 16 * 1024 * 1024
 REQUESTS_MAX = 256
@@ -27,7 +27,7 @@ LARGE_QUESTIONS = ("messages", "snapshot")
 
 
 class Following:
-    """One who follows."""
+    """A request to follow the log, with the bytes that its client allows."""
 
     __slots__ = ("credit", "frame", "is_asked", "wanted")
 
@@ -43,7 +43,7 @@ class Following:
         self.credit = min(self.credit + size, CREDIT_BYTES_MAX)
 
     def sent(self, frame: wire.Fed) -> None:
-        """It is on its way."""
+        """Note that this frame is written, and take its size from the credit."""
         self.frame = None
         self.credit -= frame.size
         if isinstance(self.wanted, wire.Follow) and isinstance(frame, wire.Entries):
@@ -153,7 +153,7 @@ class Connection:
             self.go_on(out)
 
     def end(self, out: list[Action]) -> None:
-        """The client is gone."""
+        """Forget what the client asked for: its stream is closed."""
         self.offers.end()
         out += [WorkUnwanted(self.stream, request) for request in (*self._requests, *self._following)]
         self._requests.clear()
@@ -167,7 +167,7 @@ class Connection:
         self.go_on(out)
 
     def tell(self, frame: wire.Said, out: list[Action]) -> None:
-        """The last word."""
+        """Write the last frame of this connection."""
         self._write(frame, out)
 
     def say(self, frame: wire.Said, out: list[Action]) -> None:

@@ -26,7 +26,7 @@ class OfferRoom:
 
 
 class Offers:
-    """Of one connection."""
+    """Snapshots that one connection hands in, piece by piece."""
 
     def __init__(self, room: OfferRoom) -> None:
         self._room = room

@@ -37,7 +37,7 @@ class Verdict(Enum):
 
 
 class Search:
-    """Of one client."""
+    """Which server one client tries next, and after what pause."""
 
     def __init__(self, addresses: Sequence[Address]) -> None:
         self.addresses = tuple(addresses)
